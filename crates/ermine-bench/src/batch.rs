@@ -28,11 +28,11 @@ use serde::Serialize;
 
 use crate::{
     Result,
-    crew::Tick,
     pause::Pause,
     random::Random,
     report::{Setting, scheme_name},
-    trial::{self, Client, Desk, Summary, Terms},
+    threads::Tick,
+    trial::{self, Client, ClientContext, RunOptions, Summary},
     verdict::{Check, Promise, Verdict},
 };
 
@@ -52,7 +52,7 @@ pub struct Options {
     pub snapshot_reports: bool,
     /// Options that all workloads share.
     #[serde(flatten)]
-    pub terms: Terms,
+    pub run_options: RunOptions,
 }
 
 impl Options {
@@ -61,15 +61,18 @@ impl Options {
         if self.threads == 0 || self.receipts == 0 {
             return Err(crate::Error::Usage("at least one thread and one receipt a batch are needed".into()));
         }
-        self.terms.check(&[self.scheme])
+        self.run_options.check(&[self.scheme])
     }
 }
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, threads, receipts, pause, snapshot_reports, terms } = self;
+        let Self { scheme, threads, receipts, pause, snapshot_reports, run_options } = self;
         let reports = if *snapshot_reports { "reports on safe snapshots" } else { "reports undeclared" };
-        write!(f, "scheme {scheme}, {threads} threads, {receipts} receipts a batch, pause {pause}, {reports}, {terms}")
+        write!(
+            f,
+            "scheme {scheme}, {threads} threads, {receipts} receipts a batch, pause {pause}, {reports}, {run_options}"
+        )
     }
 }
 
@@ -109,12 +112,12 @@ type Reports = HashMap<(u64, Content), u64>;
 /// Runs the workload, and compares every report with the contents of its batch at the end.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
-    let db = options.terms.open(options.scheme)?;
+    let db = options.run_options.open(options.scheme)?;
     let tables = Tables { control: db.table("control")?, receipts: db.table("receipt")? };
     db.run(|txn| txn.insert(&tables.control, &CURRENT, &FIRST_BATCH))?;
     let closed = AtomicU64::new(0);
     let clients = (0..options.threads).map(|number| Clerk::new(options, &tables, &closed, number)).collect();
-    let (clients, counts) = trial::run(&db, clients, NAMES.len(), &options.terms, watch)?;
+    let (clients, counts) = trial::run(&db, clients, NAMES.len(), &options.run_options, watch)?;
 
     let mut reports = Reports::new();
     for client in &clients {
@@ -193,7 +196,7 @@ impl<'a> Clerk<'a> {
             receipts: options.receipts,
             pause: options.pause,
             snapshot_reports: options.snapshot_reports,
-            random: Random::new(options.terms.seed, thread),
+            random: Random::new(options.run_options.seed, thread),
             next: thread << 40,
             written: 0,
             closed,
@@ -202,11 +205,11 @@ impl<'a> Clerk<'a> {
     }
 
     /// Reports the last batch that was closed.
-    fn report(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn report(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let tables = self.tables;
         let reported = match self.snapshot_reports {
-            true => Some(desk.read_snapshot(Kind::Report as usize, |txn| report(tables, txn))?),
-            false => desk.run(Kind::Report as usize, Report { tables })?,
+            true => Some(context.read_snapshot(Kind::Report as usize, |txn| report(tables, txn))?),
+            false => context.run(Kind::Report as usize, Report { tables })?,
         };
         if let Some(reported) = reported {
             *self.reports.entry(reported).or_default() += 1;
@@ -216,22 +219,22 @@ impl<'a> Clerk<'a> {
 }
 
 impl Client for Clerk<'_> {
-    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let tables = self.tables;
         if self.random.below(u64::from(self.receipts) + 1) > 0 {
             self.next += 1;
             let (number, amount) = (self.next, self.random.uniform(1..=1_000));
             let receipt = Receipt { tables, pause: self.pause, number, amount };
-            self.written += u64::from(desk.run(Kind::Receipt as usize, receipt)?.is_some());
+            self.written += u64::from(context.run(Kind::Receipt as usize, receipt)?.is_some());
             return Ok(());
         }
-        if desk.run(Kind::Close as usize, Close { tables })?.is_some() {
+        if context.run(Kind::Close as usize, Close { tables })?.is_some() {
             // Relaxed: read when all clerks have ended.
             self.closed.fetch_add(1, Ordering::Relaxed);
         }
         // At once and once more, as a user who closes a batch would: the late receipts commit in between.
-        self.report(desk)?;
-        self.report(desk)
+        self.report(context)?;
+        self.report(context)
     }
 }
 

@@ -74,16 +74,16 @@ fn single_cycle(length: usize) -> Vec<u64> {
 }
 
 fn integer_loop_ns() -> f64 {
-    const TURNS: u32 = 100_000_000;
+    const ITERATIONS: u32 = 100_000_000;
     let start = Instant::now();
     let mut x = black_box(0x9e37_79b9_7f4a_7c15u64);
-    for _ in 0..TURNS {
+    for _ in 0..ITERATIONS {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
     }
     black_box(x);
-    start.elapsed().as_nanos() as f64 / f64::from(TURNS)
+    start.elapsed().as_nanos() as f64 / f64::from(ITERATIONS)
 }
 
 #[cfg(test)]

@@ -31,11 +31,11 @@ use crate::{
     Error, Result,
     abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
     conflicts::{Conflicts, Counted},
-    crew::{self, Pace, Progress, Worker},
     latency::{Latency, Quantiles},
     random::Random,
     report::{Grid, Memory, Setting, grouped, mib, scheme_name, seconds},
     storage::{self, LogSummary, LogUse, Outstanding, Storage},
+    threads::{self, Pace, Progress, Worker},
     tpcc::{Customer, District, Stock, Tables, last_name},
     trial,
     tuning::Tuning,
@@ -172,12 +172,12 @@ pub fn drive(
     progress.finish_and_clear();
     let loaded = LogUse::now(&db);
 
-    let crew = (0..options.threads).map(|number| Clerk::new(options, &db, &tables, rows, number as u32)).collect();
-    let pace = Pace { warmup: Duration::ZERO, measured: options.duration };
+    let workers = (0..options.threads).map(|number| Clerk::new(options, &db, &tables, rows, number as u32)).collect();
+    let pace = Pace { warmup: Duration::ZERO, measured: options.duration, least: 0 };
     let interval = (options.duration / 100).max(Duration::from_millis(999));
     let (mut samples, mut done, mut last) = (Vec::new(), 0, Instant::now());
-    let clerks = crew::run(crew, pace, &mut |event| {
-        let crew::Event::Second(tick) = event else { return };
+    let clerks = threads::run(workers, pace, &mut |event| {
+        let threads::Event::Second(tick) = event else { return };
         done += tick.done.completed;
         if last.elapsed() >= interval {
             let per_second = done as f64 / last.elapsed().as_secs_f64();
@@ -191,7 +191,7 @@ pub fn drive(
     let growth = Growth::over(&samples, options.duration);
     let rows_found = count(&db, &tables)?;
     let (mut conflicts, mut shapes, mut latency) = (Conflicts::default(), AbortShapes::default(), Latency::default());
-    for crew::Done { worker, .. } in &clerks {
+    for threads::Done { worker, .. } in &clerks {
         latency.merge(&worker.latency);
         conflicts.merge(&worker.conflicts);
         worker.shapes.iter().for_each(|own| shapes.merge(own));

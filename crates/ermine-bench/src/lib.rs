@@ -14,7 +14,7 @@
 //! | [`batch`] | receipts, a batch that is closed, a report that must not change any more |
 //! | [`stock`] | many reads and few writes, under several schemes |
 //! | [`read_mostly`] | long scans with one write beside short writers, under several schemes |
-//! | [`crew`] | the threads under all of them: warm-up, measured time, live counts |
+//! | [`threads`] | the threads under all of them: warm-up, measured time, live counts |
 //! | [`calibrate`], [`machine`] | speed and description of the machine, printed beside every result |
 //! | [`report`] | numbers as text and JSON |
 //! | [`trial`], [`rounds`] | the clients of a workload under one scheme; several schemes in turn |
@@ -33,7 +33,6 @@ pub mod calibrate;
 pub mod churn;
 pub mod commit_latency;
 pub mod conflicts;
-pub mod crew;
 mod error;
 pub mod index;
 pub mod latency;
@@ -48,6 +47,7 @@ pub mod rounds;
 pub mod sibench;
 pub mod stock;
 pub mod storage;
+pub mod threads;
 pub mod tpcc;
 pub mod trial;
 pub mod tuning;

@@ -35,12 +35,12 @@ use crate::{
     Error, Result,
     abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
     conflicts::{Conflicts, Counted},
-    crew::{self, Done, Pace, Progress, Worker},
     latency::{Latency, Quantiles},
     machine::{processor_seconds, resident_bytes},
     random::Random,
     report::{Grid, Setting, grouped, mib, scheme_name, seconds},
     storage::{self, LogSummary, LogUse, Outstanding, Storage},
+    threads::{self, Done, Pace, Progress, Worker},
     trial,
     tuning::Tuning,
     zipf::Choice,
@@ -173,7 +173,7 @@ pub enum Event {
     /// An operation begins.
     Begins(Operation),
     /// A second has passed.
-    Second(crew::Tick),
+    Second(threads::Tick),
 }
 
 /// Results of loading.
@@ -248,14 +248,14 @@ pub fn drive(
     let mut inserted = 0;
     for &operation in &options.operations {
         watch(Event::Begins(operation));
-        let crew = (0..options.threads)
+        let workers = (0..options.threads)
             .map(|number| Client::new(options, operation, &db, &records, &choice, number, inserted))
             .collect();
-        let pace = Pace { warmup: options.warmup, measured: options.measured };
+        let pace = Pace { warmup: options.warmup, measured: options.measured, least: 0 };
         let (mut processor, mut log) = (0.0, LogUse::default());
-        let done = crew::run(crew, pace, &mut |event| match event {
-            crew::Event::Second(tick) => watch(Event::Second(tick)),
-            crew::Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(&db)),
+        let done = threads::run(workers, pace, &mut |event| match event {
+            threads::Event::Second(tick) => watch(Event::Second(tick)),
+            threads::Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(&db)),
         })?;
         let processor = processor_seconds() - processor;
         let log = options.storage.as_ref().map(|_| LogUse::now(&db).since(log));

@@ -21,7 +21,7 @@ use crate::{
     random::Random,
     report::{Setting, grouped, listed, scheme_names},
     rounds::{self, Comparison, Contender, Point, Turn},
-    trial::{self, Client, Counts, Desk, Terms},
+    trial::{self, Client, ClientContext, Counts, RunOptions},
     verdict::{Check, Promise, Verdict},
 };
 
@@ -45,7 +45,7 @@ pub struct Options {
     pub rounds: u32,
     /// Options that all workloads share; times are for each scheme.
     #[serde(flatten)]
-    pub terms: Terms,
+    pub run_options: RunOptions,
 }
 
 /// Maximum rows that a short transaction writes.
@@ -64,7 +64,7 @@ impl Options {
         if !(1..=SHORT_ROWS_MAX).contains(&self.short_rows) {
             return usage(format!("a short transaction writes between 1 and {SHORT_ROWS_MAX} rows"));
         }
-        rounds::check(&self.schemes, self.rounds, &self.terms)
+        rounds::check(&self.schemes, self.rounds, &self.run_options)
     }
 
     /// Rows that a long transaction scans.
@@ -75,11 +75,11 @@ impl Options {
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schemes, long, short, rows, scan_percent, short_rows, rounds, terms } = self;
+        let Self { schemes, long, short, rows, scan_percent, short_rows, rounds, run_options } = self;
         write!(
             f,
             "schemes {}, {long} long clients that scan {scan_percent} % of {} rows and write one, {short} short ones that \
-             write {short_rows}, each scheme {terms}, in {rounds} rounds",
+             write {short_rows}, each scheme {run_options}, in {rounds} rounds",
             listed(schemes),
             grouped(*rows)
         )
@@ -118,11 +118,11 @@ const NAMES: [&str; 2] = ["long", "short"];
 /// Loads a database for each scheme, runs them in turn, and checks the sum of the writes.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Turn)) -> Result<Comparison<Options>> {
     options.check()?;
-    let mut contenders = rounds::contenders(&options.schemes, &options.terms, |db| load(db, options.rows))?;
-    let trial = |contender: &mut Contender<Holdings>, round: u32, terms: &Terms| {
-        run(options, contender, u64::from(round) << 16, terms)
+    let mut contenders = rounds::contenders(&options.schemes, &options.run_options, |db| load(db, options.rows))?;
+    let trial = |contender: &mut Contender<Holdings>, round: u32, run_options: &RunOptions| {
+        run(options, contender, u64::from(round) << 16, run_options)
     };
-    let counted = rounds::interleave(&mut contenders, options.rounds, &options.terms, trial, watch)?;
+    let counted = rounds::interleave(&mut contenders, options.rounds, &options.run_options, trial, watch)?;
     let points = vec![Point::new(String::new(), &contenders, &NAMES, &counted)];
     let mut checks = Vec::new();
     for contender in &contenders {
@@ -137,19 +137,24 @@ fn load(db: &Database, count: u64) -> Result<Holdings> {
     Ok(Holdings { assets, written: 0 })
 }
 
-fn run(options: &Options, contender: &mut Contender<Holdings>, stream: u64, terms: &Terms) -> Result<Counts> {
+fn run(
+    options: &Options,
+    contender: &mut Contender<Holdings>,
+    stream: u64,
+    run_options: &RunOptions,
+) -> Result<Counts> {
     let Contender { db, data: Holdings { assets, written }, .. } = contender;
     let client = |number: usize| Trader {
         assets,
         kind: if number < options.long { Kind::Long } else { Kind::Short },
         rows: options.rows,
         scanned: options.scanned(),
-        random: Random::new(terms.seed, stream | (number as u64 + 1)),
+        random: Random::new(run_options.seed, stream | (number as u64 + 1)),
         keys: vec![0; options.short_rows as usize],
         written: 0,
     };
     let clients = (0..options.long + options.short).map(client).collect();
-    let (clients, counts) = trial::run(db, clients, NAMES.len(), terms, &mut |_| {})?;
+    let (clients, counts) = trial::run(db, clients, NAMES.len(), run_options, &mut |_| {})?;
     *written += clients.iter().map(|client| client.written).sum::<u64>();
     Ok(counts)
 }
@@ -187,18 +192,18 @@ struct Trader<'a> {
 }
 
 impl Client for Trader<'_> {
-    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let Self { assets, rows, random, keys, .. } = self;
         let assets = *assets;
         let done = match self.kind {
             Kind::Long => {
                 let first = random.below(*rows - self.scanned + 1);
                 let write = random.below(*rows);
-                desk.run(self.kind as usize, Long { assets, first, scanned: self.scanned, write })?.map(|()| 1)
+                context.run(self.kind as usize, Long { assets, first, scanned: self.scanned, write })?.map(|()| 1)
             }
             Kind::Short => {
                 keys.iter_mut().for_each(|key| *key = random.below(*rows));
-                desk.run(self.kind as usize, Short { assets, keys })?.map(|()| keys.len() as u64)
+                context.run(self.kind as usize, Short { assets, keys })?.map(|()| keys.len() as u64)
             }
         };
         self.written += done.unwrap_or(0);

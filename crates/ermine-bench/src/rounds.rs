@@ -14,7 +14,7 @@ use crate::{
     abort_shapes::{ShapeSummary, ShapeTable},
     report::{Grid, Setting, grouped, scheme_name},
     storage::{LogSummary, LogUse},
-    trial::{Counts, KindSummary, KindTables, Terms},
+    trial::{Counts, KindSummary, KindTables, RunOptions},
     verdict::Check,
 };
 
@@ -50,13 +50,13 @@ impl fmt::Display for Turn {
 /// with `load`.
 pub fn contenders<D>(
     schemes: &[Scheme],
-    terms: &Terms,
+    run_options: &RunOptions,
     mut load: impl FnMut(&Database) -> Result<D>,
 ) -> Result<Vec<Contender<D>>> {
     let open = |&scheme: &Scheme| {
-        let storage = terms.storage.as_ref().map(|storage| storage.beside(scheme.name()));
-        let tuning = terms.tuning.beside(scheme.name());
-        let db = Terms { storage, tuning, ..terms.clone() }.open(scheme)?;
+        let storage = run_options.storage.as_ref().map(|storage| storage.beside(scheme.name()));
+        let tuning = run_options.tuning.beside(scheme.name());
+        let db = RunOptions { storage, tuning, ..run_options.clone() }.open(scheme)?;
         let data = load(&db)?;
         Ok(Contender { scheme, db, data })
     };
@@ -64,7 +64,7 @@ pub fn contenders<D>(
 }
 
 /// Fails if the options cannot work.
-pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
+pub fn check(schemes: &[Scheme], rounds: u32, run_options: &RunOptions) -> Result<()> {
     let usage = |why: &str| Err(crate::Error::Usage(why.into()));
     if schemes.is_empty() || rounds == 0 {
         return usage("at least one scheme and one round are needed");
@@ -72,10 +72,10 @@ pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
     if (1..schemes.len()).any(|place| schemes[..place].contains(&schemes[place])) {
         return usage("a scheme is given twice");
     }
-    if schemes.len() > 1 && terms.observer.is_some() {
+    if schemes.len() > 1 && run_options.observer.is_some() {
         return usage("an observer watches one database: give one scheme");
     }
-    terms.check(schemes)
+    run_options.check(schemes)
 }
 
 /// Runs every contender in each round, with `trial`, for a share of the time; returns the counts by contender, then by
@@ -83,11 +83,16 @@ pub fn check(schemes: &[Scheme], rounds: u32, terms: &Terms) -> Result<()> {
 pub fn interleave<D>(
     contenders: &mut [Contender<D>],
     rounds: u32,
-    terms: &Terms,
-    mut trial: impl FnMut(&mut Contender<D>, u32, &Terms) -> Result<Counts>,
+    run_options: &RunOptions,
+    mut trial: impl FnMut(&mut Contender<D>, u32, &RunOptions) -> Result<Counts>,
     watch: &mut dyn FnMut(Turn),
 ) -> Result<Vec<Vec<Counts>>> {
-    let share = Terms { warmup: terms.warmup / rounds, measured: terms.measured / rounds, ..terms.clone() };
+    let share = RunOptions {
+        warmup: run_options.warmup / rounds,
+        measured: run_options.measured / rounds,
+        least: run_options.least.div_ceil(u64::from(rounds)),
+        ..run_options.clone()
+    };
     let count = contenders.len();
     let mut counted: Vec<Vec<Counts>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
@@ -267,25 +272,25 @@ mod tests {
 
     #[test]
     fn every_contender_runs_once_a_round_and_another_begins() {
-        let terms = Terms::default();
-        let mut contenders = contenders(&[Scheme::Si, Scheme::SiSsn], &terms, |_| Ok(())).unwrap();
+        let run_options = RunOptions::default();
+        let mut contenders = contenders(&[Scheme::Si, Scheme::SiSsn], &run_options, |_| Ok(())).unwrap();
         let mut order = Vec::new();
-        let trial = |contender: &mut Contender<()>, round, share: &Terms| {
+        let trial = |contender: &mut Contender<()>, round, share: &RunOptions| {
             order.push((round, contender.scheme.name()));
-            assert_eq!(share.measured, terms.measured / 2);
+            assert_eq!(share.measured, run_options.measured / 2);
             Ok(Counts::new(1))
         };
-        let counted = interleave(&mut contenders, 2, &terms, trial, &mut |_| {});
+        let counted = interleave(&mut contenders, 2, &run_options, trial, &mut |_| {});
         assert!(counted.unwrap().iter().all(|rounds| rounds.len() == 2));
         assert_eq!(order, [(0, "si"), (0, "si-ssn"), (1, "si-ssn"), (1, "si")]);
     }
 
     #[test]
     fn what_cannot_work_is_refused() {
-        let terms = Terms::default();
-        assert!(check(&[Scheme::Si, Scheme::SiSsn], 1, &terms).is_ok());
-        assert!(check(&[], 1, &terms).is_err());
-        assert!(check(&[Scheme::Si], 0, &terms).is_err());
-        assert!(check(&[Scheme::Si, Scheme::Rc, Scheme::Si], 1, &terms).is_err());
+        let run_options = RunOptions::default();
+        assert!(check(&[Scheme::Si, Scheme::SiSsn], 1, &run_options).is_ok());
+        assert!(check(&[], 1, &run_options).is_err());
+        assert!(check(&[Scheme::Si], 0, &run_options).is_err());
+        assert!(check(&[Scheme::Si, Scheme::Rc, Scheme::Si], 1, &run_options).is_err());
     }
 }

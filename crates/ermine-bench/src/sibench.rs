@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::{
     Result,
-    crew::Tick,
     random::Random,
     report::{Setting, grouped, listed, scheme_name},
-    trial::{self, Client, Desk, Summary, Terms},
+    threads::Tick,
+    trial::{self, Client, ClientContext, RunOptions, Summary},
     verdict::{Check, Promise, Verdict},
     zipf::Choice,
 };
@@ -85,7 +85,7 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Options that all workloads share.
     #[serde(flatten)]
-    pub terms: Terms,
+    pub run_options: RunOptions,
 }
 
 /// Maximum accesses of a transaction.
@@ -115,15 +115,15 @@ impl Options {
         if !(1..=CLIENTS_MAX).contains(&self.groups.iter().map(|group| group.clients).sum()) {
             return usage(format!("there are between 1 and {CLIENTS_MAX} clients"));
         }
-        self.terms.check(&[self.scheme])
+        self.run_options.check(&[self.scheme])
     }
 }
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, records, theta, groups, terms } = self;
+        let Self { scheme, records, theta, groups, run_options } = self;
         let (records, groups) = (grouped(*records), listed(groups));
-        write!(f, "scheme {scheme}, {records} records, theta {theta}, groups {groups}, {terms}")
+        write!(f, "scheme {scheme}, {records} records, theta {theta}, groups {groups}, {run_options}")
     }
 }
 
@@ -153,7 +153,7 @@ impl Mark {
 /// Loads, runs, and checks for marks of attempts that did not commit.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
-    let db = options.terms.open(options.scheme)?;
+    let db = options.run_options.open(options.scheme)?;
     let records: Records = db.table("records")?;
     trial::insert_rows(&db, options.records, |txn, record| txn.insert(&records, &record, &0))?;
     let choice = Choice::new(options.records, options.theta);
@@ -165,7 +165,7 @@ pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -
         .map(|(client, (number, group))| Visitor::new(options, group, number, &records, &choice, client))
         .collect();
     let names: Vec<_> = options.groups.iter().map(Group::to_string).collect();
-    let (clients, counts) = trial::run(&db, clients, names.len(), &options.terms, watch)?;
+    let (clients, counts) = trial::run(&db, clients, names.len(), &options.run_options, watch)?;
     let checks = check(options, &db, &records, &clients)?;
     Ok(Summary::new("sibench", setting, options.clone(), &names, &counts, checks))
 }
@@ -218,7 +218,7 @@ impl<'a> Visitor<'a> {
         choice: &'a Choice,
         client: usize,
     ) -> Self {
-        let random = Random::new(options.terms.seed, 1 + client as u64);
+        let random = Random::new(options.run_options.seed, 1 + client as u64);
         let (accesses, committed) = (Vec::new(), Vec::new());
         Self { records, choice, group, kind, client, random, accesses, attempts: 0, committed }
     }
@@ -237,7 +237,7 @@ impl<'a> Visitor<'a> {
 }
 
 impl Client for Visitor<'_> {
-    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let footprint = &self.group.footprint;
         let length = self.random.uniform(u64::from(*footprint.start())..=u64::from(*footprint.end()));
         self.accesses.clear();
@@ -246,7 +246,7 @@ impl Client for Visitor<'_> {
         let (reads, writes) = self.accesses.split_at(reads);
         let (client, attempts) = (self.client, &mut self.attempts);
         let visit = Visit { records: self.records, reads, writes, client, attempts };
-        if let Some(attempt) = desk.run(self.kind, visit)? {
+        if let Some(attempt) = context.run(self.kind, visit)? {
             self.note_committed(attempt);
         }
         Ok(())
@@ -316,7 +316,7 @@ mod tests {
             records: 10,
             theta: 0.0,
             groups: vec![group.parse().unwrap()],
-            terms: Terms::default(),
+            run_options: RunOptions::default(),
         };
         assert!(options("1:1-5:1").check().is_ok());
         for group in ["0:1-5:1", "1:5-1:0", "1:0-5:0", "1:3-5:4", "1001:1-5:1"] {

@@ -18,7 +18,7 @@ use crate::{
     report::{Setting, grouped, listed, scheme_names},
     rounds::{self, Comparison, Contender, Point, Turn},
     tpcc::Stock,
-    trial::{self, Client, Counts, Desk, Terms},
+    trial::{self, Client, ClientContext, Counts, RunOptions},
     verdict::{Check, Promise, Verdict},
     zipf::Choice,
 };
@@ -44,7 +44,7 @@ pub struct Options {
     pub rounds: u32,
     /// Options that all workloads share; times are for each scheme and point.
     #[serde(flatten)]
-    pub terms: Terms,
+    pub run_options: RunOptions,
 }
 
 /// Points of a sweep, as in the figure.
@@ -71,18 +71,18 @@ impl Options {
         if self.write_percents.is_empty() || !self.write_percents.iter().all(|share| (0.0..=100.0).contains(share)) {
             return usage("the share of writes lies between 0 and 100 %".into());
         }
-        rounds::check(&self.schemes, self.rounds, &self.terms)
+        rounds::check(&self.schemes, self.rounds, &self.run_options)
     }
 }
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schemes, threads, records, theta, reads, write_percents, rounds, terms } = self;
+        let Self { schemes, threads, records, theta, reads, write_percents, rounds, run_options } = self;
         let (records, reads, writes) = (grouped(*records), listed(reads), listed(write_percents));
         write!(
             f,
             "schemes {}, {threads} threads, {records} records, theta {theta}, reads {reads}, writes {writes} %, each \
-             scheme and point {terms}, in {rounds} rounds",
+             scheme and point {run_options}, in {rounds} rounds",
             listed(schemes)
         )
     }
@@ -103,7 +103,7 @@ const NAMES: [&str; 1] = ["take"];
 /// Loads a database for each scheme, runs every point, and checks the sum of the writes.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&str, Turn)) -> Result<Comparison<Options>> {
     options.check()?;
-    let mut contenders = rounds::contenders(&options.schemes, &options.terms, |db| load(db, options.records))?;
+    let mut contenders = rounds::contenders(&options.schemes, &options.run_options, |db| load(db, options.records))?;
     let choice = Choice::new(options.records, options.theta);
     let mut points = Vec::new();
     for &reads in &options.reads {
@@ -111,12 +111,12 @@ pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&str, Tu
             let name = format!("{} reads, {percent} % writes", grouped(u64::from(reads)));
             let order = Order { choice: &choice, reads, writes: f64::from(reads) * percent / 100.0 };
             let stream = (points.len() as u64) << 48;
-            let trial = |contender: &mut Contender<Shelf>, round: u32, terms: &Terms| {
+            let trial = |contender: &mut Contender<Shelf>, round: u32, run_options: &RunOptions| {
                 let stream = stream | u64::from(round) << 16;
-                order.trial(contender, options.threads, stream, terms)
+                order.trial(contender, options.threads, stream, run_options)
             };
             let mut watch = |turn| watch(&name, turn);
-            let counted = rounds::interleave(&mut contenders, options.rounds, &options.terms, trial, &mut watch)?;
+            let counted = rounds::interleave(&mut contenders, options.rounds, &options.run_options, trial, &mut watch)?;
             points.push(Point::new(name, &contenders, &NAMES, &counted));
         }
     }
@@ -162,17 +162,23 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    fn trial(self, contender: &mut Contender<Shelf>, threads: usize, stream: u64, terms: &Terms) -> Result<Counts> {
+    fn trial(
+        self,
+        contender: &mut Contender<Shelf>,
+        threads: usize,
+        stream: u64,
+        run_options: &RunOptions,
+    ) -> Result<Counts> {
         let Contender { db, data: Shelf { records, written }, .. } = contender;
         let buyer = |number| Buyer {
             order: self,
             records,
-            random: Random::new(terms.seed, stream | (number as u64 + 1)),
+            random: Random::new(run_options.seed, stream | (number as u64 + 1)),
             keys: Vec::new(),
             written: 0,
         };
         let clients = (0..threads).map(buyer).collect();
-        let (clients, counts) = trial::run(db, clients, NAMES.len(), terms, &mut |_| {})?;
+        let (clients, counts) = trial::run(db, clients, NAMES.len(), run_options, &mut |_| {})?;
         *written += clients.iter().map(|client| client.written).sum::<u64>();
         Ok(counts)
     }
@@ -190,14 +196,14 @@ struct Buyer<'a> {
 }
 
 impl Client for Buyer<'_> {
-    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let Self { order, records, random, keys, .. } = self;
         keys.clear();
         keys.extend((0..order.reads).map(|_| order.choice.draw(random)));
         // The fractional part is the probability of one more write.
         let writes = order.writes.floor() as usize + usize::from(random.fraction() < order.writes.fract());
         let (reads, writes) = keys.split_at(keys.len() - writes);
-        if desk.run(0, Take { records, reads, writes })?.is_some() {
+        if context.run(0, Take { records, reads, writes })?.is_some() {
             self.written += writes.len() as u64;
         }
         Ok(())

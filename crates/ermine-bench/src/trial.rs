@@ -1,8 +1,8 @@
 //! A trial: clients drive a database under one scheme, and their transactions are counted by kind.
 //!
 //! A workload defines the names of its kinds and the next action of a client ([`Client::step`]); the client runs its
-//! transactions through its [`Desk`], which retries and counts them. The rest is the same for all workloads: the
-//! threads ([`crew`]), the counts ([`Tally`]), the report ([`Summary`]).
+//! transactions through its [`ClientContext`], which retries and counts them. The rest is the same for all workloads: the
+//! threads ([`threads`]), the counts ([`Tally`]), the report ([`Summary`]).
 //!
 //! A comparison of several schemes is several trials in turn: see [`crate::rounds`].
 
@@ -19,11 +19,11 @@ use crate::{
     Result,
     abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
     conflicts::{Conflicts, Counted},
-    crew::{self, Event, Pace, Progress, Tick, Worker},
     latency::{Latency, Quantiles},
     machine::processor_seconds,
     report::{Grid, Setting, grouped, seconds},
     storage::{self, LogSummary, LogUse, Outstanding, Storage},
+    threads::{self, Event, Pace, Progress, Tick, Worker},
     tuning::Tuning,
     verdict::Check,
 };
@@ -67,13 +67,15 @@ pub enum Retry {
 
 /// Options of a trial that all workloads share.
 #[derive(Clone, Debug, Serialize)]
-pub struct Terms {
+pub struct RunOptions {
     /// Time before measuring starts.
     #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
     pub warmup: Duration,
     /// Measured time.
     #[serde(serialize_with = "seconds", rename = "measured_seconds")]
     pub measured: Duration,
+    /// Number of transactions that each client completes at least: the measured time goes on until then.
+    pub least: u64,
     /// Policy after a lost conflict.
     pub retry: Retry,
     /// Seed of data and inputs.
@@ -92,11 +94,12 @@ pub struct Terms {
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-impl Default for Terms {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
             warmup: Duration::from_secs(1),
             measured: Duration::from_secs(5),
+            least: 0,
             retry: Retry::Yes,
             seed: 1,
             stale_after: None,
@@ -108,8 +111,8 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
-    /// Opens an empty database where the terms say.
+impl RunOptions {
+    /// Opens an empty database where the options say.
     pub fn open(&self, scheme: Scheme) -> Result<Database> {
         let mut options = ermine::Options::default().scheme(scheme);
         options.stale_after = self.stale_after;
@@ -126,7 +129,7 @@ impl Terms {
     }
 }
 
-impl fmt::Display for Terms {
+impl fmt::Display for RunOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (measured, warmup) = (self.measured.as_secs_f64(), self.warmup.as_secs_f64());
         write!(f, "{measured:.1} s after {warmup:.1} s of warm-up, retry {:?}, seed {}", self.retry, self.seed)?;
@@ -142,7 +145,7 @@ impl fmt::Display for Terms {
 /// The work that one thread does over and over.
 pub trait Client: Send {
     /// Runs one transaction, or a few.
-    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()>;
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()>;
 }
 
 /// Counts of one kind of transaction.
@@ -168,7 +171,7 @@ impl Tally {
 }
 
 /// Runs and counts the transactions of a client.
-pub struct Desk<'a> {
+pub struct ClientContext<'a> {
     db: &'a Database,
     retry: Retry,
     tallies: Vec<Tally>,
@@ -180,17 +183,17 @@ pub struct Desk<'a> {
     session: Option<ermine::Session>,
 }
 
-impl<'a> Desk<'a> {
-    fn new(db: &'a Database, kinds: usize, terms: &Terms) -> Self {
-        let shapes = AbortShapes::when(terms.explain_aborts);
-        let outstanding = Outstanding::new(terms.storage.as_ref());
+impl<'a> ClientContext<'a> {
+    fn new(db: &'a Database, kinds: usize, run_options: &RunOptions) -> Self {
+        let shapes = AbortShapes::when(run_options.explain_aborts);
+        let outstanding = Outstanding::new(run_options.storage.as_ref());
         Self {
             db,
-            retry: terms.retry,
+            retry: run_options.retry,
             tallies: vec![Tally::default(); kinds],
             outstanding,
             shapes,
-            session: terms.tuning.session(),
+            session: run_options.tuning.session(),
         }
     }
 
@@ -259,27 +262,27 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// A client at its desk, as a worker of a crew.
-struct Seat<'a, C> {
+/// A client and its context: the work of one thread.
+struct ClientWorker<'a, C> {
     client: C,
-    desk: Desk<'a>,
+    context: ClientContext<'a>,
 }
 
-impl<C: Client> Worker for Seat<'_, C> {
+impl<C: Client> Worker for ClientWorker<'_, C> {
     fn step(&mut self) -> Result<()> {
-        self.client.step(&mut self.desk)
+        self.client.step(&mut self.context)
     }
 
     fn start_measuring(&mut self) {
-        self.desk.reset();
+        self.context.reset();
     }
 
     fn progress(&self) -> Progress {
-        self.desk.progress()
+        self.context.progress()
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.desk.outstanding.settle(|_| ())
+        self.context.outstanding.settle(|_| ())
     }
 }
 
@@ -334,25 +337,28 @@ pub fn run<C: Client>(
     db: &Database,
     clients: Vec<C>,
     kinds: usize,
-    terms: &Terms,
+    run_options: &RunOptions,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<(Vec<C>, Counts)> {
-    let crew = clients.into_iter().map(|client| Seat { client, desk: Desk::new(db, kinds, terms) }).collect();
-    let pace = Pace { warmup: terms.warmup, measured: terms.measured };
+    let workers = clients
+        .into_iter()
+        .map(|client| ClientWorker { client, context: ClientContext::new(db, kinds, run_options) })
+        .collect();
+    let pace = Pace { warmup: run_options.warmup, measured: run_options.measured, least: run_options.least };
     let (mut processor, mut log) = (0.0, LogUse::default());
-    let done = crew::run(crew, pace, &mut |event| match event {
+    let done = threads::run(workers, pace, &mut |event| match event {
         Event::Second(tick) => watch(tick),
         Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(db)),
     })?;
     let mut counts = Counts::new(kinds);
     counts.processor_seconds = processor_seconds() - processor;
-    counts.log = terms.storage.as_ref().map(|_| LogUse::now(db).since(log));
+    counts.log = run_options.storage.as_ref().map(|_| LogUse::now(db).since(log));
     let threads = done.len() as f64;
     let mut clients = Vec::with_capacity(done.len());
-    for crew::Done { worker: Seat { client, desk }, measured } in done {
+    for threads::Done { worker: ClientWorker { client, context }, measured } in done {
         counts.seconds += measured.as_secs_f64() / threads;
-        counts.tallies.iter_mut().zip(&desk.tallies).for_each(|(sum, tally)| sum.merge(tally));
-        desk.shapes.iter().for_each(|shapes| counts.shapes.merge(shapes));
+        counts.tallies.iter_mut().zip(&context.tallies).for_each(|(sum, tally)| sum.merge(tally));
+        context.shapes.iter().for_each(|shapes| counts.shapes.merge(shapes));
         clients.push(client);
     }
     Ok((clients, counts))

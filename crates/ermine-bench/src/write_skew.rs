@@ -19,11 +19,11 @@ use serde::Serialize;
 
 use crate::{
     Result,
-    crew::Tick,
     pause::Pause,
     random::Random,
     report::{Setting, scheme_name},
-    trial::{self, Client, Desk, Summary, Terms},
+    threads::Tick,
+    trial::{self, Client, ClientContext, RunOptions, Summary},
     verdict::{Check, Promise, Verdict},
 };
 
@@ -41,7 +41,7 @@ pub struct Options {
     pub pause: Pause,
     /// Options that all workloads share.
     #[serde(flatten)]
-    pub terms: Terms,
+    pub run_options: RunOptions,
 }
 
 impl Options {
@@ -50,14 +50,14 @@ impl Options {
         if self.threads == 0 || self.pairs == 0 {
             return Err(crate::Error::Usage("at least one thread and one pair are needed".into()));
         }
-        self.terms.check(&[self.scheme])
+        self.run_options.check(&[self.scheme])
     }
 }
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, threads, pairs, pause, terms } = self;
-        write!(f, "scheme {scheme}, {threads} threads, {pairs} pairs, pause {pause}, {terms}")
+        let Self { scheme, threads, pairs, pause, run_options } = self;
+        write!(f, "scheme {scheme}, {threads} threads, {pairs} pairs, pause {pause}, {run_options}")
     }
 }
 
@@ -94,14 +94,14 @@ const NAMES: [&str; 2] = ["withdraw", "deposit"];
 /// Loads, runs, and counts violations.
 pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(Tick)) -> Result<Summary<Options>> {
     options.check()?;
-    let db = options.terms.open(options.scheme)?;
+    let db = options.run_options.open(options.scheme)?;
     let accounts: Accounts = db.table("account")?;
     let account = Account { balance: OPENING, mended: 0 };
     trial::insert_rows(&db, u64::from(options.pairs), |txn, pair| {
         [0, 1].into_iter().try_for_each(|side| txn.insert(&accounts, &(pair as u32, side), &account))
     })?;
     let clients = (0..options.threads).map(|number| Customer::new(options, &accounts, number)).collect();
-    let (clients, counts) = trial::run(&db, clients, NAMES.len(), &options.terms, watch)?;
+    let (clients, counts) = trial::run(&db, clients, NAMES.len(), &options.run_options, watch)?;
     let change = clients.iter().map(|client| client.change).sum();
     let (checks, violations) = check(options, &db, &accounts, change)?;
     let summary = Summary::new("write-skew", setting, options.clone(), &NAMES, &counts, checks);
@@ -149,20 +149,20 @@ struct Customer<'a> {
 
 impl<'a> Customer<'a> {
     fn new(options: &Options, accounts: &'a Accounts, number: usize) -> Self {
-        let random = Random::new(options.terms.seed, 1 + number as u64);
+        let random = Random::new(options.run_options.seed, 1 + number as u64);
         Self { accounts, pairs: options.pairs, pause: options.pause, random, change: 0 }
     }
 }
 
 impl Client for Customer<'_> {
-    fn step(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let random = &mut self.random;
         let pair = random.below(u64::from(self.pairs)) as u32;
         let side = random.below(2) as u8;
         let amount = random.uniform(1..=AMOUNT_MAX) as i64;
         let kind = if random.percent(50) { Kind::Withdraw } else { Kind::Deposit };
         let job = Move { accounts: self.accounts, pause: self.pause, kind, pair, side, amount };
-        self.change += desk.run(kind as usize, job)?.unwrap_or(0);
+        self.change += context.run(kind as usize, job)?.unwrap_or(0);
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ use ermine_bench::{
     report::Setting,
     rounds::Comparison,
     sibench, stock,
-    trial::{KindSummary, Retry, Summary, Terms},
+    trial::{KindSummary, Retry, RunOptions, Summary},
     write_skew,
 };
 
@@ -37,18 +37,20 @@ fn setting() -> Setting {
     SETTING.clone()
 }
 
-fn terms() -> Terms {
+fn run_options() -> RunOptions {
     let (warmup, measured) = (Duration::from_millis(50), Duration::from_millis(250));
-    Terms { warmup, measured, seed: SEED, explain_aborts: true, ..Terms::default() }
+    // On a busy machine the time is too short.
+    RunOptions { warmup, measured, least: 100, seed: SEED, explain_aborts: true, ..RunOptions::default() }
 }
 
-fn write_skew(scheme: Scheme, terms: Terms) -> Summary<write_skew::Options> {
-    let options = write_skew::Options { scheme, threads: 4, pairs: 4, pause: Pause::Yield, terms };
+fn write_skew(scheme: Scheme, run_options: RunOptions) -> Summary<write_skew::Options> {
+    let options = write_skew::Options { scheme, threads: 4, pairs: 4, pause: Pause::Yield, run_options };
     write_skew::drive(&options, setting(), &mut |_| {}).unwrap()
 }
 
-fn batch(scheme: Scheme, snapshot_reports: bool, terms: Terms) -> Summary<batch::Options> {
-    let options = batch::Options { scheme, threads: 4, receipts: 5, pause: Pause::Yield, snapshot_reports, terms };
+fn batch(scheme: Scheme, snapshot_reports: bool, run_options: RunOptions) -> Summary<batch::Options> {
+    let options =
+        batch::Options { scheme, threads: 4, receipts: 5, pause: Pause::Yield, snapshot_reports, run_options };
     batch::drive(&options, setting(), &mut |_| {}).unwrap()
 }
 
@@ -64,14 +66,14 @@ fn assert_clean<O: std::fmt::Display>(scheme: Scheme, summary: &Summary<O>) {
 
 #[test]
 fn no_pair_is_overdrawn_under_serializable_schemes() {
-    serializable().for_each(|scheme| assert_clean(scheme, &write_skew(scheme, terms())));
+    serializable().for_each(|scheme| assert_clean(scheme, &write_skew(scheme, run_options())));
 }
 
 #[test]
 fn pairs_are_overdrawn_under_snapshot_isolation_and_below() {
     for scheme in [Scheme::Rc, Scheme::Si] {
         let found = (0..TRIES).any(|try_| {
-            let summary = write_skew(scheme, Terms { seed: SEED + try_, ..terms() });
+            let summary = write_skew(scheme, RunOptions { seed: SEED + try_, ..run_options() });
             assert!(summary.holds(), "permitted under {scheme}: {summary}");
             summary.violations.unwrap() > 0
         });
@@ -82,9 +84,9 @@ fn pairs_are_overdrawn_under_snapshot_isolation_and_below() {
 #[test]
 fn no_report_of_a_closed_batch_turns_out_wrong_under_serializable_schemes() {
     for scheme in serializable() {
-        assert_clean(scheme, &batch(scheme, false, terms()));
+        assert_clean(scheme, &batch(scheme, false, run_options()));
         if scheme.has_snapshots() {
-            assert_clean(scheme, &batch(scheme, true, terms()));
+            assert_clean(scheme, &batch(scheme, true, run_options()));
         }
     }
 }
@@ -93,7 +95,7 @@ fn no_report_of_a_closed_batch_turns_out_wrong_under_serializable_schemes() {
 fn reports_of_closed_batches_turn_out_wrong_under_snapshot_isolation_and_below() {
     for scheme in [Scheme::Rc, Scheme::Si] {
         let found = (0..TRIES).any(|try_| {
-            let summary = batch(scheme, false, Terms { seed: SEED + try_, ..terms() });
+            let summary = batch(scheme, false, RunOptions { seed: SEED + try_, ..run_options() });
             assert!(summary.holds(), "permitted under {scheme}: {summary}");
             summary.violations.unwrap() > 0
         });
@@ -106,8 +108,8 @@ fn sibench_leaves_marks_of_committed_attempts_only() {
     for scheme in Scheme::ALL {
         for retry in [Retry::Yes, Retry::No] {
             let groups = ["2:8-12:3", "2:50-100:1"].map(|group| group.parse().unwrap()).to_vec();
-            let terms = Terms { retry, ..terms() };
-            let options = sibench::Options { scheme, records: 100, theta: 0.5, groups, terms };
+            let run_options = RunOptions { retry, ..run_options() };
+            let options = sibench::Options { scheme, records: 100, theta: 0.5, groups, run_options };
             let summary = sibench::drive(&options, setting(), &mut |_| {}).unwrap();
             assert!(summary.holds(), "{summary}");
             assert!(summary.kinds[0].committed > 0, "{summary}");
@@ -127,7 +129,7 @@ fn stock_compares_all_schemes_at_each_point() {
         reads: vec![10, 100],
         write_percents: vec![0.1, 10.0],
         rounds: 2,
-        terms: Terms { measured: Duration::from_millis(100), ..terms() },
+        run_options: RunOptions { measured: Duration::from_millis(100), ..run_options() },
     };
     let mut turns = 0;
     let summary = stock::drive(&options, setting(), &mut |_, _| turns += 1).unwrap();
@@ -149,7 +151,7 @@ fn read_mostly_compares_all_schemes() {
         scan_percent: 20.0,
         short_rows: 4,
         rounds: 2,
-        terms: terms(),
+        run_options: RunOptions { least: 2, ..run_options() },
     };
     let summary = read_mostly::drive(&options, setting(), &mut |_| {}).unwrap();
     assert!(summary.holds(), "{summary}");
@@ -167,7 +169,7 @@ fn assert_each_scheme_committed<O: std::fmt::Display>(summary: &Comparison<O>) {
 
 #[test]
 fn aborts_are_explained_when_asked_and_counted_as_the_engine_does() {
-    let summary = write_skew(Scheme::SiSsn, terms());
+    let summary = write_skew(Scheme::SiSsn, run_options());
     let aborted: u64 = summary.kinds.iter().map(|kind| kind.aborted).sum();
     let explained: u64 = summary.abort_shapes.iter().map(|shape| shape.aborts).sum();
     assert!(aborted > 0, "{summary}");
@@ -177,7 +179,7 @@ fn aborts_are_explained_when_asked_and_counted_as_the_engine_does() {
     assert_eq!((&json["workload"], &json["options"]["scheme"]), (&"write-skew".into(), &"si-ssn".into()));
     assert_eq!(json["options"]["measured_seconds"], 0.25);
 
-    let unexplained = write_skew(Scheme::SiSsn, Terms { explain_aborts: false, ..terms() });
+    let unexplained = write_skew(Scheme::SiSsn, RunOptions { explain_aborts: false, ..run_options() });
     assert!(unexplained.abort_shapes.is_empty());
 }
 
@@ -194,7 +196,7 @@ impl Observer for Counter {
 #[test]
 fn an_observer_watches_one_database() -> Result<()> {
     let observer: Arc<dyn Observer> = Arc::new(Counter::default());
-    let terms = Terms { observer: Some(observer), ..terms() };
+    let run_options = RunOptions { observer: Some(observer), ..run_options() };
     let options = |schemes: &[Scheme]| stock::Options {
         schemes: schemes.to_vec(),
         threads: 1,
@@ -203,7 +205,7 @@ fn an_observer_watches_one_database() -> Result<()> {
         reads: vec![1],
         write_percents: vec![1.0],
         rounds: 1,
-        terms: terms.clone(),
+        run_options: run_options.clone(),
     };
     options(&[Scheme::Si]).check()?;
     assert!(options(&[Scheme::Si, Scheme::SiSsn]).check().is_err());

@@ -42,8 +42,8 @@ mod white;
 pub use anomaly::{AnomalyKind, Level};
 pub use file::FileError;
 pub use history::{
-    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
-    Transaction,
+    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table,
+    Transaction, TransactionContext,
 };
 pub use progress::Progress;
 pub use recorder::Recorder;

@@ -34,7 +34,8 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use crate::{
     anomaly::Level,
     history::{
-        Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
+        Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table,
+        TransactionContext,
     },
 };
 
@@ -167,7 +168,7 @@ impl Observer for Recorder {
             Some(session) => self.process_of(session),
             None => Process(thread as u32 | THREAD),
         };
-        let terms = Terms {
+        let context = TransactionContext {
             process: Some(process),
             began: Some(*began),
             ended: Some(ended),
@@ -178,7 +179,7 @@ impl Observer for Recorder {
             },
             snapshot: *reads_snapshot,
         };
-        self.shards[thread as usize % SHARDS].lock().push_with(terms, begin, outcome, operations);
+        self.shards[thread as usize % SHARDS].lock().push_with(context, begin, outcome, operations);
     }
 }
 

@@ -5,7 +5,7 @@
 use ermine_check::{
     AnomalyKind::{self, *},
     Builder, Digest, Index, Level, Moment, Operation, Order, Outcome, Process, ReadVersion, Report, Stamp, Table,
-    Terms, judge,
+    TransactionContext, judge,
 };
 
 const T: Table = Table(0);
@@ -219,12 +219,12 @@ fn cycles_without_adjacent_anti_dependencies() {
 /// A transaction of a process that began and ended at some moments.
 type Timed<'a> = (u32, [u64; 2], Line<'a>);
 
-fn judged_in_time(lines: &[Timed<'_>], terms: Terms) -> Report {
+fn judged_in_time(lines: &[Timed<'_>], context: TransactionContext) -> Report {
     let mut history = Builder::new();
     for (process, [began, ended], (begin, stamp, operations)) in lines {
         let (began, ended) = (Some(Moment(*began)), Some(Moment(*ended)));
-        let terms = Terms { process: Some(Process(*process)), began, ended, ..terms };
-        history.push_with(terms, Stamp(*begin), Outcome::Committed(Stamp(*stamp)), operations.iter().copied());
+        let context = TransactionContext { process: Some(Process(*process)), began, ended, ..context };
+        history.push_with(context, Stamp(*begin), Outcome::Committed(Stamp(*stamp)), operations.iter().copied());
     }
     let report = judge(&history.finish_named([(T, "rows")]), &mut |_| ());
     assert!(!report.to_string().contains("not found again"), "{report}");
@@ -241,32 +241,32 @@ fn real_time_order() {
     let stale = (5, 9, vec![read("a", 1, 1)]);
     let lines = |process, reader| vec![(1, [0, 3], writer.clone()), (process, reader, stale.clone())];
     // The reader begins after the writer has ended, and does not see it.
-    let report = judged_in_time(&lines(2, [4, 5]), Terms::default());
+    let report = judged_in_time(&lines(2, [4, 5]), TransactionContext::default());
     assert_eq!(report.kinds(), [GSingleRealtime], "{report}");
     assert_eq!(holds_in_time(&report), [true, true, false]);
     assert!(report.to_string().contains("T2 had ended (moment 3) before T1 began (moment 4)"), "{report}");
     // In the same process a session contradicts itself.
-    let report = judged_in_time(&lines(1, [4, 5]), Terms::default());
+    let report = judged_in_time(&lines(1, [4, 5]), TransactionContext::default());
     assert_eq!(report.kinds(), [GSingleProcess], "{report}");
     assert_eq!(holds_in_time(&report), [true, false, false]);
     assert!(report.to_string().contains("in process 1, T2 had ended"), "{report}");
     // In parallel with the writer, or at the same moment, the reader may have come before.
     for reader in [[2, 5], [3, 3]] {
-        assert_eq!(judged_in_time(&lines(2, reader), Terms::default()).kinds(), []);
+        assert_eq!(judged_in_time(&lines(2, reader), TransactionContext::default()).kinds(), []);
     }
     // If it was promised less than real-time order, a transaction may read an older state; but it must follow its own
     // process.
-    let session = Terms { order: Order::Process, ..Terms::default() };
+    let session = TransactionContext { order: Order::Process, ..TransactionContext::default() };
     let report = judged_in_time(&lines(2, [4, 5]), session);
     assert_eq!((report.kinds(), report.counts.unordered), (vec![], 2), "{report}");
     assert_eq!(judged_in_time(&lines(1, [4, 5]), session).kinds(), [GSingleProcess]);
-    let nothing = Terms { order: Order::None, ..Terms::default() };
+    let nothing = TransactionContext { order: Order::None, ..TransactionContext::default() };
     assert_eq!(judged_in_time(&lines(1, [4, 5]), nothing).kinds(), []);
 }
 
 #[test]
 fn cycles_in_real_time() {
-    let judged = |lines: &[Timed<'_>]| judged_in_time(lines, Terms::default()).kinds();
+    let judged = |lines: &[Timed<'_>]| judged_in_time(lines, TransactionContext::default()).kinds();
     // The writer with the higher stamp had ended before the other began.
     let overwritten = [(1, [5, 6], (5, 10, vec![write("a", 1)])), (2, [0, 1], (5, 11, vec![write("a", 2)]))];
     assert_eq!(judged(&overwritten), [G0Realtime]);
@@ -289,7 +289,7 @@ fn cycles_in_real_time() {
 
 #[test]
 fn reads_are_held_against_the_snapshot() {
-    let snapshot = Terms { snapshot: true, ..Terms::default() };
+    let snapshot = TransactionContext { snapshot: true, ..TransactionContext::default() };
     let judged = |lines: &[Line<'_>]| {
         let mut history = Builder::new();
         for (begin, stamp, operations) in lines {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use ermine_check::{
     AnomalyKind::{self, *},
-    Builder, Digest, Level, Operation, Outcome, ReadVersion, Report, Stamp, Table, Terms,
+    Builder, Digest, Level, Operation, Outcome, ReadVersion, Report, Stamp, Table, TransactionContext,
     elle::{self, Answer, Datum, ElleHistory, ElleTransaction, Model, Step},
 };
 
@@ -267,7 +267,7 @@ fn random(model: Model, rng: &mut fastrand::Rng) -> ElleHistory {
         if answer == Answer::Ok || answer == Answer::Info && rng.bool() {
             state = after;
         }
-        history.transactions.push(ElleTransaction { answer, steps, line: 0, terms: Terms::default() });
+        history.transactions.push(ElleTransaction { answer, steps, line: 0, context: TransactionContext::default() });
     }
     history
 }

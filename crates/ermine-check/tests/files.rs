@@ -1,7 +1,8 @@
 //! History files: a written history is read back, and a malformed line is refused with its number.
 
 use ermine_check::{
-    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
+    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table,
+    TransactionContext,
     file::{read, write},
 };
 
@@ -12,7 +13,7 @@ fn parsed(text: &str) -> Result<History, String> {
 fn lines(history: &History) -> Vec<String> {
     let transactions = history.transactions();
     let line = |it: ermine_check::Transaction<'_>| {
-        format!("{} {:?} {:?} {:?}", it.begin(), it.outcome(), it.terms(), it.operations().collect::<Vec<_>>())
+        format!("{} {:?} {:?} {:?}", it.begin(), it.outcome(), it.context(), it.operations().collect::<Vec<_>>())
     };
     transactions.map(line).collect()
 }
@@ -38,9 +39,10 @@ fn what_is_written_is_read_back() {
     builder.push(Stamp(8), Outcome::Aborted, [Operation::Write { table, key: b"k", value: None }]);
     for order in [Order::None, Order::Process, Order::Realtime] {
         let (began, ended) = (Some(Moment(3)), Some(Moment(4)));
-        let terms = Terms { process: Some(Process(7)), began, ended, order, snapshot: order == Order::None };
+        let context =
+            TransactionContext { process: Some(Process(7)), began, ended, order, snapshot: order == Order::None };
         let write = Operation::Write { table, key: b"k", value: None };
-        builder.push_with(terms, Stamp(9), Outcome::Committed(Stamp(10 + order as u64)), [write]);
+        builder.push_with(context, Stamp(9), Outcome::Committed(Stamp(10 + order as u64)), [write]);
     }
     let history = builder.finish_named([(table, "people \"quoted\"")]);
     let mut text = Vec::new();

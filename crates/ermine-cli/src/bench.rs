@@ -77,7 +77,7 @@ pub fn churn(arguments: &Churn) -> Result<bool> {
 pub fn sibench(arguments: &Sibench) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
-    options.terms.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     options.check()?;
     let summary = sibench::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
     show(&arguments.run, &summary)?;
@@ -88,7 +88,7 @@ pub fn sibench(arguments: &Sibench) -> Result<bool> {
 pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
-    options.terms.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     options.check()?;
     let summary = write_skew::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
     show(&arguments.run, &summary)?;
@@ -99,7 +99,7 @@ pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
 pub fn batch(arguments: &Batch) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
-    options.terms.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     options.check()?;
     let summary = batch::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
     show(&arguments.run, &summary)?;
@@ -110,7 +110,7 @@ pub fn batch(arguments: &Batch) -> Result<bool> {
 pub fn stock(arguments: &Stock) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
-    options.terms.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     options.check()?;
     let summary = stock::drive(&options, calibrated(), &mut |point, turn| eprintln!("{point}  {turn}"))?;
     show(&arguments.run, &summary)?;
@@ -121,7 +121,7 @@ pub fn stock(arguments: &Stock) -> Result<bool> {
 pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
     let mut options = arguments.options();
     let watch = Watch::new(&arguments.run);
-    options.terms.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     options.check()?;
     let summary = read_mostly::drive(&options, calibrated(), &mut |turn| eprintln!("{turn}"))?;
     show(&arguments.run, &summary)?;

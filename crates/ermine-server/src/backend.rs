@@ -10,7 +10,7 @@ use std::{
 };
 
 use ermine_sql::{
-    Column, Completion, Result, Rows, SqlError, SqlState, Status,
+    Column, Completion, Result, RowSink, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -65,7 +65,7 @@ pub trait Session: Send {
     type Portal: Send;
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
-    fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion>;
+    fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion>;
 
     /// Parses and binds one statement.
     fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Self::Statement>;
@@ -81,7 +81,7 @@ pub trait Session: Send {
         portal: &mut Self::Portal,
         limit: Option<NonZeroU32>,
         last: bool,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Fetched>;
 
     /// Ends the transaction that [`Session::execute`] has begun.
@@ -109,7 +109,7 @@ pub trait Session: Send {
     }
 
     /// Ends the COPY after its last piece, and runs the statements behind it in its text.
-    fn copy_finish(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
+    fn copy_finish(&mut self, rows: &mut dyn RowSink) -> Result<Completion> {
         let _ = rows;
         Ok(Completion::default())
     }
@@ -170,7 +170,7 @@ pub trait Statement: Send + Sync {
 /// The state of a portal after a call.
 #[must_use]
 pub enum Fetched {
-    /// There are more rows; [`Rows::complete`] has not been called.
+    /// There are more rows; [`RowSink::complete`] has not been called.
     Suspended,
     /// The portal has ended.
     Complete(Completion),

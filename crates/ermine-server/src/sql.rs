@@ -1,7 +1,7 @@
 //! The SQL layer as a backend: all code of the server that depends on [`ermine_sql::Session`].
 //!
 //! The layer passes rows to its caller without stopping. So a portal that is fetched in parts is run to its end at the
-//! first fetch, and the rest of its rows is kept, up to 256 MiB ([`KeptRows`]), and counts against `work_mem` and the
+//! first fetch, and the rest of its rows is kept, up to 256 MiB ([`RowBuffer`]), and counts against `work_mem` and the
 //! database's memory.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Held, KeptRows, Prepared, Result, Rows, SqlDatabase, SqlError, SqlState, Status,
+    Column, Completion, Held, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -48,7 +48,7 @@ struct Kept {
     /// The environment that the rows are written with, where settings have changed.
     environment: Option<Environment>,
     columns: Vec<Column>,
-    rows: KeptRows,
+    rows: RowBuffer,
     tag: String,
     notices: Vec<(&'static str, SqlError)>,
     completion: Completion,
@@ -98,7 +98,7 @@ impl Session for SqlSession {
     type Statement = Arc<Prepared>;
     type Portal = SqlPortal;
 
-    fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+    fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         self.0.simple_query(text, rows)
     }
 
@@ -118,7 +118,7 @@ impl Session for SqlSession {
         portal: &mut SqlPortal,
         limit: Option<NonZeroU32>,
         last: bool,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Fetched> {
         if let Some(kept) = &mut portal.kept {
             return kept.fetch(limit, rows);
@@ -130,7 +130,7 @@ impl Session for SqlSession {
         if limit.is_none() || portal.statement.is_copy() {
             return self.0.execute(&portal.statement, &portal.parameters, rows).map(Fetched::Complete);
         }
-        let mut kept = Kept { rows: self.0.kept_rows(), ..Kept::default() };
+        let mut kept = Kept { rows: self.0.row_buffer(), ..Kept::default() };
         kept.completion = self.0.execute(&portal.statement, &portal.parameters, &mut kept)?;
         portal.kept.insert(kept).fetch(limit, rows)
     }
@@ -151,7 +151,7 @@ impl Session for SqlSession {
         self.0.copy_in().map_or(Ok(()), |copy| copy.write(piece))
     }
 
-    fn copy_finish(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
+    fn copy_finish(&mut self, rows: &mut dyn RowSink) -> Result<Completion> {
         self.0.copy_in().map_or_else(|| Ok(Completion::default()), |copy| copy.finish(rows))
     }
 
@@ -202,7 +202,7 @@ impl Session for SqlSession {
 }
 
 impl Kept {
-    fn fetch(&mut self, limit: Option<NonZeroU32>, rows: &mut dyn Rows) -> Result<Fetched> {
+    fn fetch(&mut self, limit: Option<NonZeroU32>, rows: &mut dyn RowSink) -> Result<Fetched> {
         if let Some(environment) = self.environment.take() {
             rows.environment(&environment);
         }
@@ -223,7 +223,7 @@ impl Kept {
     }
 }
 
-impl Rows for Kept {
+impl RowSink for Kept {
     fn environment(&mut self, environment: &Environment) {
         self.environment = Some(environment.clone());
     }

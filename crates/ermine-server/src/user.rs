@@ -6,7 +6,7 @@ use std::{
 };
 
 use ermine::Database;
-use ermine_sql::{Gathered, Session, SqlDatabase, SqlError, SqlState, verifier::Verifier};
+use ermine_sql::{RowSet, Session, SqlDatabase, SqlError, SqlState, verifier::Verifier};
 
 use crate::{Failure, arguments::Place, check_exists, failed};
 
@@ -52,8 +52,8 @@ fn open(place: &Place) -> Result<Session, Failure> {
     Ok(SqlDatabase::open(Arc::new(database)).map_err(failed)?.session("", ""))
 }
 
-fn run(session: &mut Session, text: &str) -> Result<Gathered, SqlError> {
-    let mut gathered = Gathered::default();
+fn run(session: &mut Session, text: &str) -> Result<RowSet, SqlError> {
+    let mut gathered = RowSet::default();
     session.run(text, &mut gathered)?;
     Ok(gathered)
 }

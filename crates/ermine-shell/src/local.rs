@@ -6,7 +6,7 @@ use std::{
 };
 
 use ermine_sql::{
-    Completion, CopyFormat, Rows, Session, SqlDatabase, SqlError, SqlState, Status,
+    Completion, CopyFormat, RowSink, Session, SqlDatabase, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value, text},
 };
 
@@ -81,7 +81,7 @@ impl Statements for Local {
 const PIECE: usize = 64 << 10;
 
 /// Runs a COPY FROM STDIN to its end.
-fn copy_in(session: &mut Session, source: &mut dyn Read, rows: &mut dyn Rows) -> ermine_sql::Result<Completion> {
+fn copy_in(session: &mut Session, source: &mut dyn Read, rows: &mut dyn RowSink) -> ermine_sql::Result<Completion> {
     let mut piece = vec![0; PIECE];
     loop {
         let read = source.read(&mut piece);
@@ -107,7 +107,7 @@ struct Replying<'r> {
     types: Vec<SqlType>,
 }
 
-impl Rows for Replying<'_> {
+impl RowSink for Replying<'_> {
     fn columns(&mut self, columns: &[ermine_sql::Column]) -> ermine_sql::Result<()> {
         self.types = columns.iter().map(|column| column.ty).collect();
         let columns = columns.iter().map(|column| Column::new(&column.name, column.ty.oid()));

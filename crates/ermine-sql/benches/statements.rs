@@ -8,7 +8,7 @@
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use ermine::{Database, Options};
-use ermine_sql::{Column, Prepared, Result, Rows, Session, SqlDatabase, types::Value};
+use ermine_sql::{Column, Prepared, Result, RowSink, Session, SqlDatabase, types::Value};
 
 const ROWS: i32 = 10_000;
 const RANGE: i32 = 100;
@@ -20,7 +20,7 @@ struct Looked {
     rows: usize,
 }
 
-impl Rows for Looked {
+impl RowSink for Looked {
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         black_box(columns);
         Ok(())

@@ -146,6 +146,12 @@ impl SqlError {
         ["53", "57", "58"].iter().any(|class| self.0.state.0.starts_with(class))
     }
 
+    /// Returns the error of a statement or function that writes in a read-only transaction.
+    pub(crate) fn read_only(what: &str) -> Self {
+        let message = format!("cannot execute {what} in a read-only transaction");
+        Self::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
+    }
+
     /// Creates an error that has only a message.
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
         Self(Box::new(Report {

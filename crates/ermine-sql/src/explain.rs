@@ -7,15 +7,15 @@ use ermine::Work;
 use crate::{
     bind::write::InsertSource,
     catalog::Table,
-    exec::{Actual, Actuals},
+    exec::{Actual, Instrumentation},
     expr::Expr,
+    plan::Plan,
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind},
-    session::Plan,
 };
 
 /// Returns the lines of a plan, with the measurements of its parts, if it was run.
-pub(crate) fn lines(plan: &Plan, actuals: Option<&Actuals>) -> Vec<String> {
-    let mut lines = Lines { all: Vec::new(), actuals };
+pub(crate) fn lines(plan: &Plan, instrumentation: Option<&Instrumentation>) -> Vec<String> {
+    let mut lines = Lines { all: Vec::new(), instrumentation };
     match plan {
         Plan::Query(rows) => query(rows, 0, &mut lines),
         Plan::Declare(declare) => query(&declare.query, 0, &mut lines),
@@ -33,7 +33,7 @@ pub(crate) fn lines(plan: &Plan, actuals: Option<&Actuals>) -> Vec<String> {
             line(0, &format!("Delete on {}", change.table.name()), &mut lines);
             query(&change.rows, 1, &mut lines);
         }
-        Plan::Explain { plan, .. } => return self::lines(plan, actuals),
+        Plan::Explain { plan, .. } => return self::lines(plan, instrumentation),
         Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => {
             line(0, "Utility Statement", &mut lines);
         }
@@ -45,15 +45,15 @@ pub(crate) fn lines(plan: &Plan, actuals: Option<&Actuals>) -> Vec<String> {
 struct Lines<'a> {
     /// Each line, with the measurements of the part of the plan that it names.
     all: Vec<(String, Option<String>)>,
-    actuals: Option<&'a Actuals>,
+    instrumentation: Option<&'a Instrumentation>,
 }
 
 impl Lines<'_> {
     /// Adds the average time and rows of a part of the plan to a line, unless the line has those of an inner part
     /// already.
     fn tell<T>(&mut self, at: usize, part: &T) {
-        let Some(actuals) = self.actuals else { return };
-        self.all[at].1.get_or_insert_with(|| match actuals.of(part) {
+        let Some(instrumentation) = self.instrumentation else { return };
+        self.all[at].1.get_or_insert_with(|| match instrumentation.of(part) {
             None => " (never executed)".to_owned(),
             Some(Actual { runs, rows, took }) => {
                 let (millis, rows) = ((took / runs).as_secs_f64() * 1e3, rows as f64 / f64::from(runs));

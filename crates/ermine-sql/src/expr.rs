@@ -1,20 +1,18 @@
 //! Expressions after binding: every name is a place, every operator a function, every type settled.
 //!
-//! An expression is evaluated on a row, the values of all sources of its query one behind the other. Queries inside
-//! expressions see the rows around them through [`Frame`]s.
+//! `eval` evaluates expressions on rows.
 
-use std::{borrow::Cow, cmp::Ordering, sync::Arc};
+mod eval;
 
+use std::{cmp::Ordering, sync::Arc};
+
+pub(crate) use self::eval::{Evaluator, Frame, arguments_of, compare};
 use crate::{
     catalog::sequence::Sequence,
-    error::{Result, SqlError, SqlState},
+    error::{Result, SqlError},
     query::Query,
     system::functions::Lookup,
-    types::{
-        Array, Environment, SqlType, Value,
-        cast::{self, cast},
-        order,
-    },
+    types::{Environment, SqlType, Value, cast},
 };
 
 /// A function of two values, neither of them NULL.
@@ -56,6 +54,9 @@ pub(crate) enum Expr {
     /// Conditions with their results, and the result otherwise.
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Coalesce(Vec<Expr>),
+    /// An ordering of rows: for each pair of values but the last whether they are equal and how they are ordered, and
+    /// the comparison of the last pair. The first pair that is not equal decides; later ones are not evaluated.
+    Rows(Vec<Expr>),
     /// The first operand, or NULL if the function, which is `=`, holds for both.
     NullIf(Function<Binary>, Box<[Expr; 2]>),
     /// The greatest, or the least.
@@ -96,28 +97,6 @@ pub(crate) struct Function<F> {
     pub(crate) grows: bool,
     pub(crate) eval: F,
     pub(crate) result: SqlType,
-}
-
-impl<F> Function<F> {
-    /// Fails if there is no room for a result about as large as the arguments.
-    fn check_room<'v>(&self, arguments: impl Iterator<Item = &'v Value>, environment: &Environment) -> Result<()> {
-        let is_small = !self.result.is_array
-            && !self.result.is_text()
-            && !matches!(self.result, SqlType::BYTEA | SqlType::JSON | SqlType::JSONB);
-        if is_small { Ok(()) } else { environment.memory.check(arguments.map(Value::bytes).sum()) }
-    }
-
-    /// Whether a call may take long because of this argument, which is not large itself.
-    fn is_long_for(&self, argument: &Value) -> bool {
-        const MANY: i64 = 10_000;
-        self.grows
-            && match argument {
-                Value::Int4(number) => i64::from(*number) > MANY,
-                Value::Int8(number) => *number > MANY,
-                Value::Numeric(_) => true,
-                _ => false,
-            }
-    }
 }
 
 impl<F> Function<F> {
@@ -260,230 +239,8 @@ impl PartialEq for NextOf {
     }
 }
 
-/// The run of a statement, as expressions see it.
-pub(crate) trait Evaluator {
-    fn environment(&self) -> &Environment;
-
-    /// Returns the value of a parameter, by its number.
-    fn parameter(&self, at: usize) -> &Value;
-
-    /// Calls a function. A call with large arguments runs where it blocks nothing else.
-    #[inline]
-    fn call(&self, is_large: bool, mut function: impl FnMut() -> Result<Value>) -> Result<Value> {
-        if is_large { self.environment().interrupt.long(function) } else { function() }
-    }
-
-    /// Returns the value of an expression that needs the database or the session: a query, a number of a sequence, a
-    /// name of the catalog.
-    fn ask<'a>(&'a self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value>;
-}
-
-/// The current row, and those of the enclosing queries.
-#[derive(Clone, Copy)]
-pub(crate) struct Frame<'a> {
-    pub(crate) row: &'a [Value],
-    pub(crate) outer: Option<&'a Frame<'a>>,
-}
-
-const NULL: Value = Value::Null;
-
-/// Compares two values of one type, neither of them NULL. The binder compares texts of fixed length as texts without
-/// padding.
-pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
-    order::compare(left, right, left.natural_type().unwrap_or(SqlType::TEXT))
-}
-
 impl Expr {
     pub(crate) const TRUE: Self = Self::Constant(Value::Bool(true));
-
-    /// Evaluates the expression on a row.
-    pub(crate) fn eval<'a>(&'a self, frame: &Frame<'a>, run: &'a impl Evaluator) -> Result<Cow<'a, Value>> {
-        let value = match self {
-            Self::Constant(value) => return Ok(Cow::Borrowed(value)),
-            Self::Parameter(at) => return Ok(Cow::Borrowed(run.parameter(*at))),
-            Self::Column(at) => return Ok(Cow::Borrowed(&frame.row[*at])),
-            Self::Outer(levels, at) => {
-                let mut around = frame;
-                for _ in 0..*levels {
-                    around = around.outer.expect("the binder counts the queries around");
-                }
-                Value::clone(&around.row[*at])
-            }
-            Self::Aggregate(_) | Self::OuterAggregate(..) => unreachable!("the binder replaces aggregates"),
-            Self::Binary(function, operands) => {
-                let [left, right] = &**operands;
-                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                if left.is_null() || right.is_null() {
-                    NULL
-                } else {
-                    let is_large = left.is_large() || right.is_large();
-                    if is_large {
-                        function.check_room([&*left, &*right].into_iter(), run.environment())?;
-                    }
-                    run.call(is_large, || (function.eval)(&left, &right, run.environment()))?
-                }
-            }
-            Self::Prefix(function, operand) => {
-                let operand = operand.eval(frame, run)?;
-                if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment())? }
-            }
-            Self::Call(function, arguments) => match arguments_of(arguments, function.is_strict, frame, run)? {
-                Some(values) => {
-                    let is_large = values.iter().any(|value| value.is_large() || function.is_long_for(value));
-                    if is_large {
-                        function.check_room(values.iter(), run.environment())?;
-                    }
-                    run.call(is_large, || (function.eval)(&values, run.environment()))?
-                }
-                None => NULL,
-            },
-            Self::Compare(comparison, operands) => {
-                let [left, right] = &**operands;
-                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                if left.is_null() || right.is_null() {
-                    NULL
-                } else {
-                    Value::Bool(comparison.holds(compare(&left, &right)))
-                }
-            }
-            Self::Cast(operand, Conversion { from, to, modifier, is_explicit }) => {
-                let value = operand.eval(frame, run)?.into_owned();
-                if value.is_null() {
-                    NULL
-                } else {
-                    cast(value, *from, *to, *modifier, *is_explicit, run.environment())?
-                }
-            }
-            Self::And(conditions) => connect(conditions, false, frame, run)?,
-            Self::Or(conditions) => connect(conditions, true, frame, run)?,
-            Self::Not(operand) => match &*operand.eval(frame, run)? {
-                Value::Bool(truth) => Value::Bool(!truth),
-                _ => NULL,
-            },
-            Self::IsNull(operand) => Value::Bool(operand.eval(frame, run)?.is_null()),
-            Self::IsBool(operand, truth) => Value::Bool(*operand.eval(frame, run)? == Value::Bool(*truth)),
-            Self::Distinct(operands) => {
-                let [left, right] = &**operands;
-                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                Value::Bool(match (left.is_null(), right.is_null()) {
-                    (false, false) => compare(&left, &right).is_ne(),
-                    (left, right) => left != right,
-                })
-            }
-            Self::Case(conditions, otherwise) => {
-                for (condition, result) in conditions {
-                    if condition.is_true(frame, run)? {
-                        return result.eval(frame, run);
-                    }
-                }
-                return otherwise.eval(frame, run);
-            }
-            Self::Coalesce(operands) => {
-                for operand in operands {
-                    let value = operand.eval(frame, run)?;
-                    if !value.is_null() {
-                        return Ok(value);
-                    }
-                }
-                NULL
-            }
-            Self::NullIf(equal, operands) => {
-                let [left, right] = &**operands;
-                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                if left.is_null() || right.is_null() {
-                    return Ok(left);
-                }
-                match (equal.eval)(&left, &right, run.environment())? {
-                    Value::Bool(true) => NULL,
-                    _ => return Ok(left),
-                }
-            }
-            Self::Extreme(wanted, operands) => {
-                let mut found: Cow<'_, Value> = Cow::Owned(NULL);
-                for operand in operands {
-                    let value = operand.eval(frame, run)?;
-                    if !value.is_null() && (found.is_null() || compare(&value, &found) == *wanted) {
-                        found = value;
-                    }
-                }
-                return Ok(found);
-            }
-            Self::In(operand, list) => {
-                let operand = operand.eval(frame, run)?;
-                let mut found = if operand.is_null() { NULL } else { Value::Bool(false) };
-                let mut is_decided = operand.is_null();
-                for element in list {
-                    // The list is one array: an error in it arises wherever the value is found.
-                    if is_decided && matches!(element, Self::Constant(_) | Self::Parameter(_)) {
-                        continue;
-                    }
-                    let element = element.eval(frame, run)?;
-                    if is_decided {
-                        continue;
-                    }
-                    if element.is_null() {
-                        found = NULL;
-                    } else if compare(&operand, &element).is_eq() {
-                        (found, is_decided) = (Value::Bool(true), true);
-                    }
-                }
-                found
-            }
-            Self::Any { operator, operands, all } => {
-                let [left, array] = &**operands;
-                let (left, array) = (left.eval(frame, run)?, array.eval(frame, run)?);
-                let Value::Array(array) = &*array else { return Ok(Cow::Owned(NULL)) };
-                let mut so_far = Value::Bool(*all);
-                for element in array.elements() {
-                    if left.is_null() || element.is_null() {
-                        so_far = NULL;
-                        continue;
-                    }
-                    let holds = match operator {
-                        Elementwise::Compare(comparison) => Value::Bool(comparison.holds(compare(&left, element))),
-                        Elementwise::Binary(function) => (function.eval)(&left, element, run.environment())?,
-                    };
-                    match holds {
-                        Value::Bool(holds) if holds != *all => return Ok(Cow::Owned(Value::Bool(holds))),
-                        Value::Bool(_) => {}
-                        _ => so_far = NULL,
-                    }
-                }
-                so_far
-            }
-            Self::Array(element, operands) => {
-                let values = operands.iter().map(|operand| Ok(operand.eval(frame, run)?.into_owned()));
-                Value::array(Array::new(element.scalar, values.collect::<Result<_>>()?))
-            }
-            Self::Element(operands) => {
-                let array = operands[0].eval(frame, run)?;
-                let mut places = Vec::with_capacity(operands.len() - 1);
-                for operand in &operands[1..] {
-                    match &*operand.eval(frame, run)? {
-                        Value::Int4(place) => places.push(*place),
-                        _ => return Ok(Cow::Owned(NULL)),
-                    }
-                }
-                match &*array {
-                    Value::Array(array) => array.get(&places),
-                    _ => NULL,
-                }
-            }
-            Self::Lookup(..)
-            | Self::Subquery(_)
-            | Self::Next(_)
-            | Self::LastGiven(_)
-            | Self::SetNext(..)
-            | Self::Sleep(_) => run.ask(self, frame)?,
-        };
-        run.environment().memory.pass(&value)?;
-        Ok(Cow::Owned(value))
-    }
-
-    /// Whether a condition holds; NULL counts as false.
-    pub(crate) fn is_true(&self, frame: &Frame<'_>, run: &impl Evaluator) -> Result<bool> {
-        Ok(matches!(&*self.eval(frame, run)?, Value::Bool(true)))
-    }
 
     /// Returns the direct subexpressions.
     pub(crate) fn children(&self) -> Vec<&Expr> {
@@ -514,6 +271,7 @@ impl Expr {
             | Self::And(operands)
             | Self::Or(operands)
             | Self::Coalesce(operands)
+            | Self::Rows(operands)
             | Self::Extreme(_, operands)
             | Self::Element(operands)
             | Self::Array(_, operands) => operands.iter().collect(),
@@ -554,6 +312,7 @@ impl Expr {
             Self::And(operands) => Self::And(all(operands, change)?),
             Self::Or(operands) => Self::Or(all(operands, change)?),
             Self::Coalesce(operands) => Self::Coalesce(all(operands, change)?),
+            Self::Rows(comparisons) => Self::Rows(all(comparisons, change)?),
             Self::Extreme(which, operands) => Self::Extreme(which, all(operands, change)?),
             Self::Array(ty, operands) => Self::Array(ty, all(operands, change)?),
             Self::Element(operands) => Self::Element(all(operands, change)?),
@@ -635,36 +394,4 @@ impl Expr {
             condition => vec![condition],
         }
     }
-}
-
-/// Returns the arguments of a function; `None`: one is NULL, and the function is strict.
-pub(crate) fn arguments_of(
-    arguments: &[Expr],
-    is_strict: bool,
-    frame: &Frame<'_>,
-    run: &impl Evaluator,
-) -> Result<Option<Vec<Value>>> {
-    let mut values = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let value = argument.eval(frame, run)?.into_owned();
-        if is_strict && value.is_null() {
-            return Ok(None);
-        }
-        values.push(value);
-    }
-    Ok(Some(values))
-}
-
-/// Evaluates AND, or OR where `decisive` is true.
-fn connect(conditions: &[Expr], decisive: bool, frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
-    let mut so_far = Value::Bool(!decisive);
-    for condition in conditions {
-        match &*condition.eval(frame, run)? {
-            Value::Bool(truth) if *truth == decisive => return Ok(Value::Bool(decisive)),
-            Value::Bool(_) => {}
-            Value::Null => so_far = NULL,
-            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a condition that is not a boolean")),
-        }
-    }
-    Ok(so_far)
 }

@@ -5,39 +5,47 @@ use ermine::Error;
 use crate::error::{SqlError, SqlState};
 
 /// Converts an error of the engine for which no context is known.
-pub(crate) fn of_engine(error: Error) -> SqlError {
-    match error {
-        Error::Abort(abort) | Error::GaveUp { last: abort, .. } => {
-            let detail = abort.to_string();
-            SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent transactions")
+impl From<Error> for SqlError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Abort(abort) | Error::GaveUp { last: abort, .. } => {
+                let detail = abort.to_string();
+                SqlError::new(
+                    SqlState::SERIALIZATION_FAILURE,
+                    "could not serialize access due to concurrent transactions",
+                )
                 .detail(detail)
                 .lost_to(abort.other)
                 .hint("The transaction might succeed if retried.")
+            }
+            Error::KeyExists { .. } => {
+                SqlError::new(SqlState::UNIQUE_VIOLATION, "duplicate key value violates unique constraint")
+            }
+            Error::ReadOnly => {
+                SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write in a read-only transaction")
+            }
+            Error::KeyTooLong { bytes } => {
+                let message = format!("index row size {bytes} exceeds maximum {}", ermine::MAX_KEY_BYTES);
+                SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+            }
+            Error::ValueTooLong { bytes } => {
+                let message = format!("row is too big: size {bytes}, maximum size {}", ermine::MAX_VALUE_BYTES);
+                SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+            }
+            Error::OutOfMemory { .. } => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+                .detail(error.to_string())
+                .hint("Delete rows, or start the server with a larger --memory-limit."),
+            Error::Limit(what) => SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what),
+            Error::Poisoned(why) => {
+                SqlError::new(SqlState::IO_ERROR, format!("the log can no longer be written: {why}")).hint(
+                    "Mend the cause and start the server again; whether the last transactions happened shows then.",
+                )
+            }
+            Error::Corrupt { .. } | Error::Decode { .. } => SqlError::new(SqlState::DATA_CORRUPTED, error.to_string()),
+            Error::DiskFull(why) => SqlError::new(SqlState::DISK_FULL, format!("no room is left on the device: {why}"))
+                .hint("Rows can be read and deleted. Writing goes on when there is room: free some, or delete rows."),
+            Error::Storage(why) => SqlError::new(SqlState::IO_ERROR, why),
+            other => SqlError::new(SqlState::INTERNAL_ERROR, other.to_string()),
         }
-        Error::KeyExists { .. } => {
-            SqlError::new(SqlState::UNIQUE_VIOLATION, "duplicate key value violates unique constraint")
-        }
-        Error::ReadOnly => {
-            SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write in a read-only transaction")
-        }
-        Error::KeyTooLong { bytes } => {
-            let message = format!("index row size {bytes} exceeds maximum {}", ermine::MAX_KEY_BYTES);
-            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
-        }
-        Error::ValueTooLong { bytes } => {
-            let message = format!("row is too big: size {bytes}, maximum size {}", ermine::MAX_VALUE_BYTES);
-            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
-        }
-        Error::OutOfMemory { .. } => SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
-            .detail(error.to_string())
-            .hint("Delete rows, or start the server with a larger --memory-limit."),
-        Error::Limit(what) => SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what),
-        Error::Poisoned(why) => SqlError::new(SqlState::IO_ERROR, format!("the log can no longer be written: {why}"))
-            .hint("Mend the cause and start the server again; whether the last transactions happened shows then."),
-        Error::Corrupt { .. } | Error::Decode { .. } => SqlError::new(SqlState::DATA_CORRUPTED, error.to_string()),
-        Error::DiskFull(why) => SqlError::new(SqlState::DISK_FULL, format!("no room is left on the device: {why}"))
-            .hint("Rows can be read and deleted, and writing goes on when there is room again: free some, or delete rows."),
-        Error::Storage(why) => SqlError::new(SqlState::IO_ERROR, why),
-        other => SqlError::new(SqlState::INTERNAL_ERROR, other.to_string()),
     }
 }

@@ -7,49 +7,58 @@
 //!
 //! A statement is folded after it is bound, so that errors in names and types come before errors in values.
 
-use std::{collections::HashMap, mem, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    sync::Arc,
+};
 
 use crate::{
     bind::write::{Change, Insert, InsertSource},
     error::Result,
     expr::{Evaluator, Expr, Frame, Subquery, SubqueryKind},
-    query::{Body, Distinct, Query, Select, SourceKind},
-    session::plan::Plan,
+    query::{Body, Distinct, Join, Query, Select, Source, SourceKind},
     types::{Environment, Value},
 };
 
 const NULL: Expr = Expr::Constant(Value::Null);
 
-/// Folds all expressions of a plan.
-pub(crate) fn fold_plan(plan: &mut Plan, environment: &Environment) -> Result<()> {
-    let mut folder = Folder { environment, queries: HashMap::new() };
-    match plan {
-        Plan::Query(query) => folder.query(query),
-        Plan::Insert(insert) => folder.insert(insert),
-        Plan::Update(change) | Plan::Delete(change) => folder.change(change),
-        Plan::CopyTo(to) => folder.query(&mut to.query),
-        Plan::Declare(declare) => folder.query(&mut declare.query),
-        Plan::Explain { plan, .. } => fold_plan(plan, environment),
-        Plan::CopyFrom(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => Ok(()),
-    }
-}
-
 /// Folds a condition before its parts are moved to the places where they are checked: behind a FALSE they would all be
-/// removed. If folding fails, the condition stays as it is, and fails with its plan.
+/// removed. If folding fails, the condition stays as it is, and fails with its plan. It also stays if a column of an
+/// enclosing query would vanish: whether that query groups by the column has not been checked yet.
 pub(crate) fn fold_condition(condition: Expr, environment: &Environment) -> Expr {
-    match condition.has(&|inner| matches!(inner, Expr::Constant(_))) {
-        true => fold(condition.clone(), environment).unwrap_or(condition),
-        false => condition,
+    if !condition.has(&|inner| matches!(inner, Expr::Constant(_))) {
+        return condition;
+    }
+    match fold(condition.clone(), environment) {
+        Ok(folded) if outer_columns(&folded) == outer_columns(&condition) => folded,
+        _ => condition,
     }
 }
 
-struct Folder<'e> {
+/// The columns of enclosing queries that an expression refers to, apart from those in its queries.
+fn outer_columns(expr: &Expr) -> BTreeSet<(usize, usize)> {
+    let mut found = BTreeSet::new();
+    expr.visit(&mut |inner| {
+        if let Expr::Outer(level, at) = inner {
+            found.insert((*level, *at));
+        }
+    });
+    found
+}
+
+/// Folds the expressions of the parts of a plan.
+pub(crate) struct Folder<'e> {
     environment: &'e Environment,
     /// The queries that are folded already, by their originals: a query that is run once is identified by its address.
     queries: HashMap<*const Query, (Arc<Query>, Arc<Query>)>,
 }
 
-impl Folder<'_> {
+impl<'e> Folder<'e> {
+    pub(crate) fn new(environment: &'e Environment) -> Self {
+        Self { environment, queries: HashMap::new() }
+    }
+
     fn expr(&mut self, expr: &mut Expr) -> Result<()> {
         let folded = fold(mem::replace(expr, NULL), self.environment)?;
         *expr = if folded.has_query() { self.queries_in(folded)? } else { folded };
@@ -86,7 +95,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    fn query(&mut self, query: &mut Query) -> Result<()> {
+    pub(crate) fn query(&mut self, query: &mut Query) -> Result<()> {
         match &mut query.body {
             Body::Select(select) => self.select(select)?,
             Body::Values(rows) => self.all(rows.iter_mut().flatten())?,
@@ -104,6 +113,15 @@ impl Folder<'_> {
             // There is no group, so no row is read.
             select.before.insert(0, Expr::Constant(Value::Bool(false)));
         }
+        let never_holds = |expr: &Expr| matches!(expr, Expr::Constant(Value::Bool(false) | Value::Null));
+        let has_no_rows = |source: &Source| {
+            let on = source.on.iter().filter(|_| source.join == Join::Inner);
+            source.filter.iter().chain(on).any(never_holds)
+        };
+        if select.before.iter().any(never_holds) || select.sources.iter().any(has_no_rows) {
+            // Other conditions are not evaluated.
+            select.before.insert(0, Expr::Constant(Value::Bool(false)));
+        }
         for source in &mut select.sources {
             if let SourceKind::Derived(query) | SourceKind::Once(query) = &mut source.kind {
                 self.shared(query, false)?;
@@ -112,7 +130,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    fn insert(&mut self, insert: &mut Insert) -> Result<()> {
+    pub(crate) fn insert(&mut self, insert: &mut Insert) -> Result<()> {
         match &mut insert.source {
             InsertSource::Rows(rows) => self.all(rows.iter_mut().flatten())?,
             InsertSource::Query(query, row) => {
@@ -126,7 +144,7 @@ impl Folder<'_> {
         self.all(insert.returning.iter_mut().flatten())
     }
 
-    fn change(&mut self, change: &mut Change) -> Result<()> {
+    pub(crate) fn change(&mut self, change: &mut Change) -> Result<()> {
         self.all(change.assignments.iter_mut().flatten().map(|(_, expr)| expr))?;
         self.all(change.returning.iter_mut().flatten())?;
         self.query(&mut change.rows)
@@ -283,10 +301,7 @@ mod tests {
 
     use ermine::{Database, Options};
 
-    use crate::{
-        error::SqlState,
-        session::{Gathered, SqlDatabase},
-    };
+    use crate::{error::SqlState, result::RowSet, session::SqlDatabase};
 
     /// A plan keeps the errors of its statement, but no cancellation.
     #[test]
@@ -298,7 +313,7 @@ mod tests {
         session.environment.interrupt.deadline = Some(Instant::now());
         assert_eq!(session.prepare(&text, &[]).err().map(|error| error.state()), Some(SqlState::QUERY_CANCELED));
         session.environment.interrupt.deadline = None;
-        let mut rows = Gathered::default();
+        let mut rows = RowSet::default();
         session.run(&text, &mut rows).unwrap();
         assert_eq!(rows.texts(), [["40960"]]);
         assert!(session.prepare("SELECT 1 / 0", &[]).is_ok());

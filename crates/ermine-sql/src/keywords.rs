@@ -70,6 +70,36 @@ const RESERVED: [&str; 65] = [
     "with",
 ];
 
+/// Reserved words that are the label of a result only after AS, sorted.
+const AFTER_AS: [&str; 21] = [
+    "as",
+    "create",
+    "except",
+    "fetch",
+    "for",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "intersect",
+    "into",
+    "limit",
+    "offset",
+    "on",
+    "order",
+    "returning",
+    "to",
+    "union",
+    "where",
+    "window",
+    "with",
+];
+
+/// Whether a reserved word is the label of a result only after AS.
+pub(crate) fn needs_as(word: &str) -> bool {
+    AFTER_AS.binary_search(&&*word.to_ascii_lowercase()).is_ok()
+}
+
 /// Further words that a name in quotes must not lose its quotes for, sorted: those that cannot be names of columns, of
 /// functions or of types.
 const QUOTED: [&str; 78] = [

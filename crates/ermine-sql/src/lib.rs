@@ -9,13 +9,16 @@
 //! | `types` | types and values: text, bytes, keys, rows, casts |
 //! | `operators`, `functions` | the parts of expressions |
 //! | `storage` | rows as keys and values of the engine |
+//! | `parse` | texts to the parser's trees |
 //! | `catalog` | schemas, tables, indexes, sequences, roles |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
 //! | `fold` | constant folding |
-//! | `exec` | the execution of plans |
+//! | `plan` | plans, and the statement that each of them runs |
+//! | `exec` | loops, groups, orders, writes |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
 //! | `memory` | the memory that a statement may take |
+//! | `result` | columns, and the receiver of rows |
 //! | `session` | transactions, settings, statement by statement |
 //! | `system` | tables and functions about the catalog |
 //! | [`verifier`] | the stored form of passwords |
@@ -25,6 +28,7 @@
 mod bind;
 mod catalog;
 mod copy;
+mod cursors;
 mod ddl;
 mod error;
 mod exec;
@@ -34,20 +38,25 @@ mod failure;
 mod fold;
 mod functions;
 mod keywords;
+mod level;
 mod memory;
 mod operators;
+mod parse;
+mod plan;
 mod prepared;
 mod query;
+mod result;
+mod row_buffer;
 mod session;
 mod storage;
 mod system;
+mod transaction;
 pub mod types;
 pub mod verifier;
 
-pub use copy::CopyFormat;
-pub use ddl::role::password_in;
 pub use error::{Report, Result, SqlError, SqlState};
 pub use memory::Held;
-pub use session::{
-    Column, Completion, CopyIn, Gathered, KeptRows, Prepared, Rows, Session, SqlDatabase, SqlVerification, Status,
-};
+pub use parse::password_in;
+pub use result::{Column, CopyFormat, RowSet, RowSink};
+pub use row_buffer::RowBuffer;
+pub use session::{Completion, CopyIn, Prepared, Session, SqlDatabase, SqlVerification, Status};

@@ -25,7 +25,6 @@ use ermine::{Budget, Error};
 
 use crate::{
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
     types::Value,
 };
 
@@ -246,11 +245,11 @@ impl Drop for Lasting {
 
 fn take(budget: &Budget, bytes: usize) -> Result<()> {
     budget.take(bytes as u64).map_err(|error| match error {
-        Error::OutOfMemory { .. } => of_engine(error).hint(
+        Error::OutOfMemory { .. } => SqlError::from(error).hint(
             "Let the statement gather fewer or smaller rows at a time, try again when others have ended, or start the server with a larger \
              --memory-limit.",
         ),
-        error => of_engine(error),
+        error => SqlError::from(error),
     })
 }
 

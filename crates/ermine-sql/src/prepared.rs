@@ -13,8 +13,8 @@
 //! Invariants
 //! 1. *It can commit*: no other transaction has written its rows since, for they are locked. The reads of a
 //!    serializable transaction are valid when it is prepared, and stay so: the engine refuses transactions that write
-//!    there ([`ermine::Transaction::promise`]). The rows, ranges of keys and tables that it read are stored, too: after
-//!    a crash they are read again before any session begins, and are promised again. For weaker levels no reads are
+//!    there ([`ermine::Transaction::prepare`]). The rows, ranges of keys and tables that it read are stored, too: after
+//!    a crash they are read again before any session begins, and are held again. For weaker levels no reads are
 //!    held.
 //! 2. *It happens once*: the commit writes the mark in the same transaction; a rollback removes the stored state first.
 
@@ -35,13 +35,12 @@ use crate::{
     catalog::{
         CatalogStore,
         definition::ObjectId,
+        relation_files::engine_name,
         sessions::{About, Sessions},
-        storages::engine_name,
     },
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
-    session::transaction::Open,
-    storage::{RawKey, Rows},
+    storage::{RawKey, RawTable},
+    transaction::ActiveTransaction,
 };
 
 /// The stored state of a prepared transaction.
@@ -64,7 +63,7 @@ type Reads = Vec<(String, Bound<Vec<u8>>, Bound<Vec<u8>>)>;
 struct Prepared {
     /// The number under which its state is stored.
     number: u64,
-    open: Box<Open>,
+    active: Box<ActiveTransaction>,
 }
 
 /// The prepared transactions of a database.
@@ -85,10 +84,10 @@ const GID_MAX: usize = 199;
 impl PreparedStore {
     /// Reopens the transactions that were prepared when the database was closed, or crashed.
     pub(crate) fn open(database: &Arc<Database>, catalog: &CatalogStore) -> Result<Self> {
-        let rows = database.table("sql prepared").map_err(of_engine)?;
+        let rows = database.table("sql prepared")?;
         let sessions = catalog.current().sessions.clone();
         let store = Self { database: database.clone(), rows, waiting: Mutex::default(), sessions };
-        let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect()).map_err(of_engine)?;
+        let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect())?;
         let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
         for ((number, part), bytes) in parts {
             let (whole, is_over) = kept.entry(number).or_default();
@@ -109,48 +108,53 @@ impl PreparedStore {
         let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "what is kept of a prepared transaction is damaged");
         let (kept, reads): (Kept, &[u8]) = postcard::take_from_bytes(bytes).map_err(damaged)?;
         let Kept { gid, about, is_serializable, tables, writes } = kept;
-        let open = Box::new(Open::reopen(catalog, &self.database, is_serializable)?);
-        let used: Vec<_> = tables.iter().filter_map(|id| open.catalog.table(*id).cloned()).collect();
+        let active = Box::new(ActiveTransaction::reopen(catalog, &self.database, is_serializable)?);
+        let used: Vec<_> = tables.iter().filter_map(|id| active.catalog.table(*id).cloned()).collect();
         // No other session exists yet.
-        open.share(&used, Duration::ZERO, || {})?;
+        active.share(&used, Duration::ZERO, || {})?;
         // An index that was being built does not exist any more.
-        let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.storages()).map(engine_name).collect();
+        let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.relation_files()).map(engine_name).collect();
         let reads: Reads = match reads {
             [] if is_serializable => in_use.iter().map(|table| (table.clone(), Unbounded, Unbounded)).collect(),
             [] => Vec::new(),
             reads => postcard::from_bytes(reads).map_err(damaged)?,
         };
         for (table, lower, upper) in reads.into_iter().filter(|read| in_use.contains(&read.0)) {
-            let table: Rows = self.database.table(&table).map_err(of_engine)?;
-            self.read_again(&open, &table, lower, upper)?;
+            let table: RawTable = self.database.table(&table)?;
+            self.read_again(&active, &table, lower, upper)?;
         }
         for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
-            used.iter().filter(|own| engine_name(own.def.storage) == table).for_each(|own| own.has_row(&key));
-            let table: Rows = self.database.table(&table).map_err(of_engine)?;
+            used.iter().filter(|own| engine_name(own.def.relation_file) == table).for_each(|own| own.has_row(&key));
+            let table: RawTable = self.database.table(&table)?;
             match value {
-                Some(value) => open.txn.put(&table, &key[..], &value[..]),
-                None => open.txn.delete(&table, &key[..]).map(drop),
-            }
-            .map_err(of_engine)?;
+                Some(value) => active.txn.put(&table, &key[..], &value[..]),
+                None => active.txn.delete(&table, &key[..]).map(drop),
+            }?;
         }
-        if !open.txn.promise().map_err(of_engine)? {
+        if !active.txn.prepare()? {
             let message = format!("prepared transaction \"{gid}\" does not go together with the others");
             return Err(SqlError::new(SqlState::DATA_CORRUPTED, message));
         }
-        self.begin_to_wait(&mut self.waiting(), gid, about, open);
+        self.begin_to_wait(&mut self.waiting(), gid, about, active);
         Ok(())
     }
 
     /// Reads a range as the transaction had read it.
-    fn read_again(&self, open: &Open, table: &Rows, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<()> {
+    fn read_again(
+        &self,
+        active: &ActiveTransaction,
+        table: &RawTable,
+        lower: Bound<Vec<u8>>,
+        upper: Bound<Vec<u8>>,
+    ) -> Result<()> {
         match (&lower, &upper) {
             (Included(lower), Included(upper)) if lower == upper => {
-                open.txn.get(table, &lower[..]).map(drop).map_err(of_engine)
+                active.txn.get(table, &lower[..]).map(drop).map_err(SqlError::from)
             }
             _ => {
                 let raw = |key: Vec<u8>| RawKey(KeyBuffer::from_slice(&key));
-                let scan = open.txn.scan(table, (lower.map(raw), upper.map(raw)));
-                scan.for_each(|_, _| Ok(ControlFlow::Continue(()))).map_err(of_engine)
+                let scan = active.txn.scan(table, (lower.map(raw), upper.map(raw)));
+                scan.for_each(|_, _| Ok(ControlFlow::Continue(()))).map_err(SqlError::from)
             }
         }
     }
@@ -159,26 +163,32 @@ impl PreparedStore {
         self.waiting.lock().expect("no code panics while it holds prepared transactions")
     }
 
-    fn begin_to_wait(&self, waiting: &mut BTreeMap<String, Prepared>, gid: String, about: About, open: Box<Open>) {
-        waiting.insert(gid.clone(), Prepared { number: about.number, open });
+    fn begin_to_wait(
+        &self,
+        waiting: &mut BTreeMap<String, Prepared>,
+        gid: String,
+        about: About,
+        active: Box<ActiveTransaction>,
+    ) {
+        waiting.insert(gid.clone(), Prepared { number: about.number, active });
         self.sessions.prepared().insert(gid, about);
     }
 
     /// Prepares a transaction; it is durable on return. Its number identifies nothing else.
-    pub(crate) fn prepare(&self, gid: &str, open: Box<Open>, about: About) -> Result<()> {
+    pub(crate) fn prepare(&self, gid: &str, active: Box<ActiveTransaction>, about: About) -> Result<()> {
         if gid.len() > GID_MAX {
             let message = format!("transaction identifier \"{gid}\" is too long");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        if !open.changes.is_empty() {
+        if !active.changes.is_empty() {
             return Err(SqlError::unsupported("PREPARE TRANSACTION after a change of definitions"));
         }
         if !self.database.scheme().has_versions() {
             let what = format!("PREPARE TRANSACTION under scheme {}", self.database.scheme());
             return Err(SqlError::unsupported(what).hint("Schemes that keep versions have it: si-ssn is the default."));
         }
-        let is_serializable = open.is_serializable();
-        if !open.txn.promise().map_err(of_engine)? {
+        let is_serializable = active.is_serializable();
+        if !active.txn.prepare()? {
             let message = "could not serialize access: what the transaction has read was changed by others, or another prepared transaction holds what it writes";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
                 .hint("The transaction might succeed if retried."));
@@ -188,14 +198,14 @@ impl PreparedStore {
             reads.push((table.to_owned(), lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)));
             Ok(())
         };
-        open.txn.reads(gather).map_err(of_engine)?;
+        active.txn.reads(gather)?;
         let mut writes = Vec::new();
         let gather = |table: &str, key: &[u8], value: Option<&[u8]>| {
             writes.push((table.to_owned(), key.to_vec(), value.map(<[u8]>::to_vec)));
             Ok(())
         };
-        open.txn.writes(gather).map_err(of_engine)?;
-        let kept = Kept { gid: gid.into(), about: about.clone(), is_serializable, tables: open.used(), writes };
+        active.txn.writes(gather)?;
+        let kept = Kept { gid: gid.into(), about: about.clone(), is_serializable, tables: active.used(), writes };
         let bytes = postcard::to_stdvec(&(kept, reads)).expect("it is plain data");
         let mut waiting = self.waiting();
         if waiting.contains_key(gid) {
@@ -208,23 +218,23 @@ impl PreparedStore {
             }
             Ok(())
         })?;
-        self.begin_to_wait(&mut waiting, gid.into(), about, open);
+        self.begin_to_wait(&mut waiting, gid.into(), about, active);
         Ok(())
     }
 
     /// Commits a prepared transaction.
     pub(crate) fn commit(&self, gid: &str, catalog: &CatalogStore) -> Result<OwnedReceipt> {
-        let (Prepared { number, open }, about) = self.take(gid)?;
-        match open.txn.insert(&self.rows, &(number, COMMITTED), &[][..]) {
+        let (Prepared { number, active }, about) = self.take(gid)?;
+        match active.txn.insert(&self.rows, &(number, COMMITTED), &[][..]) {
             // A transaction that has written nothing needs no mark.
             Ok(()) | Err(ermine::Error::ReadOnly) => {}
             // Memory may have been short: the commit may be retried.
             Err(error) => {
-                self.put_back(gid, Prepared { number, open }, about);
-                return Err(of_engine(error));
+                self.put_back(gid, Prepared { number, active }, about);
+                return Err(SqlError::from(error));
             }
         }
-        let committed = open.commit(catalog);
+        let committed = active.commit(catalog);
         match &committed {
             // If the removal fails, it is done when the database is next opened.
             Ok(_) => drop(self.forget(number)),
@@ -238,13 +248,13 @@ impl PreparedStore {
 
     /// Rolls a prepared transaction back.
     pub(crate) fn roll_back(&self, gid: &str) -> Result<()> {
-        let (Prepared { number, open }, about) = self.take(gid)?;
+        let (Prepared { number, active }, about) = self.take(gid)?;
         // A transaction that cannot be forgotten reappears when the database is opened again: so it stays prepared.
         if let Err(error) = self.forget(number) {
-            self.put_back(gid, Prepared { number, open }, about);
+            self.put_back(gid, Prepared { number, active }, about);
             return Err(error);
         }
-        open.rollback();
+        active.rollback();
         Ok(())
     }
 
@@ -277,6 +287,6 @@ impl PreparedStore {
 
     fn run_durable(&self, body: impl Fn(&ermine::Transaction<'_>) -> ermine::Result<()>) -> Result<()> {
         let options = TxnOptions::default().durability(Durability::Durable);
-        self.database.run_with(options, |txn| body(txn)).map_err(of_engine)
+        self.database.run_with(options, |txn| body(txn)).map_err(SqlError::from)
     }
 }

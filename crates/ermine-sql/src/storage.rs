@@ -40,7 +40,7 @@ impl Key for RawKey {
 }
 
 /// A table of the engine.
-pub(crate) type Rows = Table<RawKey, Vec<u8>>;
+pub(crate) type RawTable = Table<RawKey, Vec<u8>>;
 
 /// A range of encoded keys.
 #[derive(Clone, Debug, Default)]

@@ -7,22 +7,22 @@
 use std::sync::Arc;
 
 use ermine::{Database, Options};
-use ermine_sql::{Gathered, Result, Session, SqlDatabase, SqlError, SqlState, Status};
+use ermine_sql::{Result, RowSet, Session, SqlDatabase, SqlError, SqlState, Status};
 
 fn session() -> Session {
     let engine = Arc::new(Database::open_in_memory(Options::default()).unwrap());
     SqlDatabase::open(engine).unwrap().session("ann", "shop")
 }
 
-fn run(session: &mut Session, text: &str) -> Gathered {
-    let mut rows = Gathered::default();
+fn run(session: &mut Session, text: &str) -> RowSet {
+    let mut rows = RowSet::default();
     session.run(text, &mut rows).unwrap_or_else(|error| panic!("{text}: {error}"));
     rows
 }
 
 /// Copies in, in pieces of `piece` bytes.
 fn copy_in(session: &mut Session, text: &str, data: &[u8], piece: usize) -> Result<Vec<String>> {
-    let mut rows = Gathered::default();
+    let mut rows = RowSet::default();
     session.run(text, &mut rows)?;
     for piece in data.chunks(piece) {
         session.copy_in().expect("it goes on").write(piece)?;
@@ -224,11 +224,11 @@ fn what_cannot_be_copied_is_refused_before_anything_is_sent() {
         ("COPY (SELECT 1) FROM STDIN", "42601"),
         ("COPY t TO STDOUT WHERE a > 1", "42601"),
     ] {
-        let error = session.run(text, &mut Gathered::default()).unwrap_err();
+        let error = session.run(text, &mut RowSet::default()).unwrap_err();
         assert_eq!(error.state().0, state, "{text}: {error}");
         assert!(!session.is_copying(), "{text}");
     }
-    let hint = session.run("COPY t FROM '/tmp/x'", &mut Gathered::default()).unwrap_err().report().hint.clone();
+    let hint = session.run("COPY t FROM '/tmp/x'", &mut RowSet::default()).unwrap_err().report().hint.clone();
     assert!(hint.unwrap().contains("\\copy"));
 }
 
@@ -251,7 +251,7 @@ fn a_copy_belongs_to_its_transaction() {
     assert_eq!(count(&mut session), "0");
 
     // The client gives up.
-    session.run("COPY t FROM STDIN", &mut Gathered::default()).unwrap();
+    session.run("COPY t FROM STDIN", &mut RowSet::default()).unwrap();
     session.copy_in().unwrap().write(b"1\n2\n3").unwrap();
     let error: SqlError = session.copy_in().unwrap().fail("no more");
     assert_eq!(
@@ -261,10 +261,10 @@ fn a_copy_belongs_to_its_transaction() {
     assert_eq!((count(&mut session), session.status()), ("0".into(), Status::Idle));
 
     // Nothing else can be run in the meantime, and the attempt does no harm.
-    session.run("COPY t FROM STDIN", &mut Gathered::default()).unwrap();
-    session.run("SELECT 1", &mut Gathered::default()).unwrap_err();
+    session.run("COPY t FROM STDIN", &mut RowSet::default()).unwrap();
+    session.run("SELECT 1", &mut RowSet::default()).unwrap_err();
     session.copy_in().unwrap().write(b"1\n").unwrap();
-    let mut rows = Gathered::default();
+    let mut rows = RowSet::default();
     session.copy_in().unwrap().finish(&mut rows).unwrap().wait().unwrap();
     assert_eq!((rows.tags, count(&mut session)), (vec!["COPY 1".to_owned()], "1".into()));
 
@@ -280,7 +280,7 @@ fn a_copy_belongs_to_its_transaction() {
 fn a_row_has_a_bounded_length() {
     let mut session = session();
     run(&mut session, "CREATE TABLE t (a text)");
-    session.run("COPY t FROM STDIN (FORMAT binary)", &mut Gathered::default()).unwrap();
+    session.run("COPY t FROM STDIN (FORMAT binary)", &mut RowSet::default()).unwrap();
     let begin = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x01\x7f\xff\xff\xff";
     session.copy_in().unwrap().write(begin).unwrap();
     let piece = vec![b'a'; 8 << 20];

@@ -14,7 +14,7 @@ use std::{
 };
 
 use ermine::{Database, Options, Scheme};
-use ermine_sql::{Gathered, Session, SqlDatabase, SqlState};
+use ermine_sql::{RowSet, Session, SqlDatabase, SqlState};
 
 use sessions::{ask, run};
 
@@ -546,7 +546,7 @@ fn settings_go_back_with_everything_that_depends_on_them() {
     ask(&mut one, "SET synchronous_commit = off");
     ask(&mut one, "ROLLBACK TO s");
     ask(&mut one, "INSERT INTO t VALUES (9, 9)");
-    let mut rows = Gathered::default();
+    let mut rows = RowSet::default();
     let completion = one.simple_query("COMMIT", &mut rows).unwrap();
     assert!(completion.receipt.is_some(), "the client is told when it is durable");
     completion.wait().unwrap();

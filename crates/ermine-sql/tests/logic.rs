@@ -7,7 +7,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use ermine::{Database, Options, Scheme};
-use ermine_sql::{Gathered, Session, SqlDatabase, SqlError, SqlState, types::text};
+use ermine_sql::{RowSet, Session, SqlDatabase, SqlError, SqlState, types::text};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 
 struct Connection(Session);
@@ -28,7 +28,7 @@ impl DB for Connection {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<Self::ColumnType>, Self::Error> {
-        let mut gathered = Gathered::default();
+        let mut gathered = RowSet::default();
         self.0.run(sql, &mut gathered).map_err(Failure)?;
         let tag = gathered.tags.last().cloned().unwrap_or_default();
         if gathered.columns.is_empty() {

@@ -11,7 +11,7 @@ mod sessions;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use ermine::{Database, Options};
-use ermine_sql::{Column, CopyFormat, Gathered, Result, Rows, Session, SqlDatabase, SqlError, SqlState, types::Value};
+use ermine_sql::{Column, CopyFormat, Result, RowSet, RowSink, Session, SqlDatabase, SqlError, SqlState, types::Value};
 use sessions::{ask, run};
 
 /// The most that a session may leave in the count: a step of its own, a step for what outlives statements, and what the
@@ -29,7 +29,7 @@ fn taken(engine: &Database) -> u64 {
 }
 
 fn refused(session: &mut Session, statement: &str) -> SqlError {
-    let done = session.run(statement, &mut Gathered::default());
+    let done = session.run(statement, &mut RowSet::default());
     let error = done.err().unwrap_or_else(|| panic!("{statement:.200} is not refused"));
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{statement:.200}: {error}");
     error
@@ -133,7 +133,7 @@ fn a_statement_of_any_kind_is_bounded_by_work_mem() {
         assert!(taken(&engine) <= before + slack, "{statement:.200}: {before}, then {}", taken(&engine));
         assert_eq!(ask(&mut session, "SELECT 1"), ["1"]);
         ask(&mut session, "SET work_mem = '256MB'");
-        if let Err(error) = session.run(&alone(&statement), &mut Gathered::default()) {
+        if let Err(error) = session.run(&alone(&statement), &mut RowSet::default()) {
             panic!("{statement:.200}: {error:?}");
         }
         assert!(taken(&engine) <= before + slack, "{statement:.200}: {before}, then {}", taken(&engine));
@@ -168,7 +168,7 @@ struct Passing {
     bytes: usize,
 }
 
-impl Rows for Passing {
+impl RowSink for Passing {
     fn columns(&mut self, _: &[Column]) -> Result<()> {
         Ok(())
     }
@@ -254,7 +254,7 @@ fn everything_is_given_back_however_a_statement_ends() {
     /// Ends the statement with its first row.
     struct Ending(Option<Arc<std::sync::atomic::AtomicBool>>);
 
-    impl Rows for Ending {
+    impl RowSink for Ending {
         fn columns(&mut self, _: &[Column]) -> Result<()> {
             Ok(())
         }
@@ -334,7 +334,7 @@ fn a_row_of_copy_that_does_not_end_counts() {
     let mut session = sql.session("ann", "shop");
     ask(&mut session, "CREATE TABLE tea (name text)");
     let before = taken(&engine);
-    session.run("COPY tea FROM STDIN", &mut Gathered::default()).unwrap();
+    session.run("COPY tea FROM STDIN", &mut RowSet::default()).unwrap();
     let piece = vec![b'x'; 1 << 20];
     let refused = (0..60).find_map(|_| session.copy_in()?.write(&piece).err());
     let refused = refused.expect("60 MiB do not fit in 64 MiB three times");
@@ -381,7 +381,7 @@ fn each_attempt_of_a_statement_counts_by_itself() {
     /// Makes the statement lose this many conflicts.
     struct Losing(usize);
 
-    impl Rows for Losing {
+    impl RowSink for Losing {
         fn columns(&mut self, _: &[Column]) -> Result<()> {
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! Goal: a prepared transaction has promised to commit: it survives, holds its writes, and happens once or not at all.
+//! Goal: a prepared transaction survives, holds its writes, and happens once or not at all.
 //! Method: sessions of one thread, on databases that are closed, or copied from the disk while open, and opened again.
 
 mod sessions;

@@ -95,7 +95,7 @@ pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> +
 /// the row.
 pub type OwnWrite<'v> = dyn FnMut(&str, &[u8], Option<&[u8]>) -> Result<()> + 'v;
 
-/// The visitor of the reads of a transaction that has promised to commit: table, and a range of keys.
+/// The visitor of the reads of a prepared transaction: table, and a range of keys.
 pub type OwnRead<'v> = dyn FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()> + 'v;
 
 /// The callback that gets the values of [`Access::get_many`].
@@ -117,9 +117,9 @@ pub trait Access: sealed::Sealed {
     fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
     /// Returns the obstacle that a write of a row would meet.
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
-    /// Promises to commit; returns false if the transaction cannot promise.
-    fn promise(&self) -> Result<bool>;
-    /// Shows the reads of a transaction that has promised to commit.
+    /// Prepares the transaction to commit; returns false if that is impossible.
+    fn prepare(&self) -> Result<bool>;
+    /// Shows the reads of a prepared transaction.
     fn reads(&self, each: &mut OwnRead<'_>) -> Result<()>;
     /// Returns the number by which other transactions know this one.
     fn tid(&self) -> Result<Option<Tid>>;

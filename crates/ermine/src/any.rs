@@ -7,6 +7,7 @@ use crate::{
         Access, Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit,
         sealed::{Attempt, Sealed},
     },
+    begin::Begins,
     durable::recovery::Recovery,
     engine::Engine,
     error::{Abort, Result},
@@ -16,7 +17,7 @@ use crate::{
     log::Receipt,
     options::{Options, Scheme, TxnOptions},
     platform::file::Directory,
-    run::{self, Runs},
+    run,
     savepoints::Savepoint,
     scheme::{
         Scheme as SchemeTrait,
@@ -71,8 +72,8 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
         Txn::row_lock(self, table, key)
     }
 
-    fn promise(&self) -> Result<bool> {
-        Txn::promise(self)
+    fn prepare(&self) -> Result<bool> {
+        Txn::prepare(self)
     }
 
     fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
@@ -136,8 +137,8 @@ impl<P: InPlace> Access for single::Txn<'_, P> {
         single::Txn::row_lock(self, table, key)
     }
 
-    fn promise(&self) -> Result<bool> {
-        single::Txn::promise(self)
+    fn prepare(&self) -> Result<bool> {
+        single::Txn::prepare(self)
     }
 
     fn reads(&self, _: &mut OwnRead<'_>) -> Result<()> {
@@ -255,7 +256,7 @@ macro_rules! schemes {
         }
 
         enum AnyTxn<'db> {
-            $($name(<$parts as Runs>::Txn<'db>),)*
+            $($name(<$parts as Begins>::Txn<'db>),)*
         }
 
         /// A transaction under the scheme that its database was opened with.
@@ -373,9 +374,9 @@ macro_rules! schemes {
                 }
             }
 
-            fn promise(&self) -> Result<bool> {
+            fn prepare(&self) -> Result<bool> {
                 match &self.0 {
-                    $(AnyTxn::$name(txn) => txn.promise(),)*
+                    $(AnyTxn::$name(txn) => txn.prepare(),)*
                 }
             }
 

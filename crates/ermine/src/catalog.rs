@@ -28,6 +28,8 @@ pub(crate) const CATALOG_NAME: &str = "ermine.catalog";
 
 /// The key of the row that holds the numbers of dropped tables; no table has this name.
 pub(crate) const DROPPED_NAME: &str = "ermine.dropped";
+/// The table that records all sequences.
+pub(crate) const SEQUENCES_NAME: &str = "ermine sequences";
 
 /// The maximum number of tables that a database ever creates. A number is never reused, as the log may still have rows
 /// of a dropped table.

@@ -5,7 +5,7 @@ use std::{any::TypeId, io, path::Path, sync::Arc};
 use crate::{
     access::sealed::Attempt,
     any::{AnyAccess, AnyEngine, Body, with_engine},
-    catalog::{IndexEntry, TableEntry},
+    catalog::{IndexEntry, SEQUENCES_NAME, TableEntry},
     durable::{
         backup::BackupReport,
         checkpoint::{CheckpointReport, Pace},
@@ -343,7 +343,7 @@ impl Database {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn sequence(&self, name: &str, chunk: u64) -> Result<Sequence> {
-        Sequence::new(name, self.table(Sequence::TABLE)?, chunk)
+        Sequence::new(name, self.table(SEQUENCES_NAME)?, chunk)
     }
 
     /// Begins a transaction that ends with [`Transaction::commit`], or is rolled back when dropped.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     access::Put,
+    begin::Begins,
     catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
     clock::LogOffset,
     durable::{
@@ -19,19 +20,19 @@ use crate::{
     options::{Durability, Options, TableOptions, TxnOptions},
     platform::{
         budget::Budget,
-        file::{Directory, wary::WaryDirectory},
+        file::{Directory, sync_guard::SyncGuardedDirectory},
     },
     pool::WorkerPool,
-    rows::{arena::Pool, chain::RowSlot, reclaim::Latches, snapshots::SnapshotSlot},
-    run::Runs,
+    reclaim::Latches,
+    rows::{arena::Pool, chain::RowSlot, snapshots::SnapshotSlot},
     scheme::{Scheme, Shared, StampsOf},
     statistics::Statistics,
     sync::Ordering,
     table::{KeyOf, Secondary, TableStore},
-    tables::{OpenTable, TableTypes, Tables, sample},
+    tables::{OpenTable, TableTypes, Tables, visit_rows},
     txn::{
         Txn,
-        promises::Promises,
+        prepared::PreparedTransactions,
         readers::ReaderSlots,
         safe::{SafeSnapshot, SafeSnapshots},
         table::{Inquiry, TidTable},
@@ -91,7 +92,7 @@ impl<S: Scheme> Engine<S> {
                 tids,
                 readers,
                 safe: SafeSnapshot::new(),
-                promises: Promises::new(),
+                prepared: PreparedTransactions::new(),
             },
             versions: EpochManager::new("operations"),
             snapshots: boxcar::Vec::new(),
@@ -111,7 +112,7 @@ impl<S: Scheme> Engine<S> {
 
     /// Opens the database that a directory holds.
     pub(crate) fn open(options: &Options, directory: &Arc<dyn Directory>) -> Result<(Self, Recovery)> {
-        let directory: Arc<dyn Directory> = Arc::new(WaryDirectory::new(directory.clone()));
+        let directory: Arc<dyn Directory> = Arc::new(SyncGuardedDirectory::new(directory.clone()));
         let budget = options.budget();
         let nodes = EpochManager::counted_by("transactions", budget.clone());
         let recovered = recover::<StampsOf<S>>(&directory, options, &budget, &nodes)?;
@@ -120,8 +121,8 @@ impl<S: Scheme> Engine<S> {
         for table in recovered.tables {
             let RecoveredTable { entry, rows, primary, indexes, .. } = table;
             let store = TableStore::with_rows(&entry, rows, primary, options);
-            for (index, entries) in entry.indexes.iter().zip(indexes) {
-                store.add_secondary(Secondary::new(index, entries, None))?;
+            for (index, (entries, missing)) in entry.indexes.iter().zip(indexes) {
+                store.add_secondary(Secondary::new(index, entries, None).lacking(missing))?;
             }
             tables.push(store);
         }
@@ -168,7 +169,7 @@ impl<S: Scheme> Engine<S> {
             entry,
             key_of,
             |entry| self.write_catalog(entry),
-            |table| sample(&Txn::begin(self, TxnOptions::read_only(), true)?, table),
+            |table, ends, visit| visit_rows(&Txn::begin(self, TxnOptions::read_only(), true)?, table, ends, visit),
         )
     }
 
@@ -331,7 +332,7 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
-impl<S: Scheme> Runs for Engine<S> {
+impl<S: Scheme> Begins for Engine<S> {
     type Txn<'e> = Txn<'e, S>;
 
     fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Txn<'e, S>> {
@@ -362,9 +363,11 @@ mod tests {
     use super::*;
     use crate::{
         access::Put,
-        ids::RowId,
+        durable::checkpoint::Pace,
+        ids::{RowId, Stamp},
         index::IndexKind,
         options::{TxnOptions, Uniqueness},
+        platform::file::faulty::FaultyDirectory,
         scheme::{snapshot::SnapshotIsolation, ssn::SiSsn},
         txn::Txn,
     };
@@ -423,10 +426,7 @@ mod tests {
         assert!(engine.garbage_versions() < 10, "{}", engine.garbage_versions());
     }
 
-    #[test]
-    fn an_entry_goes_with_its_row_also_when_the_key_comes_back() {
-        let engine = Engine::<SiSsn>::new(&Options::default());
-        let table = table(&engine);
+    fn by_value<S: Scheme>(engine: &Engine<S>, table: TableId) -> Result<IndexOrdinal> {
         let entry = IndexEntry {
             name: "by value".into(),
             uniqueness: Uniqueness::NonUnique,
@@ -442,7 +442,18 @@ mod tests {
             secondary_length: |_| Ok(1),
             key_type: TypeId::of::<u64>(),
         };
-        let ordinal = engine.open_index(table, entry, key_of).unwrap();
+        engine.open_index(table, entry, key_of)
+    }
+
+    fn has_entry<S: Scheme>(engine: &Engine<S>, table: TableId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
+        engine.table(table).index(ordinal).get(&engine.nodes.join().enter(), entry).row.is_some()
+    }
+
+    #[test]
+    fn an_entry_goes_with_its_row_also_when_the_key_comes_back() {
+        let engine = Engine::<SiSsn>::new(&Options::default());
+        let table = table(&engine);
+        let ordinal = by_value(&engine, table).unwrap();
         put(&engine, table, b"a");
         maintain(&engine);
         let txn = Txn::begin(&engine, TxnOptions::default(), true).unwrap();
@@ -450,9 +461,48 @@ mod tests {
         txn.commit().unwrap();
         put(&engine, table, b"b");
         maintain(&engine);
-        let participant = engine.nodes.join();
-        let nodes = participant.enter();
-        let entry = engine.table(table).index(ordinal).get(&nodes, b"ak").row;
-        assert_eq!((chain_length(&engine, table), entry, engine.garbage_versions()), (1, None, 0));
+        let has_old = has_entry(&engine, table, ordinal, b"ak");
+        assert_eq!((chain_length(&engine, table), has_old, engine.garbage_versions()), (1, false, 0));
+    }
+
+    /// Entries that a checkpoint has lost are found by their number when the database is opened, and added when the
+    /// index is.
+    #[test]
+    fn rows_without_an_entry_get_it_when_the_index_is_opened() {
+        let directory: Arc<dyn Directory> = Arc::new(FaultyDirectory::new());
+        let options = Options::default().log_buffer_bytes(64 << 10).segment_bytes(64 << 10);
+        let open = || Engine::<SiSsn>::open(&options, &directory).unwrap().0;
+        let engine = open();
+        let table_id = table(&engine);
+        let ordinal = by_value(&engine, table_id).unwrap();
+        for n in 0..300u64 {
+            let txn = Txn::begin(&engine, TxnOptions::default(), true).unwrap();
+            txn.put(table_id, &n.to_be_bytes(), &[n as u8], Put::Upsert).unwrap();
+            txn.commit().unwrap();
+        }
+        let entries: Vec<_> = (0..300u64).map(|n| [&[n as u8][..], &n.to_be_bytes()].concat()).collect();
+        for lost in [7, 150] {
+            let (participant, table) = (engine.nodes.join(), engine.table(table_id));
+            let row = table.index(ordinal).get(&participant.enter(), &entries[lost]).row.unwrap();
+            assert!(table.index(ordinal).remove_if(
+                &participant.enter(),
+                &entries[lost],
+                row,
+                Stamp::ZERO,
+                Stamp::ZERO,
+                || true
+            ));
+        }
+        engine.checkpoint(Pace::Full).unwrap();
+        drop(engine);
+        for missing in [2, 0] {
+            let engine = open();
+            assert_eq!(engine.table(table_id).secondary(ordinal).missing, missing);
+            assert_eq!(table(&engine), table_id);
+            assert_eq!(by_value(&engine, table_id).unwrap(), ordinal);
+            assert!(entries.iter().all(|entry| has_entry(&engine, table_id, ordinal, entry)));
+            put(&engine, table_id, b"z");
+            engine.checkpoint(Pace::Full).unwrap();
+        }
     }
 }

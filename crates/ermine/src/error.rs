@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     ids::{Stamp, Tid},
-    platform::budget::Mebibytes,
+    units::Mebibytes,
 };
 
 /// The result of every operation of the engine.

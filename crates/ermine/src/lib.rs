@@ -39,16 +39,21 @@ pub mod mutant;
 #[cfg(not(ermine_mutants))]
 mod mutant;
 mod platform;
+#[cfg(not(loom))]
+mod reclaim;
 mod rows;
 mod scheme;
 mod sync;
 mod txn;
+mod units;
 
 // Everything below runs on the pieces above; the models under loom use the pieces directly.
 #[cfg(not(loom))]
 mod access;
 #[cfg(not(loom))]
 mod any;
+#[cfg(not(loom))]
+mod begin;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod bench_index;
@@ -73,8 +78,6 @@ mod job;
 #[cfg(not(loom))]
 mod maintenance;
 #[cfg(not(loom))]
-mod noting;
-#[cfg(not(loom))]
 pub mod observer;
 #[cfg(not(loom))]
 mod options;
@@ -98,6 +101,8 @@ mod statistics;
 mod table;
 #[cfg(not(loom))]
 mod tables;
+#[cfg(not(loom))]
+mod trace;
 #[cfg(not(loom))]
 mod transaction;
 #[cfg(not(loom))]

@@ -67,9 +67,9 @@ pub enum Mutant {
     /// The cleaner's addresses have only 14 bits of a record's number, without a check.
     ShortRecordNumber,
     /// A committing transaction ignores the reads of prepared transactions.
-    PromiseIgnored,
-    /// A transaction that promises to commit does not check whether its reads were overwritten.
-    PromiseUnseen,
+    PrepareIgnored,
+    /// A transaction that is being prepared does not check whether its reads were overwritten.
+    PrepareUnseen,
 }
 
 impl Mutant {
@@ -106,8 +106,8 @@ impl Mutant {
         Self::NoEntryLeft,
         Self::UncertifiedError,
         Self::ShortRecordNumber,
-        Self::PromiseIgnored,
-        Self::PromiseUnseen,
+        Self::PrepareIgnored,
+        Self::PrepareUnseen,
     ];
 
     /// Returns whether this fault is active.

@@ -5,7 +5,7 @@
 //! A version is named by its row (table and primary key) and by the stamp of the transaction that wrote it. A digest
 //! identifies the value, so that a checker can see whether the value that was read is the one that was written.
 //!
-//! A worker notes the actions of its transaction in private buffers and shows them once, at the end. Without an
+//! A worker records the actions of its transaction in private buffers and shows them once, at the end. Without an
 //! observer nothing is noted.
 
 use std::{fmt, hash::Hasher};
@@ -48,7 +48,7 @@ pub struct Observed<'a> {
     /// Whether the transaction asked for less than its scheme promises: then its reads imply nothing about the
     /// transactions after it.
     pub isolation: Isolation,
-    notes: &'a Notes,
+    trace: &'a Trace,
 }
 
 /// A point of real time, by the observer's own count.
@@ -161,25 +161,25 @@ impl Digest {
 }
 
 impl<'a> Observed<'a> {
-    pub(crate) fn new(begin: Stamp, outcome: Outcome, isolation: Isolation, notes: &'a Notes) -> Self {
-        Self { begin, outcome, isolation, notes }
+    pub(crate) fn new(begin: Stamp, outcome: Outcome, isolation: Isolation, trace: &'a Trace) -> Self {
+        Self { begin, outcome, isolation, trace }
     }
 
     /// Returns how the transaction began.
     pub fn circumstances(&self) -> &'a Circumstances {
-        &self.notes.circumstances
+        &self.trace.circumstances
     }
 
     /// Returns the transaction's actions, in order.
     pub fn actions(&self) -> impl Iterator<Item = Action<'a>> {
-        let notes = self.notes;
-        notes.actions.iter().map(|note| note.action(&notes.keys))
+        let trace = self.trace;
+        trace.actions.iter().map(|event| event.action(&trace.keys))
     }
 }
 
-/// The notes of one transaction so far.
+/// The actions of one transaction so far.
 #[derive(Debug)]
-pub(crate) struct Notes {
+pub(crate) struct Trace {
     /// How the transaction began.
     pub(crate) circumstances: Circumstances,
     /// The stamp from which the running scan began to look.
@@ -188,7 +188,7 @@ pub(crate) struct Notes {
     keys: Vec<u8>,
 }
 
-/// A span of the notes' key bytes.
+/// A span of the trace's key bytes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: usize,
@@ -204,7 +204,7 @@ enum Note {
     Entry { index: IndexId, entry: Span, present: bool },
 }
 
-impl Default for Notes {
+impl Default for Trace {
     fn default() -> Self {
         let circumstances =
             Circumstances { began: Moment(0), reads_snapshot: false, order: Order::Strict, session: None };
@@ -212,8 +212,8 @@ impl Default for Notes {
     }
 }
 
-impl Notes {
-    /// Clears the notes for the next transaction.
+impl Trace {
+    /// Clears the trace for the next transaction.
     pub(crate) fn clear(&mut self) {
         self.actions.clear();
         self.keys.clear();
@@ -234,7 +234,7 @@ impl Notes {
         });
     }
 
-    pub(crate) fn note(&mut self, action: Action<'_>) {
+    pub(crate) fn record(&mut self, action: Action<'_>) {
         let note = match action {
             Action::Read { table, key, version, value } => Note::Read { table, key: self.keep(key), version, value },
             Action::Range { index, lower, upper, at } => {

@@ -14,41 +14,18 @@ use std::time::Duration;
 
 use crate::{
     access::sealed::Attempt,
+    begin::Begins,
     error::{Abort, Error, Result},
-    gate::Gate,
     ids::Tid,
     inside,
     log::Receipt,
-    options::{Options, TxnOptions},
+    options::TxnOptions,
     sync::{Instant, Spin},
     transaction::Transaction,
 };
 
-/// An engine that begins transactions, under whatever scheme.
-pub(crate) trait Runs {
-    /// The engine's transactions.
-    type Txn<'e>: Attempt
-    where
-        Self: 'e;
-
-    /// Begins a transaction. `pinned`: it runs through without waiting for the application.
-    fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Self::Txn<'e>>;
-
-    /// Returns the gate, through which transactions that keep losing go.
-    fn gate(&self) -> &Gate;
-
-    /// Returns the options that the database was opened with.
-    fn options(&self) -> &Options;
-
-    /// Returns whether a transaction is running that ends without the application's help.
-    fn is_running(&self) -> bool;
-
-    /// Returns whether a transaction has not ended yet.
-    fn is_in_flight(&self, other: Tid) -> bool;
-}
-
 /// Attempts before a transaction runs alone. Where every transaction is run by [`run`], and an attempt ends within
-/// [`Options::wait_max`], the next attempt commits (docs/design/run.md).
+/// [`crate::Options::wait_max`], the next attempt commits (docs/design/run.md).
 const ATTEMPTS_TOGETHER: u32 = 12;
 
 /// The longest pause between attempts that lost while running alone: the opponent is a transaction that an application
@@ -61,7 +38,7 @@ const OPPONENT_LOOKS: u32 = 24;
 /// Begins and retries the `body` of a procedure until it ends or cannot be run; calls `lost` after each lost conflict.
 /// The body returns whether it has succeeded: if it has not, its writes are undone and its reads are committed; if the
 /// reads cannot be committed, its error is not returned.
-pub(crate) fn run<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
+pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
     access: impl Fn(N::Txn<'e>) -> A,
@@ -93,7 +70,7 @@ pub(crate) fn run<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
 }
 
 /// Makes one attempt; a lost conflict is returned to the caller.
-pub(crate) fn run_once<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
+pub(crate) fn run_once<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
     access: impl Fn(N::Txn<'e>) -> A,
@@ -111,7 +88,7 @@ pub(crate) fn run_once<'e, N: Runs, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized
 }
 
 /// Begins a transaction when no other one runs alone.
-fn begin_together<'e, N: Runs>(engine: &'e N, options: &TxnOptions) -> Result<N::Txn<'e>> {
+fn begin_together<'e, N: Begins>(engine: &'e N, options: &TxnOptions) -> Result<N::Txn<'e>> {
     engine.gate().wait_open();
     let txn = engine.begin(options, true)?;
     if !engine.gate().is_closed() {
@@ -138,7 +115,7 @@ fn attempt<'e, A: Attempt>(
 }
 
 /// Waits for the opponent to end, then pauses, the longer the more attempts were lost.
-fn pause(engine: &impl Runs, attempts: u32, other: Option<Tid>) {
+fn pause(engine: &impl Begins, attempts: u32, other: Option<Tid>) {
     if let Some(other) = other {
         let mut spin = Spin::default();
         for _ in 0..OPPONENT_LOOKS {

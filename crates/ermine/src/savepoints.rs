@@ -22,12 +22,12 @@ pub(crate) struct Mark {
     pub(crate) entries: usize,
     pub(crate) log_bytes: u64,
     /// Number of actions that an observer will be told of.
-    pub(crate) notes: usize,
+    pub(crate) trace: usize,
 }
 
 impl Mark {
     /// The beginning of a transaction.
-    pub(crate) const START: Self = Self { writes: 0, entries: 0, log_bytes: 0, notes: 0 };
+    pub(crate) const START: Self = Self { writes: 0, entries: 0, log_bytes: 0, trace: 0 };
 }
 
 /// The savepoints of one transaction; `R` is a value of its own that it replaced.

@@ -175,10 +175,10 @@ fn play_script(store: &Store, name: (usize, usize), script: &Script) -> (Record,
             tell(name, || "rolled back".into());
             (record, false)
         }
-        End::Commit | End::PromiseAndCommit | End::Fail => {
-            if script.end == End::PromiseAndCommit {
-                session.promise();
-                tell(name, || "asked to promise".into());
+        End::Commit | End::PrepareAndCommit | End::Fail => {
+            if script.end == End::PrepareAndCommit {
+                session.prepare();
+                tell(name, || "asked to prepare".into());
                 shuttle::thread::yield_now();
             }
             let (record, result) = if script.end == End::Fail { session.fail() } else { session.commit() };
@@ -409,8 +409,8 @@ mod faults {
             (Mutant::NothingKept, vec![Silo, TwoPhaseNoWait]),
             (Mutant::NoEntryLeft, vec![Silo]),
             (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
-            (Mutant::PromiseIgnored, vec![SiSsi, MvOcc]),
-            (Mutant::PromiseUnseen, vec![SiSsn, MvOcc]),
+            (Mutant::PrepareIgnored, vec![SiSsi, MvOcc]),
+            (Mutant::PrepareUnseen, vec![SiSsn, MvOcc]),
         ]
     }
 

@@ -47,8 +47,6 @@ impl Reserve {
 }
 
 impl Sequence {
-    /// The table that records all sequences.
-    pub(crate) const TABLE: &str = "ermine sequences";
     /// Chunks that are reserved at a time.
     const CHUNKS_AHEAD: u64 = 64;
 

@@ -54,6 +54,8 @@ pub(crate) struct Secondary {
     pub(crate) key_type_name: String,
     pub(crate) version: u32,
     pub(crate) entries: Index,
+    /// The rows that had no entry when the database was opened: 0, unless something lost them.
+    pub(crate) missing: u64,
     /// Missing in a database that was opened again, until the application opens the index.
     key_of: OnceLock<KeyOf>,
 }
@@ -63,7 +65,12 @@ impl Secondary {
         let IndexEntry { name, uniqueness, key_type, version, .. } = entry;
         let key_of = key_of.map_or_else(OnceLock::new, OnceLock::from);
         let (name, key_type_name) = ((**name).into(), key_type.clone());
-        Self { name, uniqueness: *uniqueness, key_type_name, version: *version, entries, key_of }
+        Self { name, uniqueness: *uniqueness, key_type_name, version: *version, entries, missing: 0, key_of }
+    }
+
+    /// The same index, known to have no entries of so many rows.
+    pub(crate) fn lacking(self, missing: u64) -> Self {
+        Self { missing, ..self }
     }
 
     /// Returns the catalog's entry for the index.

@@ -20,6 +20,7 @@
 
 use std::{
     any::TypeId,
+    collections::HashSet,
     ops::{ControlFlow, DerefMut},
     ptr,
     sync::Arc,
@@ -27,15 +28,17 @@ use std::{
 
 use crate::{
     access::{Access, Direction, ScanRange},
-    catalog::{CATALOG_NAME, DROPPED_NAME, DroppedTables, IndexEntry, TABLES_MAX, TableEntry, ValueLayouts, ValueType},
+    catalog::{
+        CATALOG_NAME, DROPPED_NAME, DroppedTables, IndexEntry, SEQUENCES_NAME, TABLES_MAX, TableEntry, ValueLayouts,
+        ValueType,
+    },
     epoch::{Epoch, EpochManager, Guard},
     error::{Error, Result},
-    ids::{DatabaseId, IndexOrdinal, TableId},
-    index::Index,
+    ids::{DatabaseId, IndexOrdinal, RowId, TableId},
+    index::{self, Batch, Index},
     observer::Observer,
     options::{Options, TableOptions},
     platform::budget::Budget,
-    sequence::Sequence,
     sync::{AtomicPtr, AtomicUsize, Mutex, Ordering},
     table::{Family, KeyOf, Secondary, TableParts},
     types::{Framing, Key, KeyBuffer, Value, type_name},
@@ -63,24 +66,30 @@ pub(crate) struct OpenTable {
     pub(crate) framing: Framing,
 }
 
-/// Key and value of a row.
-pub(crate) type SampleRow = (Vec<u8>, Vec<u8>);
+/// A visitor of keys and values.
+pub(crate) type RowVisit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
 /// Number of rows from each end of a table that a key function is tried on.
 const SAMPLE_ROWS: usize = 64;
 
-/// Returns some rows from each end of a table, as a transaction sees them.
-pub(crate) fn sample(txn: &impl Access, table: TableId) -> Result<Vec<SampleRow>> {
-    let mut rows = Vec::new();
-    for direction in [Direction::Forward, Direction::Backward] {
-        let index = IndexOrdinal::PRIMARY;
-        let range = ScanRange { table, index, lower: &[], upper: None, direction, limit: SAMPLE_ROWS };
+/// Visits the rows of a table, as a transaction sees them: so many from each end, or all.
+pub(crate) fn visit_rows(
+    txn: &impl Access,
+    table: TableId,
+    from_each_end: Option<usize>,
+    visit: &mut RowVisit<'_>,
+) -> Result<()> {
+    let (directions, limit) = match from_each_end {
+        None => (&[Direction::Forward][..], usize::MAX),
+        Some(limit) => (&[Direction::Forward, Direction::Backward][..], limit),
+    };
+    directions.iter().try_for_each(|&direction| {
+        let range = ScanRange { table, index: IndexOrdinal::PRIMARY, lower: &[], upper: None, direction, limit };
         txn.scan(range, &mut |key, value| {
-            rows.push((key.to_vec(), value.to_vec()));
+            visit(key, value)?;
             Ok(ControlFlow::Continue(()))
-        })?;
-    }
-    Ok(rows)
+        })
+    })
 }
 
 /// All tables of a database.
@@ -392,7 +401,7 @@ impl<F: Family> Tables<F> {
         entry: IndexEntry,
         key_of: KeyOf,
         write_down: impl Fn(&TableEntry) -> Result<()>,
-        sample: impl Fn(TableId) -> Result<Vec<SampleRow>>,
+        rows: impl Fn(TableId, Option<usize>, &mut RowVisit<'_>) -> Result<()>,
     ) -> Result<IndexOrdinal> {
         let _schema = self.schema();
         let table = self.held().into_iter().find(|of| of.id == table).ok_or_else(|| no_longer_there(table))?;
@@ -408,7 +417,7 @@ impl<F: Family> Tables<F> {
             }
             // The rows of a table whose primary index has no order cannot be scanned.
             if known == entry && !existing.is_attached() && table.check_ordered(IndexOrdinal::PRIMARY).is_ok() {
-                self.check_key_function(existing, &key_of, name, &sample(table.id)?)?;
+                self.check_key_function(&table, existing, &key_of, rows)?;
             }
             if known != entry || table.attach(ordinal, key_of) != key_type {
                 return Err(Error::Schema(format!("index {index} of table {name} exists with another key or kind")));
@@ -434,24 +443,41 @@ impl<F: Family> Tables<F> {
 
     /// Fails where a row has another key in an index now than when it was written: the key function has changed. The
     /// table cannot be written before its indexes have been opened, so rows and entries agree if the function is the
-    /// same.
-    fn check_key_function(&self, index: &Secondary, key_of: &KeyOf, table: &str, sample: &[SampleRow]) -> Result<()> {
+    /// same. If the index lacks entries, all rows are visited, and those without an entry get one.
+    fn check_key_function(
+        &self,
+        table: &TableParts<F>,
+        index: &Secondary,
+        key_of: &KeyOf,
+        rows: impl Fn(TableId, Option<usize>, &mut RowVisit<'_>) -> Result<()>,
+    ) -> Result<()> {
         let participant = self.nodes.join_as("index");
+        let with_entry = (index.missing > 0).then(|| rows_in(&index.entries, &participant.enter()));
         let mut entry = KeyBuffer::new();
-        for (key, value) in sample {
+        let ends = with_entry.is_none().then_some(SAMPLE_ROWS);
+        rows(table.id, ends, &mut |key, value| {
             entry.clear();
             (key_of.extract)(key, value, &mut entry)?;
             entry.extend_from_slice(key);
-            if index.entries.get(&participant.enter(), &entry).row.is_none() {
-                return Err(Error::Schema(format!(
-                    "index {} of table {table} was built by another key function: a row has another key than it has in the index. \
+            let nodes = participant.enter();
+            if index.entries.get(&nodes, &entry).row.is_some() {
+                return Ok(());
+            }
+            let row = table.primary.get(&nodes, key).row;
+            match row.filter(|row| with_entry.as_ref().is_some_and(|known| !known.contains(row))) {
+                Some(row) => {
+                    index.entries.insert_if_absent(&nodes, &entry, row);
+                    Ok(())
+                }
+                None => Err(Error::Schema(format!(
+                    "index {} of table {} was built by another key function: a row has another key than it has in the index. \
                      Restore the function; or, for a new one, copy the rows to a new table with the new index, drop this \
                      table and rename the new one",
-                    index.name
-                )));
+                    index.name,
+                    table.name()
+                ))),
             }
-        }
-        Ok(())
+        })
     }
 
     /// Returns the bytes of all indexes. Walks over them.
@@ -479,11 +505,20 @@ impl<F: Family> Drop for Tables<F> {
 
 /// Fails for names that the engine reserves.
 fn check_name(name: &str) -> Result<()> {
-    if [CATALOG_NAME, DROPPED_NAME, Sequence::TABLE].contains(&name) { Err(reserved(name)) } else { Ok(()) }
+    if [CATALOG_NAME, DROPPED_NAME, SEQUENCES_NAME].contains(&name) { Err(reserved(name)) } else { Ok(()) }
 }
 
 fn reserved(name: &str) -> Error {
     Error::Schema(format!("table {name} is the engine's own: use another name"))
+}
+
+/// Returns the rows that an index has entries of. Walks over it.
+fn rows_in(index: &Index, nodes: &Guard<'_>) -> HashSet<RowId> {
+    let (mut walk, mut batch, mut rows) = (index::Walk::default(), Batch::default(), HashSet::new());
+    while index.walk(nodes, &mut walk, &mut batch, 64) {
+        rows.extend((0..batch.len()).map(|at| batch.row(at)));
+    }
+    rows
 }
 
 #[cold]

@@ -136,18 +136,18 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.row_lock(table.id_in(self.database)?, &encoded(key))
     }
 
-    /// Promises to commit. From then on the commit does not lose a conflict: until this transaction ends, another one
+    /// Prepares the transaction to commit. From then on the commit does not lose a conflict: until this transaction ends, another one
     /// that writes into its read set (rows, ranges, or tables where the read set is no more precise) loses instead,
     /// with [`crate::AbortKind::WriteConflict`]; readers go on. Returns `false` if its reads have been overwritten, or
-    /// conflict with another transaction that has promised; then nothing is held, and its commit may still succeed. For
+    /// conflict with another prepared transaction; then nothing is held, and its commit may still succeed. For
     /// a transaction that asked for [`crate::Isolation::Snapshot`] no reads are held. Under single-version schemes the
-    /// result is `false`. After a promise the transaction must not read or write data that others may change, and its
+    /// result is `false`. A prepared transaction must not read or write data that others may change, and its
     /// savepoints are gone. Where the device is full, its commit waits until there is room.
-    pub fn promise(&self) -> Result<bool> {
-        self.access.promise()
+    pub fn prepare(&self) -> Result<bool> {
+        self.access.prepare()
     }
 
-    /// Shows `each` the reads of a transaction that has promised to commit: tables, and ranges of encoded keys.
+    /// Shows `each` the reads of a prepared transaction: tables, and ranges of encoded keys.
     pub fn reads(&self, mut each: impl FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()>) -> Result<()> {
         self.access.reads(&mut each)
     }

@@ -22,19 +22,19 @@ use crate::{
     ids::{RowId, Stamp, TableId, Tid},
     index::Batch,
     log::Position,
-    observer::Notes,
+    observer::Trace,
     platform::budget::Kept,
+    reclaim::{self, Outcome, Queue, Superseded, Unlinked},
     rows::{
         arena::Arena,
         array::RowIds,
         chain::{CertifierStamps, VersionPtr},
-        reclaim::{self, Outcome, Queue, Superseded, Unlinked},
         snapshots::{Horizon, SnapshotSlot},
     },
     savepoints::Savepoints,
-    scheme::{Certifier, Place, Scheme, StampsOf},
+    scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::{Instant, Ordering},
-    txn::{readers::ReaderSlot, table::TidLease, write_set::ChainFootprint},
+    txn::{readers::ReaderSlot, table::TidLease, write_set::ChainSets},
     work::Counts,
 };
 
@@ -69,19 +69,19 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) tids: TidLease,
     pub(crate) reader: ReaderSlot,
     pub(crate) certifier: S::Certifier,
-    pub(crate) footprint: ChainFootprint<StampsOf<S>>,
+    pub(crate) sets: ChainSets<StampsOf<S>>,
     pub(crate) savepoints: Savepoints<VersionPtr<StampsOf<S>>>,
-    /// The budget's count of the footprint and of tracked reads.
+    /// The budget's count of the read and write sets and of tracked reads.
     pub(crate) kept: Kept,
     /// The worker's position in the log, where there is one.
     pub(crate) position: Option<Position>,
     /// The last place in the log that the transaction's reads come from.
     pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
-    /// The TID under which the transaction has promised to commit.
-    pub(crate) promised: Option<Tid>,
+    /// The TID under which the transaction is prepared, if it is.
+    pub(crate) prepared_as: Option<Tid>,
     /// The transaction's actions, for an observer.
-    pub(crate) notes: Option<Box<Notes>>,
+    pub(crate) trace: Option<Box<Trace>>,
     /// Why the transaction is over before its end.
     pub(crate) doomed: Option<Doom>,
     /// Buffers of scans: each running scan takes one.
@@ -132,15 +132,15 @@ impl<S: Scheme> Worker<S> {
             tids: engine.shared.tids.lease(),
             reader,
             certifier: S::Certifier::default(),
-            footprint: ChainFootprint::default(),
+            sets: ChainSets::default(),
             savepoints: Savepoints::default(),
             kept: Kept::default(),
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
-            notes: engine.options.observer.is_some().then(Box::default),
+            trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,
-            promised: None,
+            prepared_as: None,
             batches: Vec::new(),
             row_ids: Vec::new(),
             garbage,
@@ -200,7 +200,7 @@ impl<S: Scheme> Worker<S> {
 impl<S: Scheme> State<S> {
     /// Returns the approximate number of bytes that the worker keeps of the transaction.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        (self.footprint.bytes() + self.certifier.tracked_reads() * 2 * size_of::<Place>()) as u64
+        (self.sets.bytes() + self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>()) as u64
     }
 
     /// Returns the worker's RowIds of a table.
@@ -210,12 +210,12 @@ impl<S: Scheme> State<S> {
 
     /// Keeps or discards a version of the transaction's own that it has replaced by a newer one.
     pub(crate) fn replaced(&mut self, own: VersionPtr<StampsOf<S>>) {
-        if self.savepoints.any() { self.savepoints.replaced(own) } else { self.footprint.discarded.push(own) }
+        if self.savepoints.any() { self.savepoints.replaced(own) } else { self.sets.discarded.push(own) }
     }
 
     /// Discards the replaced versions, as no savepoint will be rolled back to any more.
     pub(crate) fn discard_replaced(&mut self) {
-        self.footprint.discarded.extend(self.savepoints.end());
+        self.sets.discarded.extend(self.savepoints.end());
     }
 
     /// Ends the use of a TID by a transaction that has written nothing, whether it meant to commit or not.

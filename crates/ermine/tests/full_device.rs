@@ -216,18 +216,18 @@ fn only_a_sync_that_fails_is_final() {
     }
 }
 
-/// A transaction that has promised to commit waits for room instead of failing.
+/// A prepared transaction waits for room instead of failing.
 #[test]
-fn what_has_promised_commits_when_there_is_room() {
+fn what_is_prepared_commits_when_there_is_room() {
     let (directory, capacity) = device(3 << 20);
     let (db, rows) = open(&directory, Scheme::SiSsn);
-    let promised = db.begin(TxnOptions::default()).unwrap();
-    promised.put(&rows, &1_000_000, value(1).as_slice()).unwrap();
-    assert!(promised.promise().unwrap());
+    let prepared = db.begin(TxnOptions::default()).unwrap();
+    prepared.put(&rows, &1_000_000, value(1).as_slice()).unwrap();
+    assert!(prepared.prepare().unwrap());
     let written = fill(&db, &rows, 0);
     capacity.store(0, SeqCst);
     thread::scope(|scope| {
-        let committing = scope.spawn(move || promised.commit().map(drop));
+        let committing = scope.spawn(move || prepared.commit().map(drop));
         // Other transactions are refused meanwhile, as often as they ask.
         for _ in 0..10 {
             assert!(matches!(db.run(|txn| txn.put(&rows, &written, value(1).as_slice())), Err(Error::DiskFull(_))));

@@ -167,7 +167,7 @@ impl Job for Add<'_> {
 #[test]
 fn a_transaction_commits_at_the_latest_when_it_runs_alone() {
     const THREADS: usize = 6;
-    const TURNS: i64 = 60;
+    const ITERATIONS: i64 = 60;
     for scheme in Scheme::ALL {
         let options = Options::default().scheme(scheme).wait_max(Duration::from_secs(600));
         let (database, table) = open(options.run_max(Duration::from_secs(3600)));
@@ -176,7 +176,7 @@ fn a_transaction_commits_at_the_latest_when_it_runs_alone() {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     together.wait();
-                    for _ in 0..TURNS {
+                    for _ in 0..ITERATIONS {
                         let mut add = Add { table: &table, attempts: 0 };
                         database.run_job(&mut add).unwrap();
                         most.fetch_max(add.attempts, Ordering::Relaxed);
@@ -187,7 +187,7 @@ fn a_transaction_commits_at_the_latest_when_it_runs_alone() {
         let most = most.into_inner();
         assert!(most <= ATTEMPTS_UNTIL_ALONE, "{scheme}: {most} attempts");
         let sum = database.run(|txn| txn.get(&table, &1)).unwrap();
-        assert!(scheme == Scheme::Rc || sum == Some(THREADS as i64 * TURNS), "{scheme}: {sum:?}");
+        assert!(scheme == Scheme::Rc || sum == Some(THREADS as i64 * ITERATIONS), "{scheme}: {sum:?}");
     }
 }
 

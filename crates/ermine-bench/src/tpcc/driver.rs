@@ -23,13 +23,13 @@ use super::{
 use crate::{
     abort_shapes::AbortShapes,
     conflicts::{Conflicts, Counted},
-    crew::{self, Pace, Progress, Worker},
     latency::Latency,
     machine::{cores, processor_seconds},
     pause::Pause,
     random::Random,
     report::{Memory, Setting, scheme_name, seconds},
     storage::{self, LogUse, Outstanding, Storage},
+    threads::{self, Pace, Progress, Worker},
     trial,
     tuning::Tuning,
 };
@@ -60,6 +60,8 @@ pub struct Options {
     /// Measured time.
     #[serde(serialize_with = "seconds", rename = "measured_seconds")]
     pub measured: Duration,
+    /// Number of transactions that each thread completes at least: the measured time goes on until then.
+    pub least: u64,
     /// Percentage of order lines that are supplied by another warehouse; 1 in the rules.
     pub remote_percent: u32,
     /// Choice of home warehouses.
@@ -121,7 +123,7 @@ pub enum Event<'a> {
     /// The conditions were checked.
     Checked(Moment, Duration, &'a [Verdict]),
     /// A second has passed.
-    Second(crew::Tick),
+    Second(threads::Tick),
 }
 
 /// Loads, checks, runs and checks again.
@@ -198,12 +200,12 @@ pub fn run(
     tables: &Tables,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> crate::Result<Outcome> {
-    let crew = (0..options.threads).map(|number| Terminal::new(options, db, tables, number)).collect();
-    let pace = Pace { warmup: options.warmup, measured: options.measured };
+    let workers = (0..options.threads).map(|number| Terminal::new(options, db, tables, number)).collect();
+    let pace = Pace { warmup: options.warmup, measured: options.measured, least: options.least };
     let (mut before, mut processor) = (db.statistics(), 0.0);
-    let done = crew::run(crew, pace, &mut |event| match event {
-        crew::Event::Second(tick) => watch(Event::Second(tick)),
-        crew::Event::Measuring => (before, processor) = (db.statistics(), processor_seconds()),
+    let done = threads::run(workers, pace, &mut |event| match event {
+        threads::Event::Second(tick) => watch(Event::Second(tick)),
+        threads::Event::Measuring => (before, processor) = (db.statistics(), processor_seconds()),
     })?;
     let after = db.statistics();
 

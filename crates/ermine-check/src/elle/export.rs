@@ -30,7 +30,7 @@ pub fn export(history: &History) -> (ElleHistory, u64) {
     for transaction in history.transactions() {
         let steps = export.steps(transaction);
         let answer = if transaction.stamp().is_some() { Answer::Ok } else { Answer::Fail };
-        export.to.transactions.push(ElleTransaction { answer, steps, line: 0, terms: transaction.terms() });
+        export.to.transactions.push(ElleTransaction { answer, steps, line: 0, context: transaction.context() });
     }
     (export.to, export.left_out)
 }

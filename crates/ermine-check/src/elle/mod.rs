@@ -23,7 +23,7 @@ pub use export::export;
 pub use parse::read;
 pub use write::{write_edn, write_json};
 
-use crate::{history::Terms, progress::Progress, report::Report};
+use crate::{history::TransactionContext, progress::Progress, report::Report};
 
 /// The type of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub struct ElleTransaction {
     /// Number of its last line; 0: it was not read from a file.
     pub line: u64,
     /// When it was called and answered, and by which process.
-    pub terms: Terms,
+    pub context: TransactionContext,
 }
 
 /// A history.

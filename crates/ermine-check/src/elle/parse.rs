@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Answer, ElleHistory, ElleTransaction, Model, Number, Step, datum::Datum, edn};
 use crate::{
     file::FileError,
-    history::{Moment, Process, Terms},
+    history::{Moment, Process, TransactionContext},
 };
 
 /// Reads a history, in EDN or JSON, of operations one after the other or in one sequence. Without a model, it is
@@ -126,13 +126,18 @@ impl Parser {
         let unnoted = Moment(client.answered.0 + 1);
         let (called, at) = client.called.take().map_or((None, unnoted), |call| (Some(call.steps), call.at));
         client.answered = now;
-        let terms = Terms { process: Some(client.process), began: Some(at), ended: Some(now), ..Terms::default() };
+        let context = TransactionContext {
+            process: Some(client.process),
+            began: Some(at),
+            ended: Some(now),
+            ..TransactionContext::default()
+        };
         let steps = match answer {
             Answer::Ok => steps.ok_or_else(|| wrong("what is ok has a :value".into()))?,
             // The result of the reads is not known.
             Answer::Fail | Answer::Info => called.or(steps).unwrap_or_default(),
         };
-        self.history.transactions.push(ElleTransaction { answer, steps, line, terms });
+        self.history.transactions.push(ElleTransaction { answer, steps, line, context });
         Ok(())
     }
 
@@ -185,8 +190,9 @@ impl Parser {
         let mut unanswered: Vec<_> = open.collect();
         unanswered.sort_by_key(|(call, _)| call.at);
         for (Call { line, steps, at }, process) in unanswered {
-            let terms = Terms { process: Some(process), began: Some(at), ..Terms::default() };
-            self.history.transactions.push(ElleTransaction { answer: Answer::Info, steps, line, terms });
+            let context =
+                TransactionContext { process: Some(process), began: Some(at), ..TransactionContext::default() };
+            self.history.transactions.push(ElleTransaction { answer: Answer::Info, steps, line, context });
         }
         Ok(self.history)
     }

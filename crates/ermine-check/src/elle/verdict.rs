@@ -6,7 +6,7 @@ use crate::{
     anomaly::AnomalyKind,
     cycles::cycles,
     graph::{Cycle, Drawing, Kind, Node, draw_order},
-    history::Terms,
+    history::TransactionContext,
     progress::Progress,
     report::{Anomaly, Counts, Dependency, Involved, Report},
 };
@@ -111,9 +111,9 @@ impl Inferred {
     pub(super) fn report(self, history: &ElleHistory, progress: &mut dyn FnMut(Progress)) -> Report {
         let Self { mut drawing, reasons, seen } = self;
         let in_graph = |it: &ElleTransaction| match it.answer {
-            Answer::Ok => Some(it.terms),
+            Answer::Ok => Some(it.context),
             // The transaction may take effect after its answer.
-            Answer::Info => Some(Terms { ended: None, ..it.terms }),
+            Answer::Info => Some(TransactionContext { ended: None, ..it.context }),
             Answer::Fail => None,
         };
         let told = draw_order(&mut drawing, history.transactions.iter().map(in_graph));

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::{Answer, Datum, ElleHistory, ElleTransaction, Model, Step};
-use crate::history::{Moment, Terms};
+use crate::history::{Moment, TransactionContext};
 
 /// Writes a history as EDN.
 pub fn write_edn(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
@@ -37,11 +37,11 @@ pub fn write_json(history: &ElleHistory, to: &mut dyn Write) -> io::Result<()> {
 type Visit<'v> = &'v mut dyn FnMut(usize, usize, &str, Vec<Datum>) -> io::Result<()>;
 
 fn each(history: &ElleHistory, visit: Visit<'_>) -> io::Result<()> {
-    let is_timed = history.transactions.iter().all(|it| it.terms.began.is_some());
+    let is_timed = history.transactions.iter().all(|it| it.context.began.is_some());
     let moment = |of: Option<Moment>, otherwise| of.filter(|_| is_timed).unwrap_or(otherwise);
     let mut operations = Vec::new();
     for (process, transaction) in history.transactions.iter().enumerate() {
-        let Terms { began, ended, .. } = transaction.terms;
+        let TransactionContext { began, ended, .. } = transaction.context;
         // At one moment calls come before answers: neither transaction had ended before the other began.
         operations.push((moment(began, Moment(0)), false, process));
         operations.push((moment(ended, Moment(u64::MAX)), true, process));

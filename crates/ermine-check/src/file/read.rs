@@ -7,7 +7,8 @@ use super::{
     lines::{FORMAT, Header, Line, Op, Promised, VERSION, Version},
 };
 use crate::history::{
-    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table, Terms,
+    Builder, Digest, History, Index, Moment, Operation, Order, Outcome, Process, ReadVersion, Stamp, Table,
+    TransactionContext,
 };
 
 /// Stamps have 63 bits.
@@ -94,8 +95,8 @@ fn push(text: &str, number: u64, builder: &mut Builder) -> Result<(), FileError>
         Promised::Realtime => Order::Realtime,
     };
     let (process, began, ended) = (process.map(Process), began.map(Moment), ended.map(Moment));
-    let terms = Terms { process, began, ended, order, snapshot };
-    builder.push_with(terms, begin, outcome, ops.iter().zip(&owned).map(|(op, owned)| owned.operation(op)));
+    let context = TransactionContext { process, began, ended, order, snapshot };
+    builder.push_with(context, begin, outcome, ops.iter().zip(&owned).map(|(op, owned)| owned.operation(op)));
     Ok(())
 }
 

@@ -19,19 +19,19 @@ pub fn write(history: &History, to: &mut dyn Write) -> io::Result<()> {
             Outcome::Aborted => None,
         };
         let ops = transaction.operations().map(op).collect();
-        let terms = transaction.terms();
+        let context = transaction.context();
         let written = Line {
             begin: transaction.begin().0,
             commit,
-            process: terms.process.map(|process| process.0),
-            began: terms.began.map(|moment| moment.0),
-            ended: terms.ended.map(|moment| moment.0),
-            order: match terms.order {
+            process: context.process.map(|process| process.0),
+            began: context.began.map(|moment| moment.0),
+            ended: context.ended.map(|moment| moment.0),
+            order: match context.order {
                 Order::None => Promised::None,
                 Order::Process => Promised::Process,
                 Order::Realtime => Promised::Realtime,
             },
-            snapshot: terms.snapshot,
+            snapshot: context.snapshot,
             ops,
         };
         line(&written, to)?;

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::{Drawing, Kind, Node};
-use crate::history::{Moment, Order, Process, Terms};
+use crate::history::{Moment, Order, Process, TransactionContext};
 
 /// The orders that a history has enough information for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub(crate) struct Told {
 /// Moments of transactions.
 type Moments = Vec<(Moment, Node)>;
 
-/// Draws the orders of the transactions of a graph; transactions without terms are not in it.
-pub(crate) fn draw_order(drawing: &mut Drawing, terms: impl Iterator<Item = Option<Terms>>) -> Told {
+/// Draws the orders of the transactions of a graph; those without a context are not in it.
+pub(crate) fn draw_order(drawing: &mut Drawing, context: impl Iterator<Item = Option<TransactionContext>>) -> Told {
     let mut all = (Moments::new(), Moments::new());
     let mut processes: BTreeMap<Process, (Moments, Moments)> = BTreeMap::new();
     let mut told = Told { process: true, realtime: true };
-    for (node, terms) in terms.enumerate() {
-        let Some(Terms { process, began, ended, order, .. }) = terms else { continue };
+    for (node, context) in context.enumerate() {
+        let Some(TransactionContext { process, began, ended, order, .. }) = context else { continue };
         let at = |moment| (moment, Node(node as u32));
         told.process &= process.is_some() && began.is_some();
         told.realtime &= began.is_some();
@@ -123,7 +123,7 @@ mod tests {
                 .map(|_| {
                     let began = rng.u64(..40);
                     let order = [Order::None, Order::Process, Order::Realtime][rng.usize(..3).max(rng.usize(..3))];
-                    Terms {
+                    TransactionContext {
                         process: Some(Process(rng.u32(..3))),
                         began: (rng.u8(..8) > 0).then_some(Moment(began)),
                         ended: (rng.u8(..8) > 0).then_some(Moment(began + rng.u64(..12))),
@@ -134,11 +134,12 @@ mod tests {
                 .collect();
             let mut drawing = Drawing::new(transactions.len());
             let told = draw_order(&mut drawing, transactions.iter().copied().map(Some));
-            assert_eq!(told.realtime, transactions.iter().all(|terms| terms.began.is_some()));
+            assert_eq!(told.realtime, transactions.iter().all(|context| context.began.is_some()));
             let graph = drawing.finish();
             assert!(graph.edge_count() <= 6 * transactions.len(), "linear size");
             for (from, first) in transactions.iter().enumerate() {
-                let precedes = |second: &Terms| first.ended.zip(second.began).is_some_and(|(end, begin)| end < begin);
+                let precedes =
+                    |second: &TransactionContext| first.ended.zip(second.began).is_some_and(|(end, begin)| end < begin);
                 let after = |order: Order, process: Option<Process>| -> Vec<_> {
                     let later = transactions.iter().enumerate().filter(|(_, second)| precedes(second));
                     let promised = later.filter(|(_, second)| second.order >= order);

@@ -1,7 +1,7 @@
 //! Builds a history: transactions are added in any order, and sorted by commit order at the end.
 
 use super::{
-    History, Operation, Outcome, Stamp, Table, Terms,
+    History, Operation, Outcome, Stamp, Table, TransactionContext,
     packed::{self, Segments},
 };
 use crate::history::Head;
@@ -29,13 +29,13 @@ impl Builder {
         outcome: Outcome,
         operations: impl IntoIterator<Item = Operation<'a>>,
     ) -> &mut Self {
-        self.push_with(Terms::default(), begin, outcome, operations)
+        self.push_with(TransactionContext::default(), begin, outcome, operations)
     }
 
     /// Adds a transaction.
     pub fn push_with<'a>(
         &mut self,
-        terms: Terms,
+        context: TransactionContext,
         begin: Stamp,
         outcome: Outcome,
         operations: impl IntoIterator<Item = Operation<'a>>,
@@ -51,7 +51,7 @@ impl Builder {
         self.begin_min = Some(self.begin_min.map_or(begin, |least| least.min(begin)));
         if count > 0 {
             let place = self.segments.keep(&self.packed);
-            self.heads.push(Head { begin, outcome, writes, place, terms });
+            self.heads.push(Head { begin, outcome, writes, place, context });
         }
         self
     }

@@ -5,14 +5,14 @@
 //! thirty million operations has to fit into memory beside the graph that is drawn from it.
 
 mod builder;
+mod context;
 pub mod packed;
-mod terms;
 
 use std::fmt;
 
 pub use builder::Builder;
+pub use context::{Moment, Order, Process, TransactionContext};
 pub use ermine::observer::Digest;
-pub use terms::{Moment, Order, Process, Terms};
 
 use self::packed::{Operations, Place, Segments};
 
@@ -123,7 +123,7 @@ struct Head {
     outcome: Outcome,
     writes: bool,
     place: Place,
-    terms: Terms,
+    context: TransactionContext,
 }
 
 /// A finished history.
@@ -222,8 +222,8 @@ impl<'h> Transaction<'h> {
     }
 
     /// The moments when it ran, its process, and what it was promised.
-    pub fn terms(&self) -> Terms {
-        self.head.terms
+    pub fn context(&self) -> TransactionContext {
+        self.head.context
     }
 
     /// Its commit stamp.

@@ -56,9 +56,9 @@ pub(super) fn draw(
         pen.transaction(me as u32, transaction, &mut ranges);
     }
     ranges.share(&mut pen.drawing);
-    let terms = || history.transactions().take(history.committed()).map(|transaction| transaction.terms());
-    let told = draw_order(&mut pen.drawing, terms().map(Some));
-    let unordered = terms().filter(|terms| terms.order < Order::Realtime).count() as u64;
+    let context = || history.transactions().take(history.committed()).map(|transaction| transaction.context());
+    let told = draw_order(&mut pen.drawing, context().map(Some));
+    let unordered = context().filter(|context| context.order < Order::Realtime).count() as u64;
     let bytes = pen.drawing.bytes() + pen.seen.bytes();
     let graph = pen.drawing.finish();
     Drawn { bytes: bytes + graph.bytes(), graph, sightings: pen.sightings, told, unordered }
@@ -184,7 +184,7 @@ impl Pen<'_> {
     fn transaction(&mut self, me: u32, transaction: Transaction<'_>, ranges: &mut Ranges<'_>) {
         let items = self.collected.items(me);
         let stamp = transaction.stamp().expect("it committed");
-        let snapshot = transaction.terms().snapshot.then_some(transaction.begin());
+        let snapshot = transaction.context().snapshot.then_some(transaction.begin());
         self.seen.begin();
         ranges.begin(me, stamp);
         for (operation, &item) in transaction.operations().zip(items) {

@@ -15,7 +15,8 @@ use crate::{
     anomaly::AnomalyKind,
     graph::{Cycle, Kind, Step},
     history::{
-        Digest, History, Index, Moment, Operation, Outcome, Process, ReadVersion, Stamp, Table, Terms, Transaction,
+        Digest, History, Index, Moment, Operation, Outcome, Process, ReadVersion, Stamp, Table, Transaction,
+        TransactionContext,
     },
     report::{Anomaly, Dependency, Involved},
 };
@@ -102,7 +103,7 @@ impl Explainer<'_> {
     }
 
     fn earlier(&self, from: u32, to: u32, kind: Kind) -> String {
-        let (first, second) = (self.terms(from), self.terms(to));
+        let (first, second) = (self.context(from), self.context(to));
         let moment = |moment: Option<Moment>| moment.map_or_else(String::new, |Moment(at)| format!(" (moment {at})"));
         let (ended, began) = (moment(first.ended), moment(second.began));
         let process = match second.process.filter(|_| kind == Kind::Process) {
@@ -112,8 +113,8 @@ impl Explainer<'_> {
         format!("{process}{} had ended{ended} before {} began{began}", name(from), name(to))
     }
 
-    fn terms(&self, transaction: u32) -> Terms {
-        self.history.transaction(transaction as usize).terms()
+    fn context(&self, transaction: u32) -> TransactionContext {
+        self.history.transaction(transaction as usize).context()
     }
 
     fn stamp(&self, transaction: u32) -> Stamp {

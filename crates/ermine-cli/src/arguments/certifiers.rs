@@ -31,8 +31,8 @@ impl Sibench {
             true => sibench::Group::usual(self.run.threads() as u32),
             false => self.groups.clone(),
         };
-        let (records, theta, terms) = (self.records, self.theta, self.run.terms(&self.time));
-        sibench::Options { scheme: self.scheme.scheme, records, theta, groups, terms }
+        let (records, theta, run_options) = (self.records, self.theta, self.run.run_options(&self.time));
+        sibench::Options { scheme: self.scheme.scheme, records, theta, groups, run_options }
     }
 }
 
@@ -60,7 +60,7 @@ impl WriteSkew {
             threads: self.run.threads(),
             pairs: self.pairs,
             pause: self.pause,
-            terms: self.run.terms(&self.time),
+            run_options: self.run.run_options(&self.time),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Batch {
             receipts: self.receipts,
             pause: self.pause,
             snapshot_reports: self.snapshot_reports,
-            terms: self.run.terms(&self.time),
+            run_options: self.run.run_options(&self.time),
         }
     }
 }
@@ -137,7 +137,7 @@ impl Stock {
             reads,
             write_percents,
             rounds: self.schemes.rounds,
-            terms: self.run.terms(&self.time),
+            run_options: self.run.run_options(&self.time),
         }
     }
 }
@@ -178,7 +178,7 @@ impl ReadMostly {
             scan_percent: self.share,
             short_rows: self.short_rows,
             rounds: self.schemes.rounds,
-            terms: self.run.terms(&self.time),
+            run_options: self.run.run_options(&self.time),
         }
     }
 }

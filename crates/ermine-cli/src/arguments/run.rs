@@ -7,7 +7,7 @@ use ermine::{CheckpointSyncs, Durability, Order, Scheme};
 use ermine_bench::{
     machine,
     storage::Storage,
-    trial::{self, Terms},
+    trial::{self, RunOptions},
     tuning::Tuning,
 };
 
@@ -105,11 +105,12 @@ impl Run {
         }
     }
 
-    /// Returns the terms of a trial that takes this time.
-    pub(super) fn terms(&self, time: &Time) -> Terms {
-        Terms {
+    /// Returns the options of a trial that takes this time.
+    pub(super) fn run_options(&self, time: &Time) -> RunOptions {
+        RunOptions {
             warmup: time.warmup,
             measured: time.seconds,
+            least: 0,
             retry: time.retry.into(),
             seed: self.seed,
             stale_after: time.stale_after,

@@ -70,6 +70,7 @@ impl Tpcc {
             warehouses: self.warehouses.unwrap_or(threads as u32),
             warmup: self.warmup,
             measured: self.seconds,
+            least: 0,
             remote_percent: self.remote_percent,
             home: match self.home {
                 Home::Fixed => tpcc::Home::Fixed,

@@ -128,7 +128,7 @@ pub fn strange(ty: &str) -> &'static [&'static str] {
 }
 
 /// Patterns of LIKE.
-pub const PATTERNS: &[&str] = &["%", "a%", "%b%", "_", "_b%", "a\\_c", "x\\%y", "", "%\\", "%a%c", "A%"];
+pub const PATTERNS: &[&str] = &["%", "a%", "%b%", "_", "_b%", "a\\_c", "x\\%y", "", "%\\%", "%a%c", "A%"];
 
 /// Regular expressions.
 pub const EXPRESSIONS: &[&str] = &[
@@ -198,6 +198,9 @@ pub const FIELDS: &[&str] = &[
     "timezone",
     "fortnight",
 ];
+
+/// Fields of `extract` from a time of day: with others it depends on the plan whether the error arises.
+pub const TIME_FIELDS: &[&str] = &["hour", "minute", "second", "epoch", "milliseconds", "microseconds"];
 
 /// By the type of the result.
 pub const TEMPLATES: &[(&str, &[&str])] = &[
@@ -435,7 +438,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "extract({field} from {ts})",
             "extract({field} from {d})",
             "extract({field} from {iv})",
-            "extract({field} from {tm})",
+            "extract({tmfield} from {tm})",
             "extract({field} from {tz})",
             "!to_number({t}, '999.99')",
             "!({jb} -> 'a')::numeric",

@@ -1,7 +1,7 @@
 //! Rows from a statement into the output, in the formats that the client wants.
 
 use ermine_sql::{
-    Column, CopyFormat, Result, Rows, SqlError,
+    Column, CopyFormat, Result, RowSink, SqlError,
     types::{Environment, SqlType, Value},
 };
 
@@ -70,7 +70,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-impl Rows for Sink<'_> {
+impl RowSink for Sink<'_> {
     fn binary(&mut self) {
         if self.is_simple {
             self.formats = &Formats::All(Format::Binary);

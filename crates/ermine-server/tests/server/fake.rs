@@ -13,7 +13,7 @@ use std::{
 
 use ermine_server::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Result, Rows, SqlError, SqlState, Status,
+    Column, Completion, Result, RowSink, SqlError, SqlState, Status,
     types::{Environment, Scalar, SqlType, Value},
     verifier::Verifier,
 };
@@ -163,7 +163,7 @@ impl Session for FakeSession {
     type Statement = FakeStatement;
     type Portal = FakePortal;
 
-    fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+    fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         let done = (|| {
             for statement in text.split(';').filter(|statement| !statement.trim().is_empty()) {
                 let mut portal = FakePortal { statement: parse(statement, &[])?, parameters: Vec::new(), next: 0 };
@@ -198,7 +198,7 @@ impl Session for FakeSession {
         portal: &mut FakePortal,
         limit: Option<NonZeroU32>,
         _last: bool,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let FakePortal { statement, parameters, next } = portal;
         let words: Vec<&str> = statement.words.iter().map(|word| &**word).collect();

@@ -74,6 +74,14 @@ impl Binder<'_> {
     pub(super) fn function(&mut self, function: &ast::Function) -> Result<Typed> {
         let (schema, name) = names::relation_of(&function.name)?;
         if let Some(schema) = schema.filter(|schema| schema != "pg_catalog") {
+            // The arguments first, as PostgreSQL does it, which shows in errors.
+            if let FunctionArguments::List(list) = &function.args {
+                for argument in &list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
+                        self.expr(argument)?;
+                    }
+                }
+            }
             if self.catalog.schema(&schema).is_none() {
                 let message = format!("schema \"{schema}\" does not exist");
                 return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
@@ -186,7 +194,7 @@ impl Binder<'_> {
     fn sequence(&mut self, argument: &Typed) -> Result<NextOf> {
         let found = match &argument.expr {
             Expr::Constant(Value::Text(name)) => {
-                let object = crate::session::parse::object_name(name)?;
+                let object = crate::parse::object_name(name)?;
                 self.relation(&object)?.ok_or_else(|| {
                     SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
                 })?

@@ -65,47 +65,20 @@ impl Binder<'_> {
                 expr,
                 data_type,
                 format: None,
-            } => {
-                let operand = match (unnested(expr), type_of(data_type)?.0) {
-                    (ast::Expr::Array(array), ty) if ty.is_array && !array.elem.is_empty() => {
-                        self.array_of(&array.elem, SqlType::scalar(ty.scalar))?
-                    }
-                    _ => self.expr(expr)?,
-                };
-                self.cast(operand, data_type)
-            }
-            ast::Expr::Interval(interval) => {
-                if interval.last_field.is_some() || interval.leading_precision.is_some() {
-                    return Err(SqlError::unsupported(format_args!("the fields of {interval}")));
-                }
-                let literal = self.expr(&interval.value)?;
-                let literal = match (literal, &interval.leading_field) {
-                    (Typed { expr: Expr::Constant(Value::Text(text)), .. }, Some(field)) => {
-                        let text = format!("{text} {field}");
-                        Typed { expr: Expr::Constant(Value::Text(text.into())), ty: None, modifier: -1 }
-                    }
-                    (literal, _) => literal,
-                };
-                Ok(Typed::new(self.convert(literal, SqlType::INTERVAL, -1, Context::Explicit)?, SqlType::INTERVAL))
-            }
+            } => self.cast_of(expr, data_type),
+            ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr),
             ast::Expr::BinaryOp { left, op, right } => self.binary_op(left, op, right),
-            ast::Expr::IsNull(operand) => boolean(Expr::IsNull(Box::new(self.any(operand)?))),
-            ast::Expr::IsNotNull(operand) => boolean(negate(Expr::IsNull(Box::new(self.any(operand)?)), true)),
-            ast::Expr::IsUnknown(operand) => boolean(Expr::IsNull(Box::new(self.condition(operand, "IS UNKNOWN")?))),
-            ast::Expr::IsNotUnknown(operand) => {
-                boolean(negate(Expr::IsNull(Box::new(self.condition(operand, "IS NOT UNKNOWN")?)), true))
-            }
-            ast::Expr::IsTrue(operand) => boolean(Expr::IsBool(Box::new(self.condition(operand, "IS TRUE")?), true)),
-            ast::Expr::IsNotTrue(operand) => {
-                boolean(negate(Expr::IsBool(Box::new(self.condition(operand, "IS NOT TRUE")?), true), true))
-            }
-            ast::Expr::IsFalse(operand) => boolean(Expr::IsBool(Box::new(self.condition(operand, "IS FALSE")?), false)),
-            ast::Expr::IsNotFalse(operand) => {
-                boolean(negate(Expr::IsBool(Box::new(self.condition(operand, "IS NOT FALSE")?), false), true))
-            }
-            ast::Expr::IsDistinctFrom(left, right) => boolean(self.distinct(left, right)?),
-            ast::Expr::IsNotDistinctFrom(left, right) => boolean(negate(self.distinct(left, right)?, true)),
+            ast::Expr::IsNull(_)
+            | ast::Expr::IsNotNull(_)
+            | ast::Expr::IsUnknown(_)
+            | ast::Expr::IsNotUnknown(_)
+            | ast::Expr::IsTrue(_)
+            | ast::Expr::IsNotTrue(_)
+            | ast::Expr::IsFalse(_)
+            | ast::Expr::IsNotFalse(_)
+            | ast::Expr::IsDistinctFrom(..)
+            | ast::Expr::IsNotDistinctFrom(..) => boolean(self.is_test(expr)?),
             ast::Expr::InList { expr, list, negated } => boolean(negate(self.in_list(expr, list)?, *negated)),
             ast::Expr::Between { expr, negated, low, high } => {
                 let (operand, low) = (self.expr(expr)?, self.expr(low)?);
@@ -155,6 +128,60 @@ impl Binder<'_> {
                     _ => Ok(operand),
                 }
             }
+            ast::Expr::Function(function) => self.function(function),
+            ast::Expr::CompoundFieldAccess { root, access_chain } => self.element(root, access_chain),
+            other => self.call_in_words(other),
+        }
+    }
+
+    fn cast_of(&mut self, expr: &ast::Expr, data_type: &ast::DataType) -> Result<Typed> {
+        let operand = match (unnested(expr), type_of(data_type)?.0) {
+            (ast::Expr::Array(array), ty) if ty.is_array && !array.elem.is_empty() => {
+                self.array_of(&array.elem, SqlType::scalar(ty.scalar))?
+            }
+            _ => self.expr(expr)?,
+        };
+        self.cast(operand, data_type)
+    }
+
+    fn interval(&mut self, interval: &ast::Interval) -> Result<Typed> {
+        if interval.last_field.is_some() || interval.leading_precision.is_some() {
+            return Err(SqlError::unsupported(format_args!("the fields of {interval}")));
+        }
+        let literal = self.expr(&interval.value)?;
+        let literal = match (literal, &interval.leading_field) {
+            (Typed { expr: Expr::Constant(Value::Text(text)), .. }, Some(field)) => {
+                let text = format!("{text} {field}");
+                Typed { expr: Expr::Constant(Value::Text(text.into())), ty: None, modifier: -1 }
+            }
+            (literal, _) => literal,
+        };
+        Ok(Typed::new(self.convert(literal, SqlType::INTERVAL, -1, Context::Explicit)?, SqlType::INTERVAL))
+    }
+
+    /// Binds a test with IS.
+    fn is_test(&mut self, expr: &ast::Expr) -> Result<Expr> {
+        let null = |operand| Expr::IsNull(Box::new(operand));
+        let truth = |operand, wanted| Expr::IsBool(Box::new(operand), wanted);
+        let not = |operand| Expr::Not(Box::new(operand));
+        Ok(match expr {
+            ast::Expr::IsNull(operand) => null(self.any(operand)?),
+            ast::Expr::IsNotNull(operand) => not(null(self.any(operand)?)),
+            ast::Expr::IsUnknown(operand) => null(self.condition(operand, "IS UNKNOWN")?),
+            ast::Expr::IsNotUnknown(operand) => not(null(self.condition(operand, "IS NOT UNKNOWN")?)),
+            ast::Expr::IsTrue(operand) => truth(self.condition(operand, "IS TRUE")?, true),
+            ast::Expr::IsNotTrue(operand) => not(truth(self.condition(operand, "IS NOT TRUE")?, true)),
+            ast::Expr::IsFalse(operand) => truth(self.condition(operand, "IS FALSE")?, false),
+            ast::Expr::IsNotFalse(operand) => not(truth(self.condition(operand, "IS NOT FALSE")?, false)),
+            ast::Expr::IsDistinctFrom(left, right) => self.distinct(left, right)?,
+            ast::Expr::IsNotDistinctFrom(left, right) => not(self.distinct(left, right)?),
+            other => return Err(SqlError::unsupported(format_args!("the expression {other}"))),
+        })
+    }
+
+    /// Binds a call that is written with words between its arguments.
+    fn call_in_words(&mut self, expr: &ast::Expr) -> Result<Typed> {
+        match expr {
             ast::Expr::AtTimeZone { timestamp, time_zone } => self.call_with("timezone", &[time_zone, timestamp]),
             ast::Expr::Extract { field, expr, .. } => {
                 let field = Typed::new(text_constant(&field.to_string().to_lowercase()), SqlType::TEXT);
@@ -196,8 +223,6 @@ impl Binder<'_> {
                 arguments.extend(overlay_for.as_deref());
                 self.call_with("overlay", &arguments)
             }
-            ast::Expr::Function(function) => self.function(function),
-            ast::Expr::CompoundFieldAccess { root, access_chain } => self.element(root, access_chain),
             other => Err(SqlError::unsupported(format_args!("the expression {other}"))),
         }
     }
@@ -406,25 +431,19 @@ impl Binder<'_> {
                 Ok(Typed::new(expr, SqlType::BOOL))
             }
             _ => {
-                // CASE WHEN a = c THEN b < d ELSE a < c END: values after a pair that differs, or has NULL, are not
-                // evaluated.
                 let strict = match comparison {
                     Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
                     _ => Comparison::Greater,
                 };
-                let mut steps = Vec::new();
+                let mut comparisons = Vec::new();
                 let last = pairs.len() - 1;
                 for (left, right) in pairs.drain(..last) {
-                    let equal = self.compare(Comparison::Equal, left.clone(), right.clone())?;
-                    steps.push((equal, self.compare(strict, left, right)?));
+                    comparisons.push(self.compare(Comparison::Equal, left.clone(), right.clone())?);
+                    comparisons.push(self.compare(strict, left, right)?);
                 }
                 let (left, right) = pairs.remove(0);
-                let last = self.compare(comparison, left, right)?;
-                let all = steps
-                    .into_iter()
-                    .rev()
-                    .fold(last, |rest, (equal, otherwise)| Expr::Case(vec![(equal, rest)], Box::new(otherwise)));
-                Ok(Typed::new(all, SqlType::BOOL))
+                comparisons.push(self.compare(comparison, left, right)?);
+                Ok(Typed::new(Expr::Rows(comparisons), SqlType::BOOL))
             }
         }
     }
@@ -685,8 +704,9 @@ impl Binder<'_> {
 
     /// Binds a test of whether a value is among the results of a query.
     fn holds(&mut self, operand: &ast::Expr, comparison: Comparison, query: &ast::Query, all: bool) -> Result<Expr> {
-        let operand = self.expr(operand)?;
+        // The query first, as PostgreSQL does it, which shows in errors.
         let (subquery, columns) = self.subquery(query, SubqueryKind::Exists)?;
+        let operand = self.expr(operand)?;
         let [column] = &columns[..] else { return Err(one_column()) };
         let resolved = operators::resolve_binary(comparison.name(), operand.ty, Some(column.ty))?;
         if resolved.right != column.ty || resolved.left != resolved.right {

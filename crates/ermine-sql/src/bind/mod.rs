@@ -3,10 +3,10 @@
 //! Names become places, operators become functions, and every value gets a type. A literal in quotes and a parameter
 //! have no type of their own ([`Typed::ty`] is `None`): they take the type that their context expects.
 
-mod arrange;
 mod call;
 mod expr;
 mod group;
+mod join_order;
 mod lock;
 pub(crate) mod names;
 pub(crate) mod path;
@@ -24,7 +24,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
     query::{AggregateCall, Query},
-    session::Column,
+    result::Column,
     types::{
         Environment, SqlType, Value,
         cast::{self, Context},

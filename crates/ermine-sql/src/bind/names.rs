@@ -1,10 +1,7 @@
 //! Names and types as statements write them.
 
-use sqlparser::{
-    ast::{
-        ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
-    },
-    tokenizer::Location,
+use sqlparser::ast::{
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
 };
 
 use crate::{
@@ -67,15 +64,6 @@ pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
         [own] => Ok(std::mem::take(own)),
         _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("a name without dots was expected: {name}"))),
     }
-}
-
-/// Converts a place in a text to a count of characters, from 1 on.
-pub(crate) fn position(text: &str, location: Location) -> Option<usize> {
-    if location.line == 0 {
-        return None;
-    }
-    let before = text.split('\n').take(location.line as usize - 1).map(|line| line.chars().count() + 1).sum::<usize>();
-    Some(before + location.column as usize)
 }
 
 /// Returns a type with its modifier.

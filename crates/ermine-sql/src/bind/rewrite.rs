@@ -52,7 +52,7 @@ fn rewrite_select(select: &mut Select, depth: usize, change: &mut Change<'_>) ->
     for source in &mut select.sources {
         match &mut source.kind {
             // A query that refers to no outer row stays shared: a query that is run once is identified by its address.
-            SourceKind::Derived(query) | SourceKind::Once(query) if super::arrange::uses_outer(query, 1) => {
+            SourceKind::Derived(query) | SourceKind::Once(query) if super::join_order::uses_outer(query, 1) => {
                 rewrite_query(own(query), depth, change)?;
             }
             _ => {}

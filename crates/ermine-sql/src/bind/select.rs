@@ -8,10 +8,9 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, Named, Scope, ScopeColumn, Typed,
-    arrange::{arrange, need, uses_outer},
-    check_ordered,
+    Binder, Named, Scope, ScopeColumn, Typed, check_ordered,
     group::{add_decided, grouped},
+    join_order::{need, order_joins, uses_outer},
     names::name_of,
 };
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     expr::{Expr, Subquery, SubqueryKind},
     fold::fold_condition,
     query::{Body, Distinct, Group, Query, Select, SetOperation, SortKey},
-    session::Column,
+    result::Column,
     types::{SqlType, Value},
 };
 
@@ -361,7 +360,7 @@ impl Binder<'_> {
         let mut bound = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
         // Groups are produced in no order, and DISTINCT sees rows before they are sorted.
         let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
-        let is_ordered = arrange(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
+        let is_ordered = order_joins(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
         if may_be_ordered && is_ordered {
             order.clear();
         }

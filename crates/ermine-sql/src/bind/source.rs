@@ -6,7 +6,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOpe
 
 use super::{
     Binder, Named, Scope, ScopeColumn, Typed,
-    arrange::{arrange, is_volatile, need},
+    join_order::{is_volatile, need, order_joins},
     names::{name_of, relation_of, simple_name},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource},
-    session::Column,
+    result::Column,
     system::SystemTable,
     types::{SqlType, Value},
 };
@@ -377,7 +377,7 @@ fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
         return Err(SqlError::unsupported("a join in parentheses, or to the right, that looks at rows beside it"));
     }
     let mut select = Select { output: own.map(Expr::Column).collect(), ..Select::default() };
-    arrange(&mut select, &mut inner, Vec::new(), &[]);
+    order_joins(&mut select, &mut inner, Vec::new(), &[]);
     need(&mut select);
     let query = Query {
         body: Body::Select(Box::new(select)),

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::{
     Binder, Scope, ScopeColumn, Typed,
-    arrange::arrange,
+    join_order::order_joins,
     names::{name_of, simple_name},
 };
 use crate::{
@@ -20,8 +20,9 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, NextOf},
     fold::fold_condition,
+    parse,
     query::{Body, Path, Query, Select, SourceKind},
-    session::{Column, parse},
+    result::Column,
     types::Value,
 };
 
@@ -458,7 +459,7 @@ impl Binder<'_> {
         let width = from.width;
         let output = (0..width).map(Expr::Column).collect();
         let mut select = Select { output, ..Select::default() };
-        arrange(&mut select, &mut from, filter, &[]);
+        order_joins(&mut select, &mut from, filter, &[]);
         for source in &mut select.sources {
             if let SourceKind::Table(table) = &mut source.kind {
                 table.needed = (0..table.table.types.len()).collect();

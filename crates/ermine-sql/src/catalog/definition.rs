@@ -59,7 +59,7 @@ pub(crate) struct TableDef {
     pub(crate) indexes: Vec<IndexDef>,
     pub(crate) checks: Vec<CheckDef>,
     /// The number of the engine's table: TRUNCATE replaces it.
-    pub(crate) storage: ObjectId,
+    pub(crate) relation_file: ObjectId,
     /// A part that is being added while transactions use the table.
     pub(crate) unfinished: Option<Unfinished>,
 }
@@ -118,7 +118,7 @@ pub(crate) struct KeyDef {
 pub(crate) struct IndexDef {
     pub(crate) id: ObjectId,
     /// The number of the engine's table: TRUNCATE replaces it.
-    pub(crate) storage: ObjectId,
+    pub(crate) relation_file: ObjectId,
     pub(crate) name: String,
     pub(crate) is_unique: bool,
     /// Whether it implements a UNIQUE constraint.

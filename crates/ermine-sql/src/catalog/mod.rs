@@ -5,7 +5,7 @@
 //!   0                      next number               Arc<Catalog>: all objects as of the last change
 //!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
 //!   2 number of row    ->  definition                  Arc<Sequence>
-//!   3 storage          ->  dropped or free               Arc<RoleDef>
+//!   3 relation file    ->  dropped or free               Arc<RoleDef>
 //!   4 name             ->  (nothing): a role has it
 //!   5                  ->  secret of unknown roles
 //! ```
@@ -20,14 +20,14 @@
 //!    before any transaction relies on the change (`latch`, [`definition::Unfinished`]).
 //! 2. *A published change lasts*: other sessions see a change only when it is durable. A transaction that only reads a
 //!    table would not wait for its definition to become durable.
-//! 3. *Numbers are never reused*: transactions of their own allocate them before any object has them. Numbers of
-//!    storage are reused, once the storage is empty (`storages`).
+//! 3. *Numbers are never reused*: transactions of their own allocate them before any object has them. The numbers of
+//!    relation files are reused, once these are empty (`relation_files`).
 
 pub(crate) mod definition;
 pub(crate) mod latch;
+pub(crate) mod relation_files;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
-pub(crate) mod storages;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -43,14 +43,13 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use self::{
     definition::{Definition, FIRST_OBJECT, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
+    relation_files::RelationFiles,
     sequence::Sequence,
     sessions::Sessions,
-    storages::Storages,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
-    storage::{RawKey, RawRange, Rows},
+    storage::{RawKey, RawRange, RawTable},
     types::SqlType,
 };
 
@@ -61,9 +60,9 @@ pub(crate) const PUBLIC: &str = "public";
 pub(crate) struct Table {
     pub(crate) def: TableDef,
     pub(crate) types: Vec<SqlType>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: RawTable,
     /// The engine's tables of the indexes, in the order of the definition.
-    pub(crate) indexes: Vec<Rows>,
+    pub(crate) indexes: Vec<RawTable>,
     pub(crate) shared: Arc<SharedTable>,
 }
 
@@ -124,12 +123,12 @@ impl Change {
 /// The catalog of a database.
 pub(crate) struct CatalogStore {
     database: Arc<Database>,
-    rows: Rows,
+    rows: RawTable,
     current: RwLock<Arc<Catalog>>,
     /// The version of `current`.
     version: AtomicU64,
     numbers: Mutex<()>,
-    pub(crate) storages: Storages,
+    pub(crate) relation_files: RelationFiles,
     /// Persistent random bytes, from which the salts of unknown roles are derived.
     pub(crate) secret: [u8; SECRET_LENGTH],
 }
@@ -165,16 +164,16 @@ fn key_of_role(name: &str) -> KeyBuffer {
 impl CatalogStore {
     /// Reads the catalog of a database.
     pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
-        let rows: Rows = database.table_with("sql catalog", TableOptions::default().essential()).map_err(of_engine)?;
-        let storages = Storages::open(&database, &rows)?;
+        let rows: RawTable = database.table_with("sql catalog", TableOptions::default().essential())?;
+        let relation_files = RelationFiles::open(&database, &rows)?;
         let (current, version) = (RwLock::default(), AtomicU64::new(0));
         let secret = secret(&database, &rows)?;
-        let store = Self { database, rows, current, version, numbers: Mutex::new(()), storages, secret };
+        let store = Self { database, rows, current, version, numbers: Mutex::new(()), relation_files, secret };
         let stored = store
             .database
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
         let mut changes = Vec::new();
-        for (_, bytes) in stored.map_err(of_engine)? {
+        for (_, bytes) in stored? {
             let mut definition = decode(&bytes)?;
             if let Definition::Table(def) = &mut definition
                 && def.unfinished.is_some()
@@ -186,10 +185,10 @@ impl CatalogStore {
         let mut catalog = Catalog::default();
         if changes.is_empty() {
             let public = Definition::Schema(SchemaDef { id: store.number()?, name: PUBLIC.into() });
-            let txn = store.database.begin_owned(Default::default()).map_err(of_engine)?;
+            let txn = store.database.begin_owned(Default::default())?;
             let change = [Change::Put(public)];
             store.write(&txn, &catalog, &change)?;
-            txn.commit().map_err(of_engine)?;
+            txn.commit()?;
             catalog = catalog.with(&store.database, &change)?;
         }
         let catalog = catalog.with(&store.database, &changes)?;
@@ -200,16 +199,16 @@ impl CatalogStore {
 
     /// Removes what a statement had begun to add to a table when the database was closed.
     fn give_up(&self, def: &mut TableDef) -> Result<()> {
-        let txn = self.database.begin_owned(Default::default()).map_err(of_engine)?;
+        let txn = self.database.begin_owned(Default::default())?;
         let index = def.take_unfinished();
         if let Some(index) = &index {
             self.take_name(&txn, &def.schema, &index.name, false)?;
-            self.storages.write_dropped(&txn, index.storage)?;
+            self.relation_files.write_dropped(&txn, index.relation_file)?;
         }
         let change = [Change::Put(Definition::Table(def.clone()))];
         self.write(&txn, &Catalog::default(), &change)?;
-        txn.commit().map_err(of_engine)?;
-        index.iter().for_each(|index| self.storages.dropped(index.storage));
+        txn.commit()?;
+        index.iter().for_each(|index| self.relation_files.dropped(index.relation_file));
         Ok(())
     }
 
@@ -228,13 +227,13 @@ impl CatalogStore {
     /// Allocates a number that no object has or had.
     pub(crate) fn number(&self) -> Result<ObjectId> {
         let _one = self.numbers.lock().expect("no code panics while it holds the lock");
-        let taken = self.database.run(|txn| {
+        let taken: ermine::Result<_> = self.database.run(|txn| {
             let stored = txn.get(&self.rows, &[NEXT][..])?;
             let next = stored.and_then(|bytes| bytes.try_into().ok()).map_or(FIRST_OBJECT, u32::from_be_bytes);
             txn.put(&self.rows, &[NEXT][..], &(next + 1).to_be_bytes()[..])?;
             ermine::Result::Ok(next)
         });
-        taken.map_err(of_engine)
+        taken.map_err(SqlError::from)
     }
 
     /// Writes changes to the catalog's table, in the transaction that makes them; `before`: the catalog as that
@@ -242,15 +241,15 @@ impl CatalogStore {
     pub(crate) fn write(&self, txn: &OwnedTransaction, before: &Catalog, changes: &[Change]) -> Result<()> {
         for change in changes {
             let old = before.tables.get(&change.definition().id()).map(|table| &table.def);
-            self.storages.write(txn, old, change.table_after())?;
+            self.relation_files.write(txn, old, change.table_after())?;
             match change {
                 Change::Put(definition) => {
                     let bytes = postcard::to_stdvec(definition)
                         .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))?;
-                    txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..]).map_err(of_engine)?;
+                    txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..])?;
                 }
                 Change::Drop(definition) => {
-                    txn.delete(&self.rows, &key_of(definition.row())[..]).map_err(of_engine)?;
+                    txn.delete(&self.rows, &key_of(definition.row())[..])?;
                 }
             }
         }
@@ -272,7 +271,7 @@ impl CatalogStore {
         let done = if is_taken { txn.insert(&self.rows, key, &[][..]) } else { txn.delete(&self.rows, key).map(drop) };
         match done {
             Err(ermine::Error::KeyExists { .. }) => Err(not_shown(name)),
-            done => done.map_err(of_engine),
+            done => done.map_err(SqlError::from),
         }
     }
 
@@ -280,7 +279,7 @@ impl CatalogStore {
     /// role's row and writes another one. If the row is gone, another transaction has changed the role, and the change
     /// is not published yet. So changes are published in the order in which they were committed.
     pub(crate) fn take_role(&self, txn: &OwnedTransaction, known: &RoleDef) -> Result<()> {
-        match txn.delete(&self.rows, &key_of(known.row)[..]).map_err(of_engine)? {
+        match txn.delete(&self.rows, &key_of(known.row)[..])? {
             true => Ok(()),
             false => Err(not_shown(&known.name)),
         }
@@ -289,7 +288,7 @@ impl CatalogStore {
     /// Describes names of roles that are taken but unused, or used but not taken.
     pub(crate) fn role_disagreements(&self) -> Result<Vec<String>> {
         let prefix = RawRange::prefix(KeyBuffer::from_slice(&[ROLE]));
-        let rows = self.database.run(|txn| txn.scan(&self.rows, prefix.clone()).collect()).map_err(of_engine)?;
+        let rows = self.database.run(|txn| txn.scan(&self.rows, prefix.clone()).collect())?;
         let taken = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[1..]).into_owned()).collect();
         let known: BTreeSet<_> = self.current().roles.keys().cloned().collect();
         Ok(known.symmetric_difference(&taken).map(|name| format!("the name of role {name}")).collect())
@@ -303,14 +302,14 @@ impl CatalogStore {
             Ok(Some(number)) if !reads_count => txn.update(&self.rows, &key[..], &number[..]).map(drop),
             read => read.map(drop),
         };
-        done.map_err(of_engine)
+        done.map_err(SqlError::from)
     }
 
     /// Checks that a schema to be dropped holds no object that is not published yet. No other transaction may add an
     /// object to it meanwhile.
     pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, known: &Catalog, schema: &str) -> Result<()> {
         let prefix = key_of_name(schema, "");
-        let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect().map_err(of_engine)?;
+        let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect()?;
         let known = known.names.get(schema);
         let mut names = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[prefix.len()..]));
         let hidden = names.find(|name| known.is_none_or(|known| !known.contains_key(&**name)));
@@ -318,9 +317,9 @@ impl CatalogStore {
     }
 
     /// Publishes changes to all sessions, once they are durable. The transaction that made them has committed, holds
-    /// the latches of what it changed, and knew the catalog as `own`. Returns the storage that the changes dropped.
+    /// the latches of what it changed, and knew the catalog as `own`. Returns the relation files that the changes dropped.
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
-        self.database.sync().map_err(of_engine)?;
+        self.database.sync()?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
         let next = current.changed(&self.database, changes, || None, Some(own))?;
         let version = next.version;
@@ -328,19 +327,19 @@ impl CatalogStore {
         for change in changes {
             let id = change.definition().id();
             let (old, new) = (current.tables.get(&id), next.tables.get(&id));
-            used.extend(change.table_after().into_iter().flat_map(TableDef::storages));
-            dropped.extend(old.iter().flat_map(|old| old.def.storages()));
+            used.extend(change.table_after().into_iter().flat_map(TableDef::relation_files));
+            dropped.extend(old.iter().flat_map(|old| old.def.relation_files()));
             // Transactions that use the table still write its unfinished parts.
             kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
-            kept.extend(new.iter().flat_map(|new| new.def.storages()));
+            kept.extend(new.iter().flat_map(|new| new.def.relation_files()));
             // SeqCst: a transaction that shares the table's latch reads it afterwards (`latch`, invariant 2).
             old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
         }
         *current = Arc::new(next);
         // Release: pairs with `version`.
         self.version.store(version, Ordering::Release);
-        self.storages.taken(&used);
-        Ok(dropped.union(&used).copied().filter(|storage| !kept.contains(storage)).collect())
+        self.relation_files.taken(&used);
+        Ok(dropped.union(&used).copied().filter(|file| !kept.contains(file)).collect())
     }
 }
 
@@ -351,7 +350,7 @@ fn not_shown(name: &str) -> SqlError {
 }
 
 /// Reads the secret, or creates it.
-fn secret(database: &Database, rows: &Rows) -> Result<[u8; SECRET_LENGTH]> {
+fn secret(database: &Database, rows: &RawTable) -> Result<[u8; SECRET_LENGTH]> {
     let mut new = [0; SECRET_LENGTH];
     SystemRandom::new().fill(&mut new).expect("the system has random bytes");
     let known = database.run(|txn| match txn.get(rows, &[SECRET][..])? {
@@ -359,7 +358,7 @@ fn secret(database: &Database, rows: &Rows) -> Result<[u8; SECRET_LENGTH]> {
         None => txn.put(rows, &[SECRET][..], &new[..]).map(|()| new.to_vec()),
     });
     let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "the secret of unknown roles is damaged");
-    known.map_err(of_engine)?.try_into().map_err(damaged)
+    known?.try_into().map_err(damaged)
 }
 
 fn decode(bytes: &[u8]) -> Result<Definition> {
@@ -472,9 +471,10 @@ impl Catalog {
         };
         let mut named = detail.clone();
         for Table { def, .. } in self.tables.values().map(|table| &**table) {
-            named = named.replace(&format!("table sql {} ", def.storage), &format!("table \"{}\" ", def.name));
+            named = named.replace(&format!("table sql {} ", def.relation_file), &format!("table \"{}\" ", def.name));
             for index in &def.indexes {
-                named = named.replace(&format!("table sql {} ", index.storage), &format!("index \"{}\" ", index.name));
+                named = named
+                    .replace(&format!("table sql {} ", index.relation_file), &format!("index \"{}\" ", index.name));
             }
         }
         error.detail(named)
@@ -547,16 +547,19 @@ impl SharedTable {
 
 impl Table {
     fn open(database: &Arc<Database>, def: TableDef, shared: Option<Arc<SharedTable>>) -> Result<Self> {
-        let rows =
-            |number: ObjectId| -> Result<Rows> { database.table(&storages::engine_name(number)).map_err(of_engine) };
-        let (own, indexes) =
-            (rows(def.storage)?, def.indexes.iter().map(|index| rows(index.storage)).collect::<Result<_>>()?);
+        let rows = |number: ObjectId| -> Result<RawTable> {
+            database.table(&relation_files::engine_name(number)).map_err(SqlError::from)
+        };
+        let (own, indexes) = (
+            rows(def.relation_file)?,
+            def.indexes.iter().map(|index| rows(index.relation_file)).collect::<Result<_>>()?,
+        );
         let shared = match shared {
             Some(shared) => shared,
             None => {
                 let last = match def.primary_key {
                     Some(_) => None,
-                    None => database.run(|txn| txn.scan(&own, ..).rev().first()).map_err(of_engine)?,
+                    None => database.run(|txn| txn.scan(&own, ..).rev().first())?,
                 };
                 let shared = SharedTable::of_empty();
                 last.iter().for_each(|(RawKey(key), _)| shared.has_row(key));

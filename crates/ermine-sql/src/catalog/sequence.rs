@@ -11,15 +11,14 @@ use ermine::{Database, KeyBuffer};
 use super::definition::SequenceDef;
 use crate::{
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
-    storage::Rows,
+    storage::RawTable,
 };
 
 /// A sequence.
 pub(crate) struct Sequence {
     pub(crate) def: SequenceDef,
     database: Arc<Database>,
-    rows: Rows,
+    rows: RawTable,
     run: Mutex<Run>,
 }
 
@@ -35,7 +34,7 @@ const RUN: u64 = 32;
 
 impl Sequence {
     pub(super) fn open(database: &Arc<Database>, def: SequenceDef) -> Result<Self> {
-        let rows = database.table("sql sequences").map_err(of_engine)?;
+        let rows = database.table("sql sequences")?;
         Ok(Self { def, database: database.clone(), rows, run: Mutex::default() })
     }
 
@@ -65,14 +64,14 @@ impl Sequence {
         }
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
         let state = encode(number, is_called);
-        self.database.run(|txn| txn.put(&self.rows, &self.key()[..], &state[..])).map_err(of_engine)?;
+        self.database.run(|txn| txn.put(&self.rows, &self.key()[..], &state[..]))?;
         *run = Run::default();
         Ok(())
     }
 
     fn take_run(&self) -> Result<(i64, u64)> {
         let SequenceDef { start, increment, least, greatest, cycles, name, .. } = &self.def;
-        let taken = self.database.run(|txn| {
+        let taken: ermine::Result<_> = self.database.run(|txn| {
             let stored = txn.get(&self.rows, &self.key()[..])?.and_then(|bytes| decode(&bytes));
             let after = |number: i64| number.checked_add(*increment).filter(|next| (*least..=*greatest).contains(next));
             let first = match stored {
@@ -91,7 +90,7 @@ impl Sequence {
             txn.put(&self.rows, &self.key()[..], &encode(last, true)[..])?;
             Ok(Some((first, count)))
         });
-        taken.map_err(of_engine)?.ok_or_else(|| {
+        taken?.ok_or_else(|| {
             let (what, bound) = if *increment > 0 { ("maximum", greatest) } else { ("minimum", least) };
             let message = format!("nextval: reached {what} value of sequence \"{name}\" ({bound})");
             SqlError::new(SqlState("2200H"), message)

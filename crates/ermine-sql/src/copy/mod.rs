@@ -36,12 +36,3 @@ pub(crate) use self::{
 /// Maximum bytes of a row in a stream: those of a value of the engine, each of which may be written with four letters,
 /// and the delimiters.
 const ROW_BYTES_MAX: usize = 5 * ermine::MAX_VALUE_BYTES;
-
-/// The format of a COPY, which the client is told at its beginning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CopyFormat {
-    /// Whether values are sent in their types' binary format; otherwise as text.
-    pub is_binary: bool,
-    /// The number of columns.
-    pub columns: usize,
-}

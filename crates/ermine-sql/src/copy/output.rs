@@ -10,12 +10,12 @@ use super::{
 use crate::{
     error::Result,
     exec::Run,
-    session::Rows,
+    result::RowSink,
     types::{Environment, SqlType, Value, binary, text},
 };
 
 /// Runs a COPY TO; returns how many rows it copied. Each row is a separate piece, as PostgreSQL's clients expect.
-pub(crate) fn copy_to(to: &CopyTo, run: &Run<'_>, rows: &mut dyn Rows) -> Result<u64> {
+pub(crate) fn copy_to(to: &CopyTo, run: &Run<'_>, rows: &mut dyn RowSink) -> Result<u64> {
     rows.copy_out(to.format())?;
     let mut writer = Writer { to, environment: run.environment, out: Vec::new(), text: String::new() };
     writer.begin();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{
-    CopyFormat,
     options::{Format, Named, Options},
     tree::{CopyTree, Direction, Target},
 };
@@ -16,8 +15,9 @@ use crate::{
     catalog::Table,
     error::{Result, SqlError, SqlState},
     expr::Expr,
+    plan::Plan,
     query::Query,
-    session::{Column, Plan},
+    result::{Column, CopyFormat},
     types::SqlType,
 };
 

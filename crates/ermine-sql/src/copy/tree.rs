@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use crate::{bind::names::name_of, session::parse};
+use crate::{bind::names::name_of, parse};
 
 /// A COPY statement.
 #[derive(Clone, Debug)]

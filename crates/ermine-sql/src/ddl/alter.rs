@@ -1,8 +1,8 @@
 //! ALTER TABLE.
 
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind, TableConstraint};
 
-use super::{create::Constraints, skip, skip_missing};
+use super::{context::ChangeContext, create::Constraints, skip, skip_missing};
 use crate::{
     bind::{
         Binder,
@@ -10,12 +10,13 @@ use crate::{
     },
     catalog::{
         Change,
-        definition::{DefaultDef, Definition, TableDef},
+        definition::{ColumnDef, DefaultDef, Definition, TableDef},
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, duplicated, move_rows},
     expr::Frame,
-    session::{Rows, Session, transaction::Open},
+    result::RowSink,
+    transaction::ActiveTransaction,
     types::row::write_row,
 };
 
@@ -25,213 +26,57 @@ pub(super) fn missing(name: &str, table: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
 }
 
-impl Session {
+fn duplicate_column(name: &str, table: &str) -> SqlError {
+    let message = format!("column \"{name}\" of relation \"{table}\" already exists");
+    SqlError::new(SqlState::DUPLICATE_COLUMN, message)
+}
+
+impl ChangeContext<'_> {
     pub(super) fn alter_table(
-        &mut self,
-        open: &mut Open,
+        &self,
+        active: &mut ActiveTransaction,
         alter: &ast::AlterTable,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<String> {
-        let Some(table) = self.table_alone(open, &alter.name, alter.if_exists)? else {
+        let Some(table) = self.table_alone(active, &alter.name, alter.if_exists)? else {
             skip_missing(rows, &alter.name);
             return Ok("ALTER TABLE".into());
         };
         let id = table.def.id;
         for operation in &alter.operations {
-            let table = open.catalog.table(id).expect("it is only changed here").clone();
-            self.alter_once(open, table.def.clone(), operation, rows)?;
+            let table = active.catalog.table(id).expect("it is only changed here").clone();
+            self.alter_once(active, table.def.clone(), operation, rows)?;
         }
         Ok("ALTER TABLE".into())
     }
 
     fn alter_once(
-        &mut self,
-        open: &mut Open,
-        mut def: TableDef,
+        &self,
+        active: &mut ActiveTransaction,
+        def: TableDef,
         operation: &AlterTableOperation,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<()> {
-        let (id, schema) = (def.id, def.schema.clone());
         match operation {
             AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
-                let name = name_of(&column_def.name);
-                if def.column(&name).is_some() {
-                    let message = format!("column \"{name}\" of relation \"{}\" already exists", def.name);
-                    if *if_not_exists {
-                        skip(rows, SqlState::DUPLICATE_COLUMN, format!("{message}, skipping"));
-                        return Ok(());
-                    }
-                    return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-                }
-                let mut constraints = Constraints::default();
-                let at = def.columns.len();
-                let (mut column, sequence) =
-                    self.column_def(open, (id, &schema, &def.name.clone()), at, column_def, &mut constraints)?;
-                if sequence.is_some() {
-                    return Err(SqlError::unsupported("adding a column with a sequence"));
-                }
-                if constraints.has_primary() {
-                    return Err(SqlError::unsupported("adding a column as a primary key")
-                        .hint("Add the column first, then ADD PRIMARY KEY."));
-                }
-                if let Some(DefaultDef::Expression(text)) = &column.default {
-                    // The value of the column in the existing rows.
-                    let expr = crate::session::parse::expression(text)?;
-                    let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
-                    let typed = binder.expr(&expr)?;
-                    let bound = binder.assign(typed, column.ty, column.modifier, &column.name)?;
-                    if bound.is_volatile() {
-                        return Err(SqlError::unsupported("adding a column whose default is another one for each row")
-                            .hint("Add the column without it, update the rows, then SET DEFAULT."));
-                    }
-                    let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
-                    let value = bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned();
-                    let mut bytes = Vec::new();
-                    write_row(&[value], &mut bytes);
-                    column.missing = Some(bytes);
-                }
-                def.columns.push(column);
-                let before = def.indexes.len();
-                self.add_constraints(open, &mut def, constraints)?;
-                self.take_new_names(open, &def, before)?;
-                let added: Vec<_> = (before..def.indexes.len()).collect();
-                self.replace_table(open, def)?;
-                self.fill(open, id, &[])?;
-                if !added.is_empty() { self.fill(open, id, &added) } else { Ok(()) }
+                self.add_column(active, def, column_def, *if_not_exists, rows)
             }
             AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
-                for name in column_names {
-                    let name = name_of(name);
-                    let Some(at) = def.column(&name) else {
-                        if *if_exists {
-                            skip(
-                                rows,
-                                SqlState::UNDEFINED_COLUMN,
-                                format!("column \"{name}\" does not exist, skipping"),
-                            );
-                            continue;
-                        }
-                        return Err(missing(&name, &def.name));
-                    };
-                    if def.primary_key.as_ref().is_some_and(|key| key.columns.contains(&at)) {
-                        return Err(SqlError::unsupported("dropping a column of the primary key"));
-                    }
-                    for index in def.indexes.iter().filter(|index| index.columns.iter().any(|column| column.0 == at)) {
-                        self.take_name(open, &schema, &index.name, false)?;
-                    }
-                    for sequence in open.catalog.owned_by(id).cloned().collect::<Vec<_>>() {
-                        if sequence.owner == Some((id, at)) {
-                            self.take_name(open, &sequence.schema, &sequence.name, false)?;
-                            self.apply(open, vec![Change::Drop(Definition::Sequence(sequence))])?;
-                        }
-                    }
-                    def.indexes.retain(|index| index.columns.iter().all(|column| column.0 != at));
-                    let column = &mut def.columns[at];
-                    (column.is_dropped, column.not_null, column.default) = (true, false, None);
-                    column.name = format!("........pg.dropped.{}........", at + 1);
-                }
-                self.replace_table(open, def)?;
-                let table = open.catalog.table(id).expect("it has just been put there").clone();
-                self.check_definition(open, &table)
-                    .map_err(|error| error.hint("A constraint or index uses the column: drop it first."))
+                self.drop_columns(active, def, column_names, *if_exists, rows)
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-                let (old, new) = (name_of(old_column_name), name_of(new_column_name));
-                let at = def.column(&old).ok_or_else(|| missing(&old, &def.name))?;
-                if def.column(&new).is_some() {
-                    let message = format!("column \"{new}\" of relation \"{}\" already exists", def.name);
-                    return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-                }
-                if !def.checks.is_empty() || def.indexes.iter().any(|index| index.predicate.is_some()) {
-                    return Err(SqlError::unsupported(
-                        "renaming a column of a table with CHECK constraints or partial indexes",
-                    ));
-                }
-                def.columns[at].name = new;
-                self.replace_table(open, def)
+                self.rename_column(active, def, &name_of(old_column_name), name_of(new_column_name))
             }
             AlterTableOperation::RenameTable { table_name } => {
                 let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;
-                let new = relation_of(name)?.1;
-                if open.catalog.find(&schema, &new).is_some() {
-                    return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{new}\" already exists")));
-                }
-                self.take_name(open, &schema, &def.name, false)?;
-                self.take_name(open, &schema, &new, true)?;
-                def.name = new;
-                self.replace_table(open, def)?;
-                let table = open.catalog.table(id).expect("it has just been put there").clone();
-                self.check_definition(open, &table)
+                self.rename_table(active, def, relation_of(name)?.1)
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
-                let name = name_of(column_name);
-                let at = def.column(&name).ok_or_else(|| missing(&name, &def.name))?;
-                let column = &mut def.columns[at];
-                match op {
-                    AlterColumnOperation::SetNotNull => column.not_null = true,
-                    AlterColumnOperation::DropNotNull => {
-                        if def.primary_key.as_ref().is_some_and(|key| key.columns.contains(&at)) {
-                            let message = format!("column \"{name}\" is in a primary key");
-                            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
-                        }
-                        column.not_null = false;
-                    }
-                    AlterColumnOperation::SetDefault { value } => {
-                        column.default = Some(DefaultDef::Expression(value.to_string()))
-                    }
-                    AlterColumnOperation::DropDefault => column.default = None,
-                    AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                        let (ty, modifier) = type_of(data_type)?;
-                        // A text may only become longer: nothing that is stored changes.
-                        if ty != column.ty
-                            || !ty.is_text()
-                            || modifier != -1 && (column.modifier == -1 || modifier < column.modifier)
-                        {
-                            return Err(SqlError::unsupported("changing the type of a column in place"));
-                        }
-                        column.modifier = modifier;
-                    }
-                    other => return Err(SqlError::unsupported(format_args!("ALTER COLUMN {other}"))),
-                }
-                self.replace_table(open, def)?;
-                let table = open.catalog.table(id).expect("it has just been put there").clone();
-                self.check_definition(open, &table)?;
-                self.fill(open, id, &[])
+                self.alter_column(active, def, &name_of(column_name), op)
             }
-            AlterTableOperation::AddConstraint { constraint, .. } => {
-                let mut constraints = Constraints::default();
-                constraints.add(constraint, &def.name)?;
-                let before = def.indexes.len();
-                let had_key = def.primary_key.is_some();
-                self.add_constraints(open, &mut def, constraints)?;
-                if !had_key && def.primary_key.is_some() {
-                    return self.add_primary_key(open, def);
-                }
-                self.take_new_names(open, &def, before)?;
-                let added: Vec<_> = (before..def.indexes.len()).collect();
-                self.replace_table(open, def)?;
-                let table = open.catalog.table(id).expect("it has just been put there").clone();
-                self.check_definition(open, &table)?;
-                self.fill(open, id, &added)
-            }
+            AlterTableOperation::AddConstraint { constraint, .. } => self.add_constraint(active, def, constraint),
             AlterTableOperation::DropConstraint { if_exists, name, .. } => {
-                let name = name_of(name);
-                let checks = def.checks.len();
-                def.checks.retain(|check| check.name != name);
-                let index = def.indexes.iter().position(|index| index.is_constraint && index.name == name);
-                if let Some(at) = index {
-                    def.indexes.remove(at);
-                    self.take_name(open, &schema, &name, false)?;
-                } else if def.primary_key.as_ref().is_some_and(|key| key.name == name) {
-                    return Err(SqlError::unsupported("dropping a primary key"));
-                } else if checks == def.checks.len() {
-                    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name);
-                    if !if_exists {
-                        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-                    }
-                    skip(rows, SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
-                }
-                self.replace_table(open, def)
+                self.drop_constraint(active, def, &name_of(name), *if_exists, rows)
             }
             // All objects have the same owner.
             AlterTableOperation::OwnerTo { .. } => Ok(()),
@@ -239,25 +84,238 @@ impl Session {
         }
     }
 
-    pub(super) fn take_new_names(&self, open: &Open, def: &TableDef, from: usize) -> Result<()> {
-        def.indexes[from..].iter().try_for_each(|index| self.take_name(open, &def.schema, &index.name, true))
+    /// Replaces the definition of a table, whose expressions are bound again.
+    fn replace_checked(&self, active: &mut ActiveTransaction, def: TableDef) -> Result<()> {
+        let id = def.id;
+        self.replace_table(active, def)?;
+        let table = active.catalog.table(id).expect("it has just been put there").clone();
+        self.check_definition(active, &table)
+    }
+
+    fn add_column(
+        &self,
+        active: &mut ActiveTransaction,
+        mut def: TableDef,
+        added: &ast::ColumnDef,
+        if_not_exists: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let name = name_of(&added.name);
+        if def.column(&name).is_some() {
+            let error = duplicate_column(&name, &def.name);
+            if if_not_exists {
+                skip(rows, SqlState::DUPLICATE_COLUMN, format!("{}, skipping", error.report().message));
+                return Ok(());
+            }
+            return Err(error);
+        }
+        let mut constraints = Constraints::default();
+        let (id, at) = (def.id, def.columns.len());
+        let place = (id, &*def.schema, &*def.name);
+        let (mut column, sequence) = self.column_def(active, place, at, added, &mut constraints)?;
+        if sequence.is_some() {
+            return Err(SqlError::unsupported("adding a column with a sequence"));
+        }
+        if constraints.has_primary() {
+            return Err(SqlError::unsupported("adding a column as a primary key")
+                .hint("Add the column first, then ADD PRIMARY KEY."));
+        }
+        column.missing = self.missing_value(active, &column)?;
+        def.columns.push(column);
+        let before = def.indexes.len();
+        self.add_constraints(active, &mut def, constraints)?;
+        self.take_new_names(active, &def, before)?;
+        let new_indexes: Vec<_> = (before..def.indexes.len()).collect();
+        self.replace_table(active, def)?;
+        self.fill(active, id, &[])?;
+        if new_indexes.is_empty() { Ok(()) } else { self.fill(active, id, &new_indexes) }
+    }
+
+    /// Returns the value of a new column in the existing rows, as a row of its own; `None`: NULL.
+    fn missing_value(&self, active: &ActiveTransaction, column: &ColumnDef) -> Result<Option<Vec<u8>>> {
+        let Some(DefaultDef::Expression(text)) = &column.default else { return Ok(None) };
+        let expr = crate::parse::expression(text)?;
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
+        let typed = binder.expr(&expr)?;
+        let bound = binder.assign(typed, column.ty, column.modifier, &column.name)?;
+        if bound.is_volatile() {
+            return Err(SqlError::unsupported("adding a column whose default is another one for each row")
+                .hint("Add the column without it, update the rows, then SET DEFAULT."));
+        }
+        let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
+        let value = bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned();
+        let mut bytes = Vec::new();
+        write_row(&[value], &mut bytes);
+        Ok(Some(bytes))
+    }
+
+    fn drop_columns(
+        &self,
+        active: &mut ActiveTransaction,
+        mut def: TableDef,
+        columns: &[ast::Ident],
+        if_exists: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        for name in columns.iter().map(name_of) {
+            match def.column(&name) {
+                Some(at) => self.drop_column(active, &mut def, at)?,
+                None if if_exists => {
+                    let message = format!("column \"{name}\" does not exist, skipping");
+                    skip(rows, SqlState::UNDEFINED_COLUMN, message);
+                }
+                None => return Err(missing(&name, &def.name)),
+            }
+        }
+        self.replace_checked(active, def)
+            .map_err(|error| error.hint("A constraint or index uses the column: drop it first."))
+    }
+
+    /// Drops a column with its indexes and the sequences that it owns. Its values stay in the rows.
+    fn drop_column(&self, active: &mut ActiveTransaction, def: &mut TableDef, at: usize) -> Result<()> {
+        if def.primary_key.as_ref().is_some_and(|key| key.columns.contains(&at)) {
+            return Err(SqlError::unsupported("dropping a column of the primary key"));
+        }
+        for index in def.indexes.iter().filter(|index| index.columns.iter().any(|column| column.0 == at)) {
+            self.take_name(active, &def.schema, &index.name, false)?;
+        }
+        for sequence in active.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
+            if sequence.owner == Some((def.id, at)) {
+                self.take_name(active, &sequence.schema, &sequence.name, false)?;
+                self.apply(active, vec![Change::Drop(Definition::Sequence(sequence))])?;
+            }
+        }
+        def.indexes.retain(|index| index.columns.iter().all(|column| column.0 != at));
+        let column = &mut def.columns[at];
+        (column.is_dropped, column.not_null, column.default) = (true, false, None);
+        column.name = format!("........pg.dropped.{}........", at + 1);
+        Ok(())
+    }
+
+    fn rename_column(&self, active: &mut ActiveTransaction, mut def: TableDef, old: &str, new: String) -> Result<()> {
+        let at = def.column(old).ok_or_else(|| missing(old, &def.name))?;
+        if def.column(&new).is_some() {
+            return Err(duplicate_column(&new, &def.name));
+        }
+        if !def.checks.is_empty() || def.indexes.iter().any(|index| index.predicate.is_some()) {
+            return Err(SqlError::unsupported(
+                "renaming a column of a table with CHECK constraints or partial indexes",
+            ));
+        }
+        def.columns[at].name = new;
+        self.replace_table(active, def)
+    }
+
+    fn rename_table(&self, active: &mut ActiveTransaction, mut def: TableDef, new: String) -> Result<()> {
+        if active.catalog.find(&def.schema, &new).is_some() {
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{new}\" already exists")));
+        }
+        self.take_name(active, &def.schema, &def.name, false)?;
+        self.take_name(active, &def.schema, &new, true)?;
+        def.name = new;
+        self.replace_checked(active, def)
+    }
+
+    fn alter_column(
+        &self,
+        active: &mut ActiveTransaction,
+        mut def: TableDef,
+        name: &str,
+        operation: &AlterColumnOperation,
+    ) -> Result<()> {
+        let at = def.column(name).ok_or_else(|| missing(name, &def.name))?;
+        let is_in_key = def.primary_key.as_ref().is_some_and(|key| key.columns.contains(&at));
+        let column = &mut def.columns[at];
+        match operation {
+            AlterColumnOperation::SetNotNull => column.not_null = true,
+            AlterColumnOperation::DropNotNull if is_in_key => {
+                let message = format!("column \"{name}\" is in a primary key");
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+            }
+            AlterColumnOperation::DropNotNull => column.not_null = false,
+            AlterColumnOperation::SetDefault { value } => {
+                column.default = Some(DefaultDef::Expression(value.to_string()));
+            }
+            AlterColumnOperation::DropDefault => column.default = None,
+            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+                let (ty, modifier) = type_of(data_type)?;
+                // A text may only become longer: nothing that is stored changes.
+                let is_longer = modifier == -1 || column.modifier != -1 && modifier >= column.modifier;
+                if ty != column.ty || !ty.is_text() || !is_longer {
+                    return Err(SqlError::unsupported("changing the type of a column in place"));
+                }
+                column.modifier = modifier;
+            }
+            other => return Err(SqlError::unsupported(format_args!("ALTER COLUMN {other}"))),
+        }
+        let id = def.id;
+        self.replace_checked(active, def)?;
+        self.fill(active, id, &[])
+    }
+
+    fn add_constraint(
+        &self,
+        active: &mut ActiveTransaction,
+        mut def: TableDef,
+        constraint: &TableConstraint,
+    ) -> Result<()> {
+        let mut constraints = Constraints::default();
+        constraints.add(constraint, &def.name)?;
+        let (before, had_key) = (def.indexes.len(), def.primary_key.is_some());
+        self.add_constraints(active, &mut def, constraints)?;
+        if !had_key && def.primary_key.is_some() {
+            return self.add_primary_key(active, def);
+        }
+        self.take_new_names(active, &def, before)?;
+        let (id, added) = (def.id, (before..def.indexes.len()).collect::<Vec<_>>());
+        self.replace_checked(active, def)?;
+        self.fill(active, id, &added)
+    }
+
+    fn drop_constraint(
+        &self,
+        active: &mut ActiveTransaction,
+        mut def: TableDef,
+        name: &str,
+        if_exists: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let checks = def.checks.len();
+        def.checks.retain(|check| check.name != name);
+        if let Some(at) = def.indexes.iter().position(|index| index.is_constraint && index.name == name) {
+            def.indexes.remove(at);
+            self.take_name(active, &def.schema, name, false)?;
+        } else if def.primary_key.as_ref().is_some_and(|key| key.name == name) {
+            return Err(SqlError::unsupported("dropping a primary key"));
+        } else if checks == def.checks.len() {
+            let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name);
+            if !if_exists {
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+            skip(rows, SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
+        }
+        self.replace_table(active, def)
+    }
+
+    pub(super) fn take_new_names(&self, active: &ActiveTransaction, def: &TableDef, from: usize) -> Result<()> {
+        def.indexes[from..].iter().try_for_each(|index| self.take_name(active, &def.schema, &index.name, true))
     }
 
     /// Moves the rows of a table without a key to the places of their new key.
-    fn add_primary_key(&self, open: &mut Open, mut def: TableDef) -> Result<()> {
+    fn add_primary_key(&self, active: &mut ActiveTransaction, mut def: TableDef) -> Result<()> {
         let key = def.primary_key.as_ref().expect("it has just been added");
-        self.take_name(open, &def.schema, &key.name.clone(), true)?;
-        let old = open.catalog.table(def.id).expect("it is being altered").clone();
-        self.check_sees_all(open, &old)?;
-        def.storage = self.storage(open)?;
+        self.take_name(active, &def.schema, &key.name.clone(), true)?;
+        let old = active.catalog.table(def.id).expect("it is being altered").clone();
+        self.check_sees_all(active, &old)?;
+        def.relation_file = self.relation_file(active)?;
         for index in &mut def.indexes {
-            index.storage = self.storage(open)?;
+            index.relation_file = self.relation_file(active)?;
         }
         let id = def.id;
-        self.apply(open, vec![Change::Put(Definition::Table(def))])?;
-        let new = open.catalog.table(id).expect("it has just been put there").clone();
-        let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&new)?;
-        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
+        self.apply(active, vec![Change::Put(Definition::Table(def))])?;
+        let new = active.catalog.table(id).expect("it has just been put there").clone();
+        let rules = Binder::new(&active.catalog, self.environment, self.search_path, &[]).rules(&new)?;
+        let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         let name = new.def.primary_key.as_ref().map_or("", |key| &key.name);
         move_rows(&run, &old, &new, &rules).map_err(|error| duplicated(name, error))
     }

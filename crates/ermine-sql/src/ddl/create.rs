@@ -5,7 +5,7 @@ use sqlparser::ast::{
     helpers::stmt_create_table::CreateTableBuilder,
 };
 
-use super::{free_name_of, skip};
+use super::{context::ChangeContext, free_name_of, skip};
 use crate::{
     bind::{
         Binder,
@@ -19,7 +19,8 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, check_rows, fill_index},
-    session::{Rows, Session, transaction::Open},
+    result::RowSink,
+    transaction::ActiveTransaction,
     types::SqlType,
 };
 
@@ -34,19 +35,19 @@ pub(super) struct Constraints {
     checks: Vec<(Option<String>, ast::Expr)>,
 }
 
-impl Session {
+impl ChangeContext<'_> {
     pub(super) fn create_table(
-        &mut self,
-        open: &mut Open,
+        &self,
+        active: &mut ActiveTransaction,
         create: &ast::CreateTable,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<String> {
         let ast::CreateTable { name, columns, constraints, if_not_exists, .. } = create;
         if !is_plain(create) {
             return Err(SqlError::unsupported("this form of CREATE TABLE"));
         }
-        let (schema, own) = self.place_of(open, name)?;
-        if open.catalog.find(&schema, &own).is_some() {
+        let (schema, own) = self.place_of(active, name)?;
+        if active.catalog.find(&schema, &own).is_some() {
             let message = format!("relation \"{own}\" already exists");
             if *if_not_exists {
                 skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
@@ -58,7 +59,7 @@ impl Session {
         let mut all = Constraints::default();
         let (mut defined, mut sequences) = (Vec::new(), Vec::new());
         for column in columns {
-            let (column, sequence) = self.column_def(open, (id, &schema, &own), defined.len(), column, &mut all)?;
+            let (column, sequence) = self.column_def(active, (id, &schema, &own), defined.len(), column, &mut all)?;
             if defined.iter().any(|known: &ColumnDef| known.name == column.name) {
                 let message = format!("column \"{}\" specified more than once", column.name);
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
@@ -77,48 +78,48 @@ impl Session {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
-            storage: 0,
+            relation_file: 0,
             unfinished: None,
         };
         // The name first: what is taken after it is not given back.
-        self.take_name(open, &schema, &own, true)?;
-        def.storage = self.storage(open)?;
-        self.add_constraints(open, &mut def, all)?;
-        self.take_names(open, &def)?;
+        self.take_name(active, &schema, &own, true)?;
+        def.relation_file = self.relation_file(active)?;
+        self.add_constraints(active, &mut def, all)?;
+        self.take_names(active, &def)?;
         let mut changes = Vec::new();
         for sequence in sequences {
-            self.take_name(open, &schema, &sequence.name, true)?;
+            self.take_name(active, &schema, &sequence.name, true)?;
             changes.push(Change::Put(Definition::Sequence(sequence)));
         }
         changes.push(Change::Put(Definition::Table(def)));
-        self.apply(open, changes)?;
+        self.apply(active, changes)?;
         // Invalid conditions are reported now.
-        let table = match open.catalog.find(&schema, &own) {
+        let table = match active.catalog.find(&schema, &own) {
             Some(Relation::Table(table)) => table,
             _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the new table is not there")),
         };
-        self.check_definition(open, &table)?;
+        self.check_definition(active, &table)?;
         Ok("CREATE TABLE".into())
     }
 
     /// Binds the expressions of a table's definition.
-    pub(super) fn check_definition(&self, open: &Open, table: &std::sync::Arc<Table>) -> Result<()> {
-        let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
+    pub(super) fn check_definition(&self, active: &ActiveTransaction, table: &std::sync::Arc<Table>) -> Result<()> {
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         binder.rules(table)?;
         (0..table.def.columns.len()).try_for_each(|at| binder.default_of(table, at).map(drop))
     }
 
     /// Takes the names of a new table's key and indexes.
-    fn take_names(&self, open: &Open, def: &TableDef) -> Result<()> {
+    fn take_names(&self, active: &ActiveTransaction, def: &TableDef) -> Result<()> {
         let indexes = def.indexes.iter().map(|index| &index.name);
         let mut names = def.primary_key.iter().map(|key| &key.name).chain(indexes);
-        names.try_for_each(|name| self.take_name(open, &def.schema, name, true))
+        names.try_for_each(|name| self.take_name(active, &def.schema, name, true))
     }
 
     /// Returns a column, and the sequence that belongs to it.
     pub(super) fn column_def(
         &self,
-        open: &Open,
+        active: &ActiveTransaction,
         (table, schema, table_name): (u32, &str, &str),
         at: usize,
         column: &ast::ColumnDef,
@@ -185,7 +186,7 @@ impl Session {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        let own = self.free_name(open, schema, table_name, &name, "seq", &[]);
+        let own = self.free_name(active, schema, table_name, &name, "seq", &[]);
         let mut sequence = sequence_def(self.catalog_number()?, schema, &own, Some(ty), options)?;
         sequence.owner = Some((table, at));
         def.default = Some(DefaultDef::NextOf(sequence.id));
@@ -193,7 +194,12 @@ impl Session {
     }
 
     /// Adds constraints to a definition that has its columns.
-    pub(super) fn add_constraints(&self, open: &Open, def: &mut TableDef, all: Constraints) -> Result<()> {
+    pub(super) fn add_constraints(
+        &self,
+        active: &ActiveTransaction,
+        def: &mut TableDef,
+        all: Constraints,
+    ) -> Result<()> {
         let Constraints { primary, unique, checks } = all;
         let mut taken = vec![def.name.clone()];
         if let Some((name, columns)) = primary {
@@ -205,20 +211,20 @@ impl Session {
             for &at in &columns {
                 def.columns[at].not_null = true;
             }
-            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &def.name, "", "pkey", &taken));
-            self.check_free(open, &def.schema, &name, &taken)?;
+            let name = name.unwrap_or_else(|| self.free_name(active, &def.schema, &def.name, "", "pkey", &taken));
+            self.check_free(active, &def.schema, &name, &taken)?;
             taken.push(name.clone());
             def.primary_key = Some(KeyDef { id: self.catalog_number()?, name, columns });
         }
         for (name, columns) in unique {
             let places = columns_of(def, &columns)?;
             let all = columns.join("_");
-            let name = name.unwrap_or_else(|| self.free_name(open, &def.schema, &def.name, &all, "key", &taken));
-            self.check_free(open, &def.schema, &name, &taken)?;
+            let name = name.unwrap_or_else(|| self.free_name(active, &def.schema, &def.name, &all, "key", &taken));
+            self.check_free(active, &def.schema, &name, &taken)?;
             taken.push(name.clone());
             def.indexes.push(IndexDef {
                 id: self.catalog_number()?,
-                storage: self.storage(open)?,
+                relation_file: self.relation_file(active)?,
                 name,
                 is_unique: true,
                 is_constraint: true,
@@ -241,7 +247,7 @@ impl Session {
                 Some(name) => name,
                 // Named after the column, if it refers to only one.
                 None => {
-                    let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
+                    let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
                     let columns: Vec<_> = binder.columns_of_check(def, &condition)?.into_iter().collect();
                     let column = if let [one] = columns[..] { &*def.columns[one].name } else { "" };
                     free_name_of(&def.name, column, "check", &is_taken)
@@ -252,25 +258,25 @@ impl Session {
         Ok(())
     }
 
-    fn check_free(&self, open: &Open, schema: &str, name: &str, taken: &[String]) -> Result<()> {
-        if open.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name) {
+    fn check_free(&self, active: &ActiveTransaction, schema: &str, name: &str, taken: &[String]) -> Result<()> {
+        if active.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name) {
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
         }
         Ok(())
     }
 
     pub(super) fn create_index(
-        &mut self,
-        open: &mut Open,
+        &self,
+        active: &mut ActiveTransaction,
         create: &ast::CreateIndex,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<String> {
-        let table = self.table_alone(open, &create.table_name, false)?.expect("an error where it is not there");
+        let table = self.table_alone(active, &create.table_name, false)?.expect("an error where it is not there");
         let mut def = table.def.clone();
-        if self.add_index(open, &mut def, create, rows)? {
+        if self.add_index(active, &mut def, create, rows)? {
             let (id, at) = (def.id, def.indexes.len() - 1);
-            self.replace_table(open, def)?;
-            self.fill(open, id, &[at])?;
+            self.replace_table(active, def)?;
+            self.fill(active, id, &[at])?;
         }
         Ok("CREATE INDEX".into())
     }
@@ -279,10 +285,10 @@ impl Session {
     /// NOT EXISTS.
     pub(super) fn add_index(
         &self,
-        open: &Open,
+        active: &ActiveTransaction,
         def: &mut TableDef,
         create: &ast::CreateIndex,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<bool> {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
@@ -307,9 +313,9 @@ impl Session {
         }
         let name = match &create.name {
             Some(name) => relation_of(name)?.1,
-            None => self.free_name(open, &def.schema, &def.name, &names.join("_"), "idx", &[]),
+            None => self.free_name(active, &def.schema, &def.name, &names.join("_"), "idx", &[]),
         };
-        if open.catalog.find(&def.schema, &name).is_some() {
+        if active.catalog.find(&def.schema, &name).is_some() {
             let message = format!("relation \"{name}\" already exists");
             if create.if_not_exists {
                 skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
@@ -317,10 +323,10 @@ impl Session {
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
-        self.take_name(open, &def.schema, &name, true)?;
+        self.take_name(active, &def.schema, &name, true)?;
         def.indexes.push(IndexDef {
             id: self.catalog_number()?,
-            storage: self.storage(open)?,
+            relation_file: self.relation_file(active)?,
             name,
             is_unique: create.unique,
             is_constraint: false,
@@ -331,12 +337,12 @@ impl Session {
     }
 
     /// Puts the rows of a table into new indexes, and checks that all rows meet its rules.
-    pub(super) fn fill(&self, open: &Open, table: u32, indexes: &[usize]) -> Result<()> {
+    pub(super) fn fill(&self, active: &ActiveTransaction, table: u32, indexes: &[usize]) -> Result<()> {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
-        let table = open.catalog.table(table).ok_or_else(missing)?;
-        self.check_sees_all(open, table)?;
-        let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(table)?;
-        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
+        let table = active.catalog.table(table).ok_or_else(missing)?;
+        self.check_sees_all(active, table)?;
+        let rules = Binder::new(&active.catalog, self.environment, self.search_path, &[]).rules(table)?;
+        let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         if indexes.is_empty() {
             return check_rows(&run, table, &rules);
         }
@@ -344,10 +350,10 @@ impl Session {
     }
 
     pub(super) fn create_sequence(
-        &mut self,
-        open: &mut Open,
+        &self,
+        active: &mut ActiveTransaction,
         create: &Statement,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<String> {
         let Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } =
             create
@@ -357,8 +363,8 @@ impl Session {
         if *temporary || owned_by.is_some() {
             return Err(SqlError::unsupported("this form of CREATE SEQUENCE"));
         }
-        let (schema, own) = self.place_of(open, name)?;
-        if open.catalog.find(&schema, &own).is_some() {
+        let (schema, own) = self.place_of(active, name)?;
+        if active.catalog.find(&schema, &own).is_some() {
             let message = format!("relation \"{own}\" already exists");
             if *if_not_exists {
                 skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
@@ -368,12 +374,17 @@ impl Session {
         }
         let ty = data_type.as_ref().map(type_of).transpose()?.map(|(ty, _)| ty);
         let def = sequence_def(self.catalog_number()?, &schema, &own, ty, sequence_options)?;
-        self.take_name(open, &schema, &own, true)?;
-        self.apply(open, vec![Change::Put(Definition::Sequence(def))])?;
+        self.take_name(active, &schema, &own, true)?;
+        self.apply(active, vec![Change::Put(Definition::Sequence(def))])?;
         Ok("CREATE SEQUENCE".into())
     }
 
-    pub(super) fn create_schema(&mut self, open: &mut Open, create: &Statement, rows: &mut dyn Rows) -> Result<String> {
+    pub(super) fn create_schema(
+        &self,
+        active: &mut ActiveTransaction,
+        create: &Statement,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
         let Statement::CreateSchema {
             schema_name: ast::SchemaName::Simple(name),
             or_replace: false,
@@ -387,7 +398,7 @@ impl Session {
             return Err(SqlError::unsupported("this form of CREATE SCHEMA"));
         };
         let name = simple_name(name)?;
-        if open.catalog.schema(&name).is_some() {
+        if active.catalog.schema(&name).is_some() {
             let message = format!("schema \"{name}\" already exists");
             if *if_not_exists {
                 skip(rows, SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping"));
@@ -400,9 +411,9 @@ impl Session {
             let detail = "The prefix \"pg_\" is reserved for system schemas.";
             return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
         }
-        self.take_name(open, "", &name, true)?;
+        self.take_name(active, "", &name, true)?;
         let def = SchemaDef { id: self.catalog_number()?, name };
-        self.apply(open, vec![Change::Put(Definition::Schema(def))])?;
+        self.apply(active, vec![Change::Put(Definition::Schema(def))])?;
         Ok("CREATE SCHEMA".into())
     }
 }

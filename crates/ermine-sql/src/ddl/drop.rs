@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, ObjectType, Statement};
 
-use super::skip;
+use super::{context::ChangeContext, skip};
 use crate::{
     bind::{Binder, names::simple_name, plain},
     catalog::{
@@ -11,11 +11,17 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
-    session::{Rows, Session, transaction::Open},
+    result::RowSink,
+    transaction::ActiveTransaction,
 };
 
-impl Session {
-    pub(super) fn drop_objects(&mut self, open: &mut Open, drop: &Statement, rows: &mut dyn Rows) -> Result<String> {
+impl ChangeContext<'_> {
+    pub(super) fn drop_objects(
+        &self,
+        active: &mut ActiveTransaction,
+        drop: &Statement,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
         let Statement::Drop { object_type, if_exists, names, cascade, restrict: _, purge, temporary, table } = drop
         else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "not a DROP"));
@@ -25,37 +31,37 @@ impl Session {
         }
         for name in names {
             if *object_type == ObjectType::Schema {
-                self.drop_schema(open, name, *if_exists, *cascade, rows)?;
+                self.drop_schema(active, name, *if_exists, *cascade, rows)?;
                 continue;
             }
-            match (object_type, self.find(open, name)?) {
+            match (object_type, self.find(active, name)?) {
                 (ObjectType::Table, Some(Relation::Table(_))) => {
-                    let table = self.table_alone(open, name, false)?.expect("it has just been found");
-                    self.drop_table(open, &table.def)?;
+                    let table = self.table_alone(active, name, false)?.expect("it has just been found");
+                    self.drop_table(active, &table.def)?;
                 }
                 (ObjectType::Index, Some(Relation::Index(table, Some(at)))) => {
                     if table.def.indexes[at].is_constraint {
                         let message = format!("cannot drop index {} because a constraint requires it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                     }
-                    open.take(&table, self.patience())?;
+                    active.take(&table, self.patience)?;
                     let mut def = table.def.clone();
                     let index = def.indexes.remove(at);
-                    self.take_name(open, &def.schema, &index.name, false)?;
-                    self.replace_table(open, def)?;
+                    self.take_name(active, &def.schema, &index.name, false)?;
+                    self.replace_table(active, def)?;
                 }
                 (ObjectType::Index, Some(Relation::Index(..))) => {
                     let message = format!("cannot drop index {} because a primary key requires it", plain(name));
                     return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                 }
                 (ObjectType::Sequence, Some(Relation::Sequence(sequence))) => {
-                    if self.is_drawn_from(open, sequence.def.id)? {
+                    if self.is_drawn_from(active, sequence.def.id)? {
                         let message =
                             format!("cannot drop sequence {} because other objects depend on it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                     }
-                    self.take_name(open, &sequence.def.schema, &sequence.def.name, false)?;
-                    self.apply(open, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
+                    self.take_name(active, &sequence.def.schema, &sequence.def.name, false)?;
+                    self.apply(active, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
                 }
                 (ObjectType::Table | ObjectType::Index | ObjectType::Sequence, None) => {
                     let kind = object_type.to_string().to_lowercase();
@@ -81,9 +87,9 @@ impl Session {
     }
 
     /// Whether a column of any table draws its values from a sequence.
-    fn is_drawn_from(&self, open: &Open, sequence: u32) -> Result<bool> {
-        let mut binder = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]);
-        for table in open.catalog.tables() {
+    fn is_drawn_from(&self, active: &ActiveTransaction, sequence: u32) -> Result<bool> {
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
+        for table in active.catalog.tables() {
             for at in 0..table.def.columns.len() {
                 let default = binder.default_of(table, at)?;
                 if default.has(&|inner| matches!(inner, Expr::Next(of) if of.0.def.id == sequence)) {
@@ -94,29 +100,29 @@ impl Session {
         Ok(false)
     }
 
-    fn drop_table(&self, open: &mut Open, def: &TableDef) -> Result<()> {
+    fn drop_table(&self, active: &mut ActiveTransaction, def: &TableDef) -> Result<()> {
         let mut changes = vec![Change::Drop(Definition::Table(def.clone()))];
         let indexes = def.indexes.iter().map(|index| &index.name);
         for name in [&def.name].into_iter().chain(def.primary_key.iter().map(|key| &key.name)).chain(indexes) {
-            self.take_name(open, &def.schema, name, false)?;
+            self.take_name(active, &def.schema, name, false)?;
         }
-        for sequence in open.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
-            self.take_name(open, &sequence.schema, &sequence.name, false)?;
+        for sequence in active.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
+            self.take_name(active, &sequence.schema, &sequence.name, false)?;
             changes.push(Change::Drop(Definition::Sequence(sequence)));
         }
-        self.apply(open, changes)
+        self.apply(active, changes)
     }
 
     fn drop_schema(
         &self,
-        open: &mut Open,
+        active: &mut ActiveTransaction,
         name: &ast::ObjectName,
         if_exists: bool,
         cascade: bool,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<()> {
         let name = simple_name(name)?;
-        let Some(id) = open.catalog.schema(&name) else {
+        let Some(id) = active.catalog.schema(&name) else {
             let message = format!("schema \"{name}\" does not exist");
             if !if_exists {
                 return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
@@ -124,10 +130,10 @@ impl Session {
             skip(rows, SqlState::INVALID_SCHEMA_NAME, format!("{message}, skipping"));
             return Ok(());
         };
-        self.watch_schema(open, &name)?;
+        self.watch_schema(active, &name)?;
         let tables: Vec<_> =
-            open.catalog.tables().into_iter().filter(|table| table.def.schema == name).cloned().collect();
-        let sequences = open.catalog.sequences().into_iter().map(|sequence| sequence.def.clone());
+            active.catalog.tables().into_iter().filter(|table| table.def.schema == name).cloned().collect();
+        let sequences = active.catalog.sequences().into_iter().map(|sequence| sequence.def.clone());
         let sequences: Vec<_> = sequences.filter(|sequence| sequence.schema == name).collect();
         if !cascade && (!tables.is_empty() || !sequences.is_empty()) {
             let message = format!("cannot drop schema {name} because other objects depend on it");
@@ -135,43 +141,43 @@ impl Session {
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
         }
         for table in tables {
-            open.take(&table, self.patience())?;
-            self.drop_table(open, &table.def)?;
+            active.take(&table, self.patience)?;
+            self.drop_table(active, &table.def)?;
         }
         for sequence in
-            sequences.into_iter().filter(|sequence| open.catalog.sequence(sequence.id).is_some()).collect::<Vec<_>>()
+            sequences.into_iter().filter(|sequence| active.catalog.sequence(sequence.id).is_some()).collect::<Vec<_>>()
         {
-            self.take_name(open, &sequence.schema, &sequence.name, false)?;
-            self.apply(open, vec![Change::Drop(Definition::Sequence(sequence))])?;
+            self.take_name(active, &sequence.schema, &sequence.name, false)?;
+            self.apply(active, vec![Change::Drop(Definition::Sequence(sequence))])?;
         }
-        self.take_name(open, "", &name, false)?;
-        self.apply(open, vec![Change::Drop(Definition::Schema(SchemaDef { id, name }))])
+        self.take_name(active, "", &name, false)?;
+        self.apply(active, vec![Change::Drop(Definition::Schema(SchemaDef { id, name }))])
     }
 
-    pub(super) fn truncate(&mut self, open: &mut Open, truncate: &ast::Truncate) -> Result<String> {
+    pub(super) fn truncate(&self, active: &mut ActiveTransaction, truncate: &ast::Truncate) -> Result<String> {
         if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
             return Err(SqlError::unsupported("this form of TRUNCATE"));
         }
         for target in &truncate.table_names {
-            let table = self.table_alone(open, &target.name, false)?.expect("an error where it is not there");
+            let table = self.table_alone(active, &target.name, false)?.expect("an error where it is not there");
             // Empty tables of the engine replace the old ones.
             let mut def = table.def.clone();
-            def.storage = self.storage(open)?;
+            def.relation_file = self.relation_file(active)?;
             for index in &mut def.indexes {
-                index.storage = self.storage(open)?;
+                index.relation_file = self.relation_file(active)?;
             }
             if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
-                self.restart_sequences(open, &mut def)?;
+                self.restart_sequences(active, &mut def)?;
             }
-            self.replace_table(open, def)?;
+            self.replace_table(active, def)?;
         }
         Ok("TRUNCATE TABLE".into())
     }
 
     /// Replaces the sequences that belong to a table's columns by new ones: a number drawn from a sequence is not
     /// returned by a rollback.
-    fn restart_sequences(&self, open: &mut Open, def: &mut TableDef) -> Result<()> {
-        let owned: Vec<_> = open.catalog.owned_by(def.id).cloned().collect();
+    fn restart_sequences(&self, active: &mut ActiveTransaction, def: &mut TableDef) -> Result<()> {
+        let owned: Vec<_> = active.catalog.owned_by(def.id).cloned().collect();
         for old in owned {
             let new = SequenceDef { id: self.catalog_number()?, ..old.clone() };
             for column in &mut def.columns {
@@ -179,7 +185,7 @@ impl Session {
                     column.default = Some(DefaultDef::NextOf(new.id));
                 }
             }
-            self.apply(open, vec![Change::Drop(Definition::Sequence(old)), Change::Put(Definition::Sequence(new))])?;
+            self.apply(active, vec![Change::Drop(Definition::Sequence(old)), Change::Put(Definition::Sequence(new))])?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! transactions (`online`).
 
 mod alter;
+pub(crate) mod context;
 mod create;
 mod drop;
 pub(crate) mod online;
@@ -15,11 +16,12 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, Statement};
 
-use self::role::RoleTree;
+use self::{context::ChangeContext, role::RoleTree};
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
-    session::{Rows, Session, Status, transaction::Open},
+    result::RowSink,
+    transaction::ActiveTransaction,
     types::NAME_LENGTH_MAX,
 };
 
@@ -64,54 +66,69 @@ impl Definition {
     }
 }
 
-impl Session {
+impl ChangeContext<'_> {
     /// Runs such a statement; returns the tag.
-    pub(crate) fn define(&mut self, open: &mut Open, definition: &Definition, rows: &mut dyn Rows) -> Result<String> {
+    pub(crate) fn define(
+        &self,
+        active: &mut ActiveTransaction,
+        definition: &Definition,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
         match definition {
-            Definition::CreateTable(create) => self.create_table(open, create, rows),
+            Definition::CreateTable(create) => self.create_table(active, create, rows),
             Definition::CreateIndex(create) => {
-                if create.concurrently && self.status() != Status::Idle {
+                if create.concurrently && self.is_in_block {
                     let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
-                self.create_index(open, create, rows)
+                self.create_index(active, create, rows)
             }
-            Definition::CreateSequence(create) => self.create_sequence(open, create, rows),
-            Definition::CreateSchema(create) => self.create_schema(open, create, rows),
-            Definition::AlterTable(alter) => self.alter_table(open, alter, rows),
-            Definition::Drop(drop) => self.drop_objects(open, drop, rows),
-            Definition::Role(tree) => self.define_role(open, tree, rows),
-            Definition::Truncate(truncate) => self.truncate(open, truncate),
+            Definition::CreateSequence(create) => self.create_sequence(active, create, rows),
+            Definition::CreateSchema(create) => self.create_schema(active, create, rows),
+            Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
+            Definition::Drop(drop) => self.drop_objects(active, drop, rows),
+            Definition::Role(tree) => self.define_role(active, tree, rows),
+            Definition::Truncate(truncate) => self.truncate(active, truncate),
         }
     }
 
     /// Returns the schema in which a new object is created, and its name.
-    fn place_of(&self, open: &Open, name: &ast::ObjectName) -> Result<(String, String)> {
+    fn place_of(&self, active: &ActiveTransaction, name: &ast::ObjectName) -> Result<(String, String)> {
         let (schema, own) = crate::bind::names::relation_of(name)?;
         let schema = match schema {
             Some(schema) => schema,
             None => {
-                self.search_path().iter().find(|schema| open.catalog.schema(schema).is_some()).cloned().ok_or_else(
+                self.search_path.iter().find(|schema| active.catalog.schema(schema).is_some()).cloned().ok_or_else(
                     || SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in"),
                 )?
             }
         };
-        if open.catalog.schema(&schema).is_none() {
+        if active.catalog.schema(&schema).is_none() {
             return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist")));
         }
         Ok((schema, own))
     }
 
     /// Returns the table with a name, which the statement changes; no other transaction uses it until this one ends.
-    fn table_alone(&self, open: &mut Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
-        let table = self.table_named(open, name, if_exists)?;
-        table.iter().try_for_each(|table| self.take_newest(open, table))?;
+    fn table_alone(
+        &self,
+        active: &mut ActiveTransaction,
+        name: &ast::ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<Arc<Table>>> {
+        let table = self.table_named(active, name, if_exists)?;
+        table.iter().try_for_each(|table| self.take_newest(active, table))?;
         Ok(table)
     }
 
     /// Returns the table with a name.
-    fn table_named(&self, open: &Open, name: &ast::ObjectName, if_exists: bool) -> Result<Option<Arc<Table>>> {
-        match self.find(open, name)? {
+    fn table_named(
+        &self,
+        active: &ActiveTransaction,
+        name: &ast::ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<Arc<Table>>> {
+        match self.find(active, name)? {
             Some(Relation::Table(table)) => Ok(Some(table)),
             Some(_) => {
                 let message = format!("\"{}\" is not a table", crate::bind::plain(name));
@@ -126,22 +143,30 @@ impl Session {
     }
 
     /// Returns the relation with a name.
-    fn find(&self, open: &Open, name: &ast::ObjectName) -> Result<Option<Relation>> {
+    fn find(&self, active: &ActiveTransaction, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, own) = crate::bind::names::relation_of(name)?;
         Ok(match schema {
-            Some(schema) => open.catalog.find(&schema, &own),
-            None => self.search_path().iter().find_map(|schema| open.catalog.find(schema, &own)),
+            Some(schema) => active.catalog.find(&schema, &own),
+            None => self.search_path.iter().find_map(|schema| active.catalog.find(schema, &own)),
         })
     }
 
     /// Replaces the definition of a table.
-    fn replace_table(&self, open: &mut Open, def: crate::catalog::definition::TableDef) -> Result<()> {
-        self.apply(open, vec![Change::Put(Def::Table(def))])
+    fn replace_table(&self, active: &mut ActiveTransaction, def: crate::catalog::definition::TableDef) -> Result<()> {
+        self.apply(active, vec![Change::Put(Def::Table(def))])
     }
 
     /// Returns a name that no relation of the schema has, built from the table, its columns, and the kind of object.
-    fn free_name(&self, open: &Open, schema: &str, table: &str, columns: &str, what: &str, taken: &[String]) -> String {
-        let is_taken = |name: &str| open.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name);
+    fn free_name(
+        &self,
+        active: &ActiveTransaction,
+        schema: &str,
+        table: &str,
+        columns: &str,
+        what: &str,
+        taken: &[String],
+    ) -> String {
+        let is_taken = |name: &str| active.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name);
         free_name_of(table, columns, what, &is_taken)
     }
 }
@@ -168,12 +193,12 @@ fn free_name_of(first: &str, second: &str, what: &str, is_taken: &dyn Fn(&str) -
 }
 
 /// Sends a notice that something is skipped.
-fn skip(rows: &mut dyn Rows, state: SqlState, message: String) {
+fn skip(rows: &mut dyn RowSink, state: SqlState, message: String) {
     rows.notice("NOTICE", &SqlError::new(state, message));
 }
 
 /// Sends a notice that a table that a statement would change does not exist.
-fn skip_missing(rows: &mut dyn Rows, name: &ast::ObjectName) {
+fn skip_missing(rows: &mut dyn RowSink, name: &ast::ObjectName) {
     let message = format!("relation \"{}\" does not exist, skipping", crate::bind::plain(name));
     skip(rows, SqlState::UNDEFINED_TABLE, message);
 }

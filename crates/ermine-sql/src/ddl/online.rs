@@ -27,16 +27,14 @@ use std::time::Duration;
 use ermine::{KeyBuffer, OwnedReceipt, Scheme};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
 
-use super::{Definition, alter::missing, create::Constraints, skip_missing};
+use super::{Definition, alter::missing, context::ChangeContext, create::Constraints, skip_missing};
 use crate::{
     bind::{Binder, names::name_of},
     catalog::definition::{ObjectId, TableDef, Unfinished},
     error::{Result, SqlError, SqlState},
     exec::{Batch, Run, run_batch},
-    session::{
-        Completion, Rows, Session,
-        transaction::{Changing, Open},
-    },
+    result::RowSink,
+    transaction::{ActiveTransaction, Changing},
 };
 
 /// An index or a constraint that a statement adds to a table.
@@ -96,78 +94,62 @@ impl Addition<'_> {
     }
 }
 
-impl Session {
-    /// Whether indexes and constraints can be added to tables in use. A batch rewrites rows as it has read them, which
-    /// has to fail if another transaction has written them meanwhile.
-    pub(crate) fn adds_online(&self) -> bool {
-        self.engine().scheme() != Scheme::Rc
-    }
-
+impl ChangeContext<'_> {
     /// Runs a statement that adds an index or a constraint to a table, in several transactions.
-    pub(crate) fn add_online(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Completion> {
-        let receipt = match self.retried(|session| session.begin_addition(addition, rows))? {
+    pub(crate) fn add_online(&self, addition: &Addition<'_>, rows: &mut dyn RowSink) -> Result<Option<OwnedReceipt>> {
+        let receipt = match retried(|| self.begin_addition(addition, rows))? {
             None => None,
             Some(begun) => {
                 let done = self.outlast_users(&begun);
                 let done = done.and_then(|()| self.go_through(&begun));
-                let done = done.and_then(|()| self.retried(|session| session.finish_addition(&begun)));
+                let done = done.and_then(|()| retried(|| self.finish_addition(&begun)));
                 let failed = |error| {
                     // If that fails, too, the addition stays unfinished until the database is opened again.
-                    let _ = self.retried(|session| session.take_away(&begun));
+                    let _ = retried(|| self.take_away(&begun));
                     error
                 };
                 Some(done.map_err(failed)?)
             }
         };
         rows.complete(addition.tag())?;
-        Ok(self.completion(receipt))
-    }
-
-    /// Changes the catalog, and retries when the change loses a conflict.
-    pub(crate) fn retried<T>(&mut self, mut change: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match change(self) {
-                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS => {
-                    pause(attempts)
-                }
-                done => return done,
-            }
-        }
+        Ok(receipt)
     }
 
     /// Puts the addition into the definition, unfinished; returns `None` if there is nothing to do.
-    fn begin_addition(&mut self, addition: &Addition<'_>, rows: &mut dyn Rows) -> Result<Option<Begun>> {
+    fn begin_addition(&self, addition: &Addition<'_>, rows: &mut dyn RowSink) -> Result<Option<Begun>> {
         let (name, if_exists) = addition.table();
-        let Some((changing, mut open, mut def)) = self.change_online(name, if_exists)? else {
+        let Some((changing, mut active, mut def)) = self.change_online(name, if_exists)? else {
             skip_missing(rows, name);
             return Ok(None);
         };
-        let Some(unfinished) = self.add(&open, &mut def, addition, rows)? else { return Ok(None) };
+        let Some(unfinished) = self.add(&active, &mut def, addition, rows)? else { return Ok(None) };
         def.unfinished = Some(unfinished);
         let id = def.id;
-        self.replace_table(&mut open, def)?;
-        let table = open.catalog.table(id).expect("it has just been put there").clone();
-        self.check_definition(&open, &table)?;
+        self.replace_table(&mut active, def)?;
+        let table = active.catalog.table(id).expect("it has just been put there").clone();
+        self.check_definition(&active, &table)?;
         // Only the last commit's receipt counts: once that commit is durable, so are all earlier ones.
-        drop(self.commit_change(open)?);
+        drop(self.commit_change(active)?);
         Ok(Some(Begun { changing, table: id }))
     }
 
     /// Returns a table that no other transaction changes, and a transaction that sees its current definition.
-    fn change_online(&mut self, name: &ast::ObjectName, if_exists: bool) -> Result<Option<(Changing, Open, TableDef)>> {
+    fn change_online(
+        &self,
+        name: &ast::ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<(Changing, ActiveTransaction, TableDef)>> {
         loop {
-            let open = self.open_change()?;
-            let Some(table) = self.table_named(&open, name, if_exists)? else { return Ok(None) };
-            drop(open);
+            let active = self.open_change()?;
+            let Some(table) = self.table_named(&active, name, if_exists)? else { return Ok(None) };
+            drop(active);
             let changing = Changing::begin(&table, &mut self.waiting(&table))?;
-            let open = self.open_change()?;
+            let active = self.open_change()?;
             // Another table may have that name by now.
-            if let Some(now) = self.table_named(&open, name, if_exists)?
+            if let Some(now) = self.table_named(&active, name, if_exists)?
                 && now.def.id == table.def.id
             {
-                return Ok(Some((changing, open, now.def.clone())));
+                return Ok(Some((changing, active, now.def.clone())));
             }
         }
     }
@@ -175,20 +157,20 @@ impl Session {
     /// Puts the addition into a definition; returns `None` if there is nothing to do.
     fn add(
         &self,
-        open: &Open,
+        active: &ActiveTransaction,
         def: &mut TableDef,
         addition: &Addition<'_>,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Option<Unfinished>> {
         let index = |def: &TableDef| def.indexes.last().map(|index| Unfinished::Index(index.id));
         Ok(match addition {
-            Addition::Index(create) => self.add_index(open, def, create, rows)?.then(|| index(def)).flatten(),
+            Addition::Index(create) => self.add_index(active, def, create, rows)?.then(|| index(def)).flatten(),
             Addition::Constraint(_, constraint) => {
                 let mut constraints = Constraints::default();
                 constraints.add(constraint, &def.name)?;
                 let before = def.indexes.len();
-                self.add_constraints(open, def, constraints)?;
-                self.take_new_names(open, def, before)?;
+                self.add_constraints(active, def, constraints)?;
+                self.take_new_names(active, def, before)?;
                 match def.indexes.len() > before {
                     true => index(def),
                     false => def.checks.last().map(|check| Unfinished::Check(check.name.clone())),
@@ -211,7 +193,7 @@ impl Session {
     }
 
     /// Runs the batches over all rows.
-    fn go_through(&mut self, begun: &Begun) -> Result<()> {
+    fn go_through(&self, begun: &Begun) -> Result<()> {
         if self.builds_index(begun)? {
             self.go_through_all(begun, Batch::Purge)?;
         }
@@ -226,7 +208,7 @@ impl Session {
     }
 
     /// Goes through all entries of an unfinished index, or all rows.
-    fn go_through_all(&mut self, begun: &Begun, of_index: fn(usize) -> Batch) -> Result<()> {
+    fn go_through_all(&self, begun: &Begun, of_index: fn(usize) -> Batch) -> Result<()> {
         let mut next = Some(KeyBuffer::new());
         let (mut rows_max, mut attempts) = (BATCH, 0);
         while let Some(from) = &next {
@@ -240,7 +222,7 @@ impl Session {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
                     attempts += 1;
-                    self.environment().check()?;
+                    self.environment.check()?;
                     pause(attempts);
                 }
                 Err(error) => return Err(error),
@@ -251,57 +233,75 @@ impl Session {
 
     /// Processes the next rows; returns the key at which the next batch begins.
     fn batch(
-        &mut self,
+        &self,
         begun: &Begun,
         of_index: fn(usize) -> Batch,
         from: &[u8],
         rows_max: usize,
     ) -> Result<Option<KeyBuffer>> {
-        self.environment().check()?;
-        let open = self.open_change()?;
-        let table = open.catalog.table(begun.table).ok_or_else(gone)?.clone();
+        self.environment.check()?;
+        let active = self.open_change()?;
+        let table = active.catalog.table(begun.table).ok_or_else(gone)?.clone();
         let batch = match (0..table.indexes.len()).find(|at| !table.def.is_complete(*at)) {
             Some(at) => of_index(at),
             None => Batch::Check,
         };
-        let rules = Binder::new(&open.catalog, self.environment(), self.search_path(), &[]).rules(&table)?;
-        let run = Run::new(&open.txn, &open.catalog, &[], self.environment(), self.given());
+        let rules = Binder::new(&active.catalog, self.environment, self.search_path, &[]).rules(&table)?;
+        let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         let done = run_batch(&run, &table, &rules, batch, from, rows_max);
         if done.as_ref().is_err_and(|error| error.state() == SqlState::SERIALIZATION_FAILURE) {
             return done;
         }
         // A row that breaks a rule has been read for certain only if the transaction commits.
-        drop(self.commit_change(open)?);
+        drop(self.commit_change(active)?);
         done
     }
 
     /// Marks the addition as finished.
-    fn finish_addition(&mut self, begun: &Begun) -> Result<OwnedReceipt> {
-        self.change_begun(begun, |_, _, def| {
+    fn finish_addition(&self, begun: &Begun) -> Result<OwnedReceipt> {
+        self.change_begun(begun, |_, def| {
             def.unfinished = None;
             Ok(())
         })
     }
 
     /// Removes the addition.
-    fn take_away(&mut self, begun: &Begun) -> Result<OwnedReceipt> {
-        self.change_begun(begun, |session, open, def| match def.take_unfinished() {
-            Some(index) => session.take_name(open, &def.schema, &index.name, false),
+    fn take_away(&self, begun: &Begun) -> Result<OwnedReceipt> {
+        self.change_begun(begun, |active, def| match def.take_unfinished() {
+            Some(index) => self.take_name(active, &def.schema, &index.name, false),
             None => Ok(()),
         })
     }
 
     /// Runs a transaction that changes the definition of the table.
     fn change_begun(
-        &mut self,
+        &self,
         begun: &Begun,
-        change: impl FnOnce(&Self, &Open, &mut TableDef) -> Result<()>,
+        change: impl FnOnce(&ActiveTransaction, &mut TableDef) -> Result<()>,
     ) -> Result<OwnedReceipt> {
-        let mut open = self.open_change()?;
-        let mut def = open.catalog.table(begun.table).ok_or_else(gone)?.def.clone();
-        change(self, &open, &mut def)?;
-        self.replace_table(&mut open, def)?;
-        self.commit_change(open)
+        let mut active = self.open_change()?;
+        let mut def = active.catalog.table(begun.table).ok_or_else(gone)?.def.clone();
+        change(&active, &mut def)?;
+        self.replace_table(&mut active, def)?;
+        self.commit_change(active)
+    }
+}
+
+/// Whether indexes and constraints can be added to tables in use under a scheme. A batch rewrites rows as it has read
+/// them, which has to fail if another transaction has written them meanwhile.
+pub(crate) fn adds_online(scheme: Scheme) -> bool {
+    scheme != Scheme::Rc
+}
+
+/// Changes the catalog, or reads it as a whole, again while that loses conflicts.
+pub(crate) fn retried<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match change() {
+            Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS => pause(attempts),
+            done => return done,
+        }
     }
 }
 

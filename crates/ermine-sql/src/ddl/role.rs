@@ -4,16 +4,13 @@
 //! grammar is our own, because sqlparser's keeps passwords. Here a password becomes a verifier as soon as it is read,
 //! and errors name no token, so that no tree, plan or error contains a password.
 
-use std::sync::LazyLock;
-
-use regex_automata::meta::Regex;
 use sqlparser::{
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan, Word},
 };
 
-use super::skip;
+use super::{context::ChangeContext, skip};
 use crate::{
     bind::names::name_of,
     catalog::{
@@ -21,7 +18,8 @@ use crate::{
         definition::{Definition, RoleDef},
     },
     error::{Result, SqlError, SqlState},
-    session::{Rows, Session, transaction::Open},
+    result::RowSink,
+    transaction::ActiveTransaction,
     verifier::Verifier,
 };
 
@@ -196,7 +194,7 @@ impl Password {
     }
 
     /// Returns the verifier to be stored for the password.
-    fn verifier(&self, rows: &mut dyn Rows) -> Option<Verifier> {
+    fn verifier(&self, rows: &mut dyn RowSink) -> Option<Verifier> {
         match self {
             Self::Null => None,
             Self::Empty => {
@@ -209,92 +207,87 @@ impl Password {
     }
 }
 
-/// Returns the place in a text where a role's password may begin: after the word before it. Such a text is not to be
-/// shown to others.
-pub fn password_in(text: &str) -> Option<usize> {
-    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-        let words = r"(?is)\b(?:create|alter)\b.+?\b(?:user|role)\b.+?\bpassword\b";
-        Regex::new(words).expect("it is well-formed")
-    });
-    BEFORE.find(text).map(|found| found.end())
-}
-
-impl Session {
-    pub(super) fn define_role(&self, open: &mut Open, tree: &RoleTree, rows: &mut dyn Rows) -> Result<String> {
+impl ChangeContext<'_> {
+    pub(super) fn define_role(
+        &self,
+        active: &mut ActiveTransaction,
+        tree: &RoleTree,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
         match tree {
             RoleTree::Create(name, options) => {
                 options.check()?;
-                self.take_new(open, name)?;
+                self.take_new(active, name)?;
                 let verifier = options.password.as_ref().and_then(|password| password.verifier(rows));
                 let id = self.catalog_number()?;
-                self.put_role(open, RoleDef { id, name: name.clone(), verifier, row: id })?;
+                self.put_role(active, RoleDef { id, name: name.clone(), verifier, row: id })?;
                 Ok("CREATE ROLE".into())
             }
             RoleTree::Alter(who, options) => {
                 options.check()?;
-                let def = self.role_of(open, who)?;
+                let def = self.role_of(active, who)?;
                 if let Some(password) = &options.password {
-                    self.take_role(open, &def)?;
+                    self.take_role(active, &def)?;
                     let (verifier, row) = (password.verifier(rows), self.catalog_number()?);
-                    self.put_role(open, RoleDef { verifier, row, ..def })?;
+                    self.put_role(active, RoleDef { verifier, row, ..def })?;
                 }
                 Ok("ALTER ROLE".into())
             }
             RoleTree::Rename(who, name) => {
-                let def = self.role_of(open, who)?;
-                if *def.name == *self.environment().user {
+                let def = self.role_of(active, who)?;
+                if *def.name == *self.environment.user {
                     let message = "session user cannot be renamed";
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
-                self.take_new(open, name)?;
-                self.take_role(open, &def)?;
-                self.take_role_name(open, &def.name, false)?;
-                self.put_role(open, RoleDef { name: name.clone(), row: self.catalog_number()?, ..def })?;
+                self.take_new(active, name)?;
+                self.take_role(active, &def)?;
+                self.take_role_name(active, &def.name, false)?;
+                self.put_role(active, RoleDef { name: name.clone(), row: self.catalog_number()?, ..def })?;
                 Ok("ALTER ROLE".into())
             }
             RoleTree::Drop { names, if_exists } => {
                 for name in names {
-                    if *if_exists && open.catalog.role(name).is_none() {
+                    if *if_exists && active.catalog.role(name).is_none() {
                         let message = format!("role \"{name}\" does not exist, skipping");
                         skip(rows, SqlState::UNDEFINED_OBJECT, message);
                         continue;
                     }
-                    let def = self.role_of(open, &Who::Named(name.clone()))?;
-                    if *def.name == *self.environment().user {
+                    let def = self.role_of(active, &Who::Named(name.clone()))?;
+                    if *def.name == *self.environment.user {
                         return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
                     }
-                    self.take_role(open, &def)?;
-                    self.take_role_name(open, name, false)?;
-                    self.apply(open, vec![Change::Drop(Definition::Role(def))])?;
+                    self.take_role(active, &def)?;
+                    self.take_role_name(active, name, false)?;
+                    self.apply(active, vec![Change::Drop(Definition::Role(def))])?;
                 }
                 Ok("DROP ROLE".into())
             }
         }
     }
 
-    fn put_role(&self, open: &mut Open, def: RoleDef) -> Result<()> {
-        self.apply(open, vec![Change::Put(Definition::Role(def))])
+    fn put_role(&self, active: &mut ActiveTransaction, def: RoleDef) -> Result<()> {
+        self.apply(active, vec![Change::Put(Definition::Role(def))])
     }
 
     /// Takes a name that no role has.
-    fn take_new(&self, open: &Open, name: &str) -> Result<()> {
-        if open.catalog.role(name).is_some() {
+    fn take_new(&self, active: &ActiveTransaction, name: &str) -> Result<()> {
+        if active.catalog.role(name).is_some() {
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("role \"{name}\" already exists")));
         }
         if name.starts_with("pg_") || matches!(name, "none" | "public") {
             return Err(SqlError::new(SqlState::RESERVED_NAME, format!("role name \"{name}\" is reserved")));
         }
-        self.take_role_name(open, name, true)
+        self.take_role_name(active, name, true)
     }
 
     /// Returns the role that the statement names.
-    fn role_of(&self, open: &Open, who: &Who) -> Result<RoleDef> {
+    fn role_of(&self, active: &ActiveTransaction, who: &Who) -> Result<RoleDef> {
         let name = match who {
             Who::Named(name) => name,
-            Who::Current => &*self.environment().user,
+            Who::Current => &*self.environment.user,
         };
         let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
-        open.catalog.role(name).map(|def| (**def).clone()).ok_or_else(missing)
+        active.catalog.role(name).map(|def| (**def).clone()).ok_or_else(missing)
     }
 }
 
@@ -305,7 +298,7 @@ mod tests {
     use super::*;
     use crate::{
         SqlDatabase,
-        session::parse::{self, Tree},
+        session::tree::{self, Tree},
     };
 
     #[test]
@@ -317,19 +310,6 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_found_in_texts() {
-        for (text, before) in [
-            ("CREATE USER eva PASSWORD 'pencil'", Some("CREATE USER eva PASSWORD")),
-            ("BEGIN; alter/**/role\neva password$$pencil$$", Some("BEGIN; alter/**/role\neva password")),
-            ("CREATE USER password PASSWORD'pencil'", Some("CREATE USER password")),
-            ("SELECT password FROM users", None),
-            ("SELECT 'created', role, password", None),
-        ] {
-            assert_eq!(password_in(text).map(|at| &text[..at]), before);
-        }
-    }
-
-    #[test]
     fn no_tree_and_no_error_has_a_password() {
         for text in [
             "CREATE USER a PASSWORD 'geheim'",
@@ -338,7 +318,7 @@ mod tests {
             "ALTER ROLE a NOLOGIN PASSWORD 'geheim'",
             "ALTER USER CURRENT_USER PASSWORD 'geheim'; SELECT 1",
         ] {
-            let trees = parse::statements(text).unwrap();
+            let trees = tree::statements(text).unwrap();
             assert!(matches!(trees[0], Tree::Role(_)) && !format!("{trees:?}").contains("geheim"), "{text}");
         }
         for text in [
@@ -352,7 +332,7 @@ mod tests {
             "ALTER USER a RENAME 'geheim'",
             "CREATE USER a PASSWORD 'md5900150983cd24fb0d6963f7d28e17f72'",
         ] {
-            let error = parse::statements(text).map(|trees| format!("{trees:?}")).unwrap_err();
+            let error = tree::statements(text).map(|trees| format!("{trees:?}")).unwrap_err();
             assert_eq!(error.state(), SqlState::SYNTAX_ERROR, "{text}");
             let told = format!("{error:?}");
             assert!(!told.contains("geheim") && !told.contains("90015"), "{told}");

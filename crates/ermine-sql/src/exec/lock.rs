@@ -9,9 +9,8 @@ use std::ops::ControlFlow;
 use super::{Emit, Run};
 use crate::{
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
+    level::Level,
     query::{LockedRows, Wait},
-    session::Level,
     types::Value,
 };
 
@@ -38,7 +37,7 @@ impl Run<'_> {
     fn lock_row(&self, locked: &LockedRows, key: &[u8]) -> Result<bool> {
         let (rows, lock) = (&locked.table.rows, locked.lock);
         if lock.wait != Wait::AsLongAsAllowed {
-            match (self.txn.row_lock(rows, key).map_err(of_engine)?, lock.wait) {
+            match (self.txn.row_lock(rows, key)?, lock.wait) {
                 (ermine::RowLock::Held, Wait::Never) => {
                     let message = format!("could not obtain lock on row in relation \"{}\"", locked.table.name());
                     return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
@@ -52,8 +51,8 @@ impl Run<'_> {
         if lock.is_shared && self.level == Level::Serializable {
             return Ok(true);
         }
-        if let Some(bytes) = self.txn.view(rows, key).map_err(of_engine)?.map(<[u8]>::to_vec) {
-            self.txn.update(rows, key, &bytes[..]).map_err(of_engine)?;
+        if let Some(bytes) = self.txn.view(rows, key)?.map(<[u8]>::to_vec) {
+            self.txn.update(rows, key, &bytes[..])?;
         }
         Ok(true)
     }

@@ -3,10 +3,10 @@
 //! Rows are pushed: a source emits each of its rows to its consumer, which may stop it. Rows are only gathered where
 //! necessary: for an order that no index provides, for groups, and for statements that write what they read.
 
-mod actual;
 mod ask;
 mod build;
 mod group;
+mod instrumentation;
 mod lock;
 mod query;
 mod scan;
@@ -14,8 +14,8 @@ mod sort;
 mod subquery;
 pub(crate) mod write;
 
-pub(crate) use actual::{Actual, Actuals};
 pub(crate) use build::{Batch, check_rows, check_table, duplicated, fill_index, move_rows, run_batch, sees_all};
+pub(crate) use instrumentation::{Actual, Instrumentation};
 
 use std::{
     cell::{Cell, RefCell},
@@ -31,9 +31,10 @@ use ermine::OwnedTransaction;
 use crate::{
     catalog::{Catalog, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
+    level::Level,
     memory::Kept,
     query::Query,
-    session::{KeptRows, Level, read_only},
+    row_buffer::RowBuffer,
     system::SystemTable,
     types::{Environment, Value},
 };
@@ -50,7 +51,7 @@ pub(crate) type EachJoined<'e> = dyn FnMut(&mut Vec<Value>) -> Result<ControlFlo
 
 /// Numbers that a session drew last, by sequence, and the last one of all.
 #[derive(Default, Debug)]
-pub(crate) struct GivenNumbers {
+pub(crate) struct SequenceState {
     pub(crate) by_sequence: HashMap<ObjectId, i64>,
     pub(crate) last: Option<i64>,
 }
@@ -61,20 +62,20 @@ pub(crate) struct Run<'r> {
     pub(crate) catalog: &'r Catalog,
     pub(crate) parameters: &'r [Value],
     pub(crate) environment: &'r Environment,
-    pub(crate) given: &'r RefCell<GivenNumbers>,
+    pub(crate) given: &'r RefCell<SequenceState>,
     /// The isolation level of its transaction.
     pub(crate) level: Level,
     /// Whether its transaction is read-only.
     pub(crate) is_read_only: bool,
     /// Statistics of the parts of the plan, if they are requested.
-    pub(crate) actuals: Option<Actuals>,
+    pub(crate) instrumentation: Option<Instrumentation>,
     looks: Cell<u32>,
     /// Results of queries in expressions that refer to no outer row, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
     /// Rows of system tables, by the address of the table: computed once.
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
     /// Rows of queries that are run once, by their address.
-    once: RefCell<HashMap<usize, Arc<KeptRows>>>,
+    once: RefCell<HashMap<usize, Arc<RowBuffer>>>,
 }
 
 impl<'r> Run<'r> {
@@ -83,7 +84,7 @@ impl<'r> Run<'r> {
         catalog: &'r Catalog,
         parameters: &'r [Value],
         environment: &'r Environment,
-        given: &'r RefCell<GivenNumbers>,
+        given: &'r RefCell<SequenceState>,
     ) -> Self {
         Self {
             txn,
@@ -93,7 +94,7 @@ impl<'r> Run<'r> {
             given,
             level: Level::Serializable,
             is_read_only: false,
-            actuals: None,
+            instrumentation: None,
             looks: Cell::new(0),
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
@@ -115,12 +116,12 @@ impl<'r> Run<'r> {
     }
 
     /// Returns the rows of a query that is run once and refers to no outer row.
-    fn once(&self, query: &Arc<Query>) -> Result<Arc<KeptRows>> {
+    fn once(&self, query: &Arc<Query>) -> Result<Arc<RowBuffer>> {
         let address = Arc::as_ptr(query) as usize;
         if let Some(known) = self.once.borrow().get(&address) {
             return Ok(known.clone());
         }
-        let (mut rows, mut kept) = (KeptRows::new(usize::MAX), Kept::new(&self.environment.memory));
+        let (mut rows, mut kept) = (RowBuffer::new(usize::MAX), Kept::new(&self.environment.memory));
         let _ = self.query(query, None, &mut |row| {
             kept.add_row(row)?;
             rows.push(row).map(ControlFlow::Continue)
@@ -182,7 +183,7 @@ impl<'r> Run<'r> {
 
     /// Fails in a read-only transaction.
     pub(crate) fn check_writes(&self, what: &str) -> Result<()> {
-        if self.is_read_only { Err(read_only(what)) } else { Ok(()) }
+        if self.is_read_only { Err(SqlError::read_only(what)) } else { Ok(()) }
     }
 
     /// Draws the next number of a sequence, which the session remembers.

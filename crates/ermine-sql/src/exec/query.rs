@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use ermine::KeyBuffer;
 use hashbrown::{HashMap, HashSet};
 
-use super::{EachJoined, Emit, Run, actual::OneRun, sort::Sorter};
+use super::{EachJoined, Emit, Run, instrumentation::OneRun, sort::Sorter};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
@@ -23,10 +23,10 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(actuals) = &self.actuals else { return self.query_rows(query, outer, emit) };
+        let Some(instrumentation) = &self.instrumentation else { return self.query_rows(query, outer, emit) };
         let mut run = OneRun::begin();
         let flow = self.query_rows(query, outer, &mut |row| run.show(|| emit(row)))?;
-        actuals.note(query, &run);
+        instrumentation.record(query, &run);
         Ok(flow)
     }
 
@@ -255,7 +255,7 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         let [source, inner @ ..] = sources else { return emit(row) };
         let (mut is_met, mark) = (false, self.environment.memory.mark());
-        let mut run = self.actuals.as_ref().map(|_| OneRun::begin());
+        let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
         let flow = self.source_rows(source, row, outer, &mut |row| {
             self.next_row(mark);
             if !self.all_hold(&source.on, row, outer)? {
@@ -270,8 +270,8 @@ impl Run<'_> {
                 Some(run) => run.show(|| self.loop_over(inner, row, outer, emit)),
             }
         })?;
-        if let (Some(actuals), Some(run)) = (&self.actuals, &run) {
-            actuals.note(source, run);
+        if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
+            instrumentation.record(source, run);
         }
         if is_met || flow.is_break() || source.join != Join::Left {
             return Ok(flow);

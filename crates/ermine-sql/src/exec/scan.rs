@@ -9,7 +9,6 @@ use crate::{
     catalog::{Table, definition::ColumnDef},
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Frame},
-    failure::of_engine,
     query::{Access, Bound, Path, TableSource},
     storage::{RawKey, RawRange, successor},
     types::{SqlType, Value, key::write_key, row::RowReader},
@@ -47,7 +46,7 @@ impl Run<'_> {
             (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
             (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),
             (Part::Point(key), Path::Index(at)) => {
-                let entry = self.txn.view(&table.indexes[at], &key[..]).map_err(of_engine)?;
+                let entry = self.txn.view(&table.indexes[at], &key[..])?;
                 entry.map_or(Ok(ControlFlow::Continue(())), |key| self.row_under(source, key, first, row, each))
             }
             (Part::Range(range), Path::Primary) => self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
@@ -65,7 +64,7 @@ impl Run<'_> {
     /// Emits the entries of a range of one of the engine's tables.
     fn scan(
         &self,
-        rows: &crate::storage::Rows,
+        rows: &crate::storage::RawTable,
         range: RawRange,
         reverse: bool,
         each: &mut EachEntry<'_>,
@@ -81,7 +80,7 @@ impl Run<'_> {
             })
         });
         let flow = ended?;
-        scanned.map_err(of_engine)?;
+        scanned?;
         Ok(flow)
     }
 
@@ -93,7 +92,7 @@ impl Run<'_> {
         row: &mut Vec<Value>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(bytes) = self.txn.view(&source.table.rows, key).map_err(of_engine)? else {
+        let Some(bytes) = self.txn.view(&source.table.rows, key)? else {
             return Ok(ControlFlow::Continue(()));
         };
         self.fill(source, key, bytes, first, row)?;

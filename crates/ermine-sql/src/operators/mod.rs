@@ -156,8 +156,14 @@ pub fn resolve_binary(operator: &str, left: Option<SqlType>, right: Option<SqlTy
     {
         return Ok(BinaryOperator::new(left, right, entry.result.resolve(None), entry.function));
     }
-    let resolved = resolve(entries.iter(), &[left, right])
-        .map_err(|reason| unresolved(reason, &format!("{} {operator} {}", name_of(left), name_of(right))))?;
+    let resolved = resolve(entries.iter(), &[left, right]).map_err(|reason| {
+        let reason = match reason {
+            // PostgreSQL has operators of these names for other types than arrays, too.
+            Unresolved::Undetermined if left.or(right).is_none() => Unresolved::Ambiguous,
+            reason => reason,
+        };
+        unresolved(reason, &format!("{} {operator} {}", name_of(left), name_of(right)))
+    })?;
     let result = resolved.candidate.result.resolve(resolved.element);
     Ok(BinaryOperator::new(resolved.types[0], resolved.types[1], result, resolved.candidate.function))
 }

@@ -1,10 +1,11 @@
-//! Compares what is stored twice: rows with index entries, definitions with storage, roles with names.
+//! Compares what is stored twice: rows with index entries, definitions with relation files, roles with names.
 
 use crate::{
     bind::Binder,
+    ddl::online::retried,
     error::Result,
     exec::{Run, check_table},
-    session::{Session, SqlDatabase},
+    session::{Session, Shared, SqlDatabase},
 };
 
 /// Results of verifying a database of SQL.
@@ -23,7 +24,7 @@ pub struct SqlVerification {
 
 impl SqlDatabase {
     /// Decodes every row, compares the entries of all indexes with the rows and the rows with the entries, and the
-    /// definitions with storage and names. No other session may change anything meanwhile.
+    /// definitions with relation files and names. No other session may change anything meanwhile.
     pub fn verify(&self) -> Result<SqlVerification> {
         self.session("verify", "verify").verify()
     }
@@ -37,13 +38,14 @@ impl Session {
     }
 
     fn verify(&mut self) -> Result<SqlVerification> {
-        let mut found = self.retried(|session| {
-            let open = session.open_change()?;
-            let environment = session.environment();
-            let run = Run::new(&open.txn, &open.catalog, &[], environment, session.given());
+        let changes = self.change_context();
+        let mut found = retried(|| {
+            let active = changes.open_change()?;
+            let environment = changes.environment;
+            let run = Run::new(&active.txn, &active.catalog, &[], environment, changes.given);
             let mut found = SqlVerification::default();
-            for table in open.catalog.tables() {
-                let rules = Binder::new(&open.catalog, environment, session.search_path(), &[]).rules(table)?;
+            for table in active.catalog.tables() {
+                let rules = Binder::new(&active.catalog, environment, changes.search_path, &[]).rules(table)?;
                 let unfinished = table.def.unfinished.iter();
                 found.findings.extend(unfinished.map(|what| format!("{}: {what:?} is not finished", table.name())));
                 let checked = check_table(&run, table, &rules)?;
@@ -53,11 +55,23 @@ impl Session {
                 found.findings.extend(checked.findings);
             }
             // The reads are valid only once this commit succeeds.
-            drop(session.commit_change(open)?);
+            drop(changes.commit_change(active)?);
             Ok(found)
         })?;
         found.findings.extend(self.storage_disagreements()?);
         found.findings.extend(self.role_disagreements()?);
         Ok(found)
+    }
+
+    /// Describes in words where definitions and free relation files disagree.
+    fn storage_disagreements(&self) -> Result<Vec<String>> {
+        let Shared { catalog, database, .. } = &*self.shared;
+        let used = catalog.current().tables().iter().flat_map(|table| table.def.relation_files()).collect();
+        catalog.relation_files.disagreements(database, &used)
+    }
+
+    /// Describes in words where definitions of roles and the taken names disagree.
+    fn role_disagreements(&self) -> Result<Vec<String>> {
+        self.shared.catalog.role_disagreements()
     }
 }

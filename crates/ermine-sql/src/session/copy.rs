@@ -5,12 +5,13 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{Completion, Prepared, Rows, Session, State, parse::Tree};
+use super::{Completion, Prepared, Session, State, tree::Tree};
 use crate::{
     copy::{CopyFrom, Insertion},
     error::{Result, SqlError, SqlState},
     exec::Run,
     memory::{Held, Memory},
+    result::RowSink,
     types::Value,
 };
 
@@ -42,10 +43,10 @@ impl Session {
     /// ```
     /// # use std::sync::Arc;
     /// # use ermine::{Database, Options};
-    /// # use ermine_sql::{Gathered, SqlDatabase};
+    /// # use ermine_sql::{RowSet, SqlDatabase};
     /// # let engine = Arc::new(Database::open_in_memory(Options::default())?);
     /// # let mut session = SqlDatabase::open(engine)?.session("ann", "shop");
-    /// # let mut rows = Gathered::default();
+    /// # let mut rows = RowSet::default();
     /// session.run("CREATE TABLE tea (id integer PRIMARY KEY, name text)", &mut rows)?;
     /// session.run("COPY tea FROM STDIN WITH (FORMAT csv)", &mut rows)?;
     /// for piece in ["1,gr", "een\n2,black\n"] {
@@ -77,7 +78,7 @@ impl Session {
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         self.begin_implicit();
         let done = self.execute_inside(prepared, parameters, rows);
@@ -95,14 +96,14 @@ impl Session {
         copying: &mut Copying,
         each: impl FnOnce(&mut Insertion, &Run<'_>) -> Result<T>,
     ) -> Result<T> {
-        let State::Block { open: Some(open), .. } = &self.state else {
+        let State::Block { active: Some(active), .. } = &self.state else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY without a transaction"));
         };
-        let run = Run::new(&open.txn, &open.catalog, &[], &self.environment, &self.given);
+        let run = Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given);
         each(&mut copying.insertion, &run).map_err(|error| self.named(error))
     }
 
-    fn finish_copying(&mut self, rows: &mut dyn Rows) -> Result<Completion> {
+    fn finish_copying(&mut self, rows: &mut dyn RowSink) -> Result<Completion> {
         let Some(mut copying) = self.copying.take() else { return Ok(Completion::default()) };
         let done = self.with_insertion(&mut copying, Insertion::finish);
         let count = done.map_err(|error| self.end_copying(&copying, error))?;
@@ -145,7 +146,7 @@ impl CopyIn<'_> {
     }
 
     /// Ends the COPY after all data was written, and runs the statements that follow it in its text.
-    pub fn finish(self, rows: &mut dyn Rows) -> Result<Completion> {
+    pub fn finish(self, rows: &mut dyn RowSink) -> Result<Completion> {
         let Self(session) = self;
         let done = session.finish_copying(rows);
         session.rests();

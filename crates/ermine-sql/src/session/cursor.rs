@@ -4,23 +4,25 @@
 //! rows are kept: later writes of the transaction do not change them, and they are only fetched forward.
 
 use sqlparser::{
-    ast::{self, CloseCursor},
+    ast::CloseCursor,
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::Token,
 };
 
 use super::{
-    Column, KeptRows, MORE, Rows, Session, State,
+    Session, State,
     plan::{other_columns, same_types},
-    transaction::Open,
 };
 use crate::{
-    bind::{Binder, names::name_of},
+    bind::names::name_of,
+    cursors::{Cursor, Cursors},
     error::{Result, SqlError, SqlState},
     exec::Run,
-    query::Query,
-    system::reg,
+    plan::Declare,
+    result::{Column, MORE, RowSink},
+    row_buffer::RowBuffer,
+    transaction::ActiveTransaction,
 };
 
 /// FETCH, as it was written.
@@ -78,76 +80,16 @@ impl Count {
     }
 }
 
-/// DECLARE, after binding.
-pub(crate) struct Declare {
-    name: String,
-    is_binary: bool,
-    pub(crate) query: Query,
-    columns: Vec<Column>,
-}
-
-/// Binds DECLARE.
-pub(super) fn declare(binder: &mut Binder<'_>, declared: &[ast::Declare]) -> Result<Declare> {
-    let [ast::Declare { names, binary, scroll, hold, for_query: Some(query), .. }] = declared else {
-        return Err(SqlError::unsupported("this form of DECLARE"));
-    };
-    let [name] = &names[..] else { return Err(SqlError::unsupported("DECLARE of several names")) };
-    if *scroll == Some(true) {
-        return Err(SqlError::unsupported("SCROLL CURSOR"));
-    }
-    if *hold == Some(true) {
-        return Err(SqlError::unsupported("CURSOR WITH HOLD"));
-    }
-    let (query, mut columns) = binder.query(query)?;
-    let query = reg::named(query, &mut columns);
-    Ok(Declare { name: name_of(name), is_binary: *binary == Some(true), query, columns })
-}
-
-/// An open cursor.
-struct Cursor {
-    name: String,
-    is_binary: bool,
-    columns: Vec<Column>,
-    /// Rows not fetched yet.
-    rows: KeptRows,
-    /// The number of cursors that the transaction had opened before this one.
-    number: usize,
-}
-
-/// The cursors of a transaction.
-#[derive(Default)]
-pub(super) struct Cursors {
-    open: Vec<Cursor>,
-    /// The number of cursors opened so far.
-    opened: usize,
-}
-
-impl Cursors {
-    /// Returns the number of cursors opened so far, for [`Cursors::go_back`].
-    pub(super) fn mark(&self) -> usize {
-        self.opened
-    }
-
-    /// Closes the cursors that were opened since `mark`.
-    pub(super) fn go_back(&mut self, mark: usize) {
-        self.open.retain(|cursor| cursor.number < mark);
-    }
-
-    fn find(&self, name: &str) -> Option<usize> {
-        self.open.iter().position(|cursor| cursor.name == name)
-    }
-}
-
 impl Declare {
     /// Runs the query, in a transaction that has no cursor of this name.
-    pub(super) fn run(&self, cursors: &Cursors, run: &Run<'_>) -> Result<KeptRows> {
+    pub(super) fn run(&self, cursors: &Cursors, run: &Run<'_>) -> Result<RowBuffer> {
         if cursors.find(&self.name).is_some() {
             let message = format!("cursor \"{}\" already exists", self.name);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
         let memory = &run.environment.memory;
         let kept: usize = cursors.open.iter().map(|cursor| cursor.rows.bytes()).sum();
-        let mut rows = KeptRows::counted(KeptRows::BYTES_MAX.saturating_sub(kept), memory, memory.work_mem());
+        let mut rows = RowBuffer::counted(RowBuffer::BYTES_MAX.saturating_sub(kept), memory, memory.work_mem());
         let _ = run.query(&self.query, None, &mut |row| {
             rows.push(row)?;
             MORE
@@ -156,7 +98,7 @@ impl Declare {
     }
 
     /// Opens the cursor with these rows.
-    pub(super) fn open(&self, cursors: &mut Cursors, rows: KeptRows) {
+    pub(super) fn open(&self, cursors: &mut Cursors, rows: RowBuffer) {
         let Self { name, is_binary, columns, .. } = self;
         let (name, columns) = (name.clone(), columns.clone());
         cursors.open.push(Cursor { name, is_binary: *is_binary, columns, rows, number: cursors.opened });
@@ -167,8 +109,8 @@ impl Declare {
 impl Session {
     /// Returns the columns of an open cursor (DECLARE).
     pub fn cursor(&self, name: &str) -> Option<&[Column]> {
-        let State::Block { open: Some(open), .. } = &self.state else { return None };
-        open.cursors.find(name).map(|at| &*open.cursors.open[at].columns)
+        let State::Block { active: Some(active), .. } = &self.state else { return None };
+        active.cursors.find(name).map(|at| &*active.cursors.open[at].columns)
     }
 
     /// Returns the columns of the rows that FETCH returns; fails if it asks for rows other than the next ones.
@@ -181,7 +123,7 @@ impl Session {
     }
 
     /// Runs FETCH; `told`: the columns that the client was sent beforehand.
-    pub(super) fn fetch(&mut self, fetch: &Fetch, told: Option<&[Column]>, rows: &mut dyn Rows) -> Result<()> {
+    pub(super) fn fetch(&mut self, fetch: &Fetch, told: Option<&[Column]>, rows: &mut dyn RowSink) -> Result<()> {
         let is_simple = self.is_simple;
         let (cursors, at) = self.open_cursor(&fetch.name)?;
         let Cursor { columns, is_binary, rows: kept, .. } = &mut cursors.open[at];
@@ -201,11 +143,11 @@ impl Session {
     }
 
     /// Runs CLOSE.
-    pub(super) fn close(&mut self, which: &CloseCursor, rows: &mut dyn Rows) -> Result<()> {
+    pub(super) fn close(&mut self, which: &CloseCursor, rows: &mut dyn RowSink) -> Result<()> {
         match which {
             CloseCursor::All => {
-                if let State::Block { open: Some(open), .. } = &mut self.state {
-                    open.cursors.go_back(0);
+                if let State::Block { active: Some(active), .. } = &mut self.state {
+                    active.cursors.go_back(0);
                 }
                 rows.complete("CLOSE CURSOR ALL")
             }
@@ -219,8 +161,8 @@ impl Session {
 
     fn open_cursor(&mut self, name: &str) -> Result<(&mut Cursors, usize)> {
         let missing = || SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"));
-        let State::Block { open: Some(open), .. } = &mut self.state else { return Err(missing()) };
-        let Open { cursors, .. } = &mut **open;
+        let State::Block { active: Some(active), .. } = &mut self.state else { return Err(missing()) };
+        let ActiveTransaction { cursors, .. } = &mut **active;
         let at = cursors.find(name).ok_or_else(missing)?;
         Ok((cursors, at))
     }

@@ -18,10 +18,10 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{Column, Completion, Rows, Session, SqlDatabase, State};
+use super::{Completion, Session, SqlDatabase, State};
 use crate::{
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
+    result::{Column, RowSink},
     types::{SqlType, Value},
 };
 
@@ -86,7 +86,7 @@ impl Session {
         &mut self,
         what: &Maintenance,
         columns: Option<&[Column]>,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         if !matches!(self.state, State::Idle) {
             let message = format!("{} cannot run inside a transaction block", what.words());
@@ -167,7 +167,7 @@ impl Session {
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             done.map_err(|error| match error {
                 ermine::Error::Application(_) => asked.err().unwrap_or_else(|| SqlError::canceled("user request")),
-                error => of_engine(error),
+                error => SqlError::from(error),
             })
         })
     }

@@ -14,23 +14,16 @@
 //!    statement that is its own transaction is run again.
 
 mod activity;
-mod change;
 mod check;
+mod completion;
 mod copy;
 mod cursor;
-mod grammar;
-mod kept;
 mod maintenance;
-mod marks;
-mod measure;
 mod modes;
-pub(crate) mod parse;
 pub(crate) mod plan;
-mod precedence;
-mod result;
 pub(crate) mod settings;
 mod text;
-pub(crate) mod transaction;
+pub(crate) mod tree;
 mod utility;
 mod waits;
 
@@ -43,33 +36,33 @@ use std::{
 
 use hashbrown::HashMap;
 
+pub(crate) use self::plan::Bound;
 pub use self::{
     check::SqlVerification,
+    completion::{Completion, Status},
     copy::CopyIn,
-    kept::KeptRows,
-    result::{Column, Completion, Gathered, Rows, Status},
 };
 use self::{
+    completion::Tagged,
     copy::Copying,
-    parse::Tree,
-    result::Tagged,
     settings::{Extent, Settings},
-    transaction::{Following, Modes, Open, PATIENCE, Patience, changed},
+    tree::Tree,
     waits::Waits,
-};
-pub(crate) use self::{
-    plan::{Bound, Plan},
-    result::MORE,
-    settings::Level,
 };
 use crate::{
     bind::names::cut,
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
+    ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
-    exec::{Actuals, GivenNumbers, Run},
-    failure::of_engine,
+    exec::{Instrumentation, Run, SequenceState},
+    level::Level,
     memory::{Held, Memory},
+    parse::tree_bytes,
+    plan::Plan,
     prepared::PreparedStore,
+    result::{Column, RowSink},
+    row_buffer::RowBuffer,
+    transaction::{ActiveTransaction, Following, Modes, PATIENCE, Patience, changed},
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -93,11 +86,11 @@ impl SqlDatabase {
     /// ```
     /// # use std::sync::Arc;
     /// # use ermine::{Database, Options};
-    /// use ermine_sql::{Gathered, SqlDatabase};
+    /// use ermine_sql::{RowSet, SqlDatabase};
     ///
     /// let engine = Arc::new(Database::open_in_memory(Options::default())?);
     /// let mut session = SqlDatabase::open(engine)?.session("ann", "shop");
-    /// let mut rows = Gathered::default();
+    /// let mut rows = RowSet::default();
     /// session.run("CREATE TABLE tea (id serial PRIMARY KEY, name text NOT NULL)", &mut rows)?;
     /// session.run("INSERT INTO tea (name) VALUES ('green'), ('black')", &mut rows)?;
     /// session.run("SELECT name FROM tea ORDER BY id DESC", &mut rows)?;
@@ -141,8 +134,8 @@ impl SqlDatabase {
     }
 
     #[cfg(test)]
-    pub(crate) fn storages(&self) -> &crate::catalog::storages::Storages {
-        &self.0.catalog.storages
+    pub(crate) fn relation_files(&self) -> &crate::catalog::relation_files::RelationFiles {
+        &self.0.catalog.relation_files
     }
 
     /// Begins a session of a user; `database` is the name that the client uses for the database.
@@ -200,7 +193,7 @@ pub struct Session {
     named: HashMap<String, Arc<Prepared>>,
     /// A COPY FROM STDIN in progress, in the block of `state`.
     copying: Option<Box<Copying>>,
-    given: RefCell<GivenNumbers>,
+    given: RefCell<SequenceState>,
     /// The state that other sessions see.
     registered: Registered,
 }
@@ -209,13 +202,13 @@ enum State {
     Idle,
     /// Between BEGIN and its end; `open` is set from the first statement on.
     Block {
-        open: Option<Box<Open>>,
+        active: Option<Box<ActiveTransaction>>,
         modes: Modes,
         is_implicit: bool,
     },
     /// A statement has failed; `open` is set if there is a savepoint to continue from.
     Failed {
-        open: Option<Box<Open>>,
+        active: Option<Box<ActiveTransaction>>,
         modes: Modes,
         is_implicit: bool,
     },
@@ -268,8 +261,8 @@ impl Session {
     fn known(&self, text: &str) -> Option<Arc<Prepared>> {
         let known = self.plans.get(text)?;
         let version = match &self.state {
-            State::Block { open: Some(open), .. } if !open.renews() => {
-                open.changes.is_empty().then_some(open.catalog.version)
+            State::Block { active: Some(active), .. } if !active.renews() => {
+                active.changes.is_empty().then_some(active.catalog.version)
             }
             _ => Some(self.shared.catalog.version()),
         };
@@ -279,7 +272,7 @@ impl Session {
     /// Reserves the memory of the tree of a text, before the tree exists.
     fn hold_tree(&self, text: &str) -> Result<Held> {
         let mut held = self.environment.memory.hold();
-        held.grow_to(measure::tree_bytes(text)?, self.settings.work_mem().max(TREE_MIN))?;
+        held.grow_to(tree_bytes(text)?, self.settings.work_mem().max(TREE_MIN))?;
         Ok(held)
     }
 
@@ -315,7 +308,7 @@ impl Session {
             return Ok(known);
         }
         let held = self.hold_tree(text)?;
-        let mut statements = parse::statements(text)?;
+        let mut statements = tree::statements(text)?;
         match (statements.pop(), statements.is_empty()) {
             (None, _) => Ok(Arc::new(Prepared {
                 tree: None,
@@ -348,7 +341,9 @@ impl Session {
         }
         let current;
         let (catalog, is_own) = match &self.state {
-            State::Block { open: Some(open), .. } if !open.renews() => (&open.catalog, !open.changes.is_empty()),
+            State::Block { active: Some(active), .. } if !active.renews() => {
+                (&active.catalog, !active.changes.is_empty())
+            }
             _ => {
                 current = self.shared.catalog.current();
                 (&current, false)
@@ -378,7 +373,7 @@ impl Session {
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         self.begins(|| prepared.text.clone());
         let done = self.execute_inside(prepared, parameters, rows);
@@ -391,7 +386,7 @@ impl Session {
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         if parameters.len() != prepared.bound.parameters.len() {
             let message = format!(
@@ -429,10 +424,10 @@ impl Session {
                 Err(in_failed())
             }
             State::Idle => self.execute_idle(prepared, parameters, rows),
-            State::Block { mut open, modes, is_implicit } => {
-                self.state = State::Failed { open: None, modes, is_implicit };
-                let done = self.run_in_block(&mut open, modes, prepared, parameters, rows);
-                self.state = State::Block { open, modes, is_implicit };
+            State::Block { mut active, modes, is_implicit } => {
+                self.state = State::Failed { active: None, modes, is_implicit };
+                let done = self.run_in_block(&mut active, modes, prepared, parameters, rows);
+                self.state = State::Block { active, modes, is_implicit };
                 done.map(|()| Completion::default()).map_err(|error| self.fail_with(error))
             }
         }
@@ -441,16 +436,16 @@ impl Session {
     /// Runs a statement of a block, whose transaction begins with the first one.
     fn run_in_block(
         &mut self,
-        open: &mut Option<Box<Open>>,
+        active: &mut Option<Box<ActiveTransaction>>,
         modes: Modes,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<()> {
-        let is_new = open.is_none();
-        let current = match open {
-            Some(open) => open,
-            None => open.insert(Box::new(self.open(modes)?)),
+        let is_new = active.is_none();
+        let current = match active {
+            Some(active) => active,
+            None => active.insert(Box::new(self.open(modes)?)),
         };
         // SET TRANSACTION READ ONLY may have been run since.
         current.set_read_only(modes.read_only);
@@ -470,38 +465,38 @@ impl Session {
     /// changing, or has changed since, the statement is undone, and run again after that transaction had time to end.
     fn run_read_committed(
         &mut self,
-        open: &mut Open,
+        active: &mut ActiveTransaction,
         is_new: bool,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<()> {
         if !is_new {
-            open.renew(&self.shared.catalog)?;
+            active.renew(&self.shared.catalog)?;
         }
-        let point = open.point(self.settings.mark())?;
+        let point = active.point(self.settings.mark())?;
         let mut patience = Patience::new(self.patience());
         let mut waiting = None;
         loop {
             let mut tag = Tagged { rows, tag: String::new() };
-            match self.run_in(open, prepared, parameters, &mut tag, false) {
+            match self.run_in(active, prepared, parameters, &mut tag, false) {
                 Ok(_) => {
                     let tag = tag.tag;
-                    open.release(&point)?;
+                    active.release(&point)?;
                     // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
-                    open.go_back(&point)?;
+                    active.go_back(&point)?;
                     // No transaction waits for one that has written nothing.
-                    if let Some(own) = open.txn.tid().map_err(of_engine)? {
+                    if let Some(own) = active.txn.tid()? {
                         let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
                         if waiting.meets(error.report().other) {
                             return Err(waits::deadlock(&self.named(error)));
                         }
                     }
                     self.wait_for_others(&mut patience, error)?;
-                    open.renew(&self.shared.catalog)?;
+                    active.renew(&self.shared.catalog)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -531,9 +526,36 @@ impl Session {
         }
     }
 
-    fn open(&mut self, modes: Modes) -> Result<Open> {
+    fn open(&mut self, modes: Modes) -> Result<ActiveTransaction> {
         self.environment.transaction_began = now();
-        Open::begin(&self.shared.catalog, &self.shared.database, modes, self.following())
+        ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())
+    }
+
+    /// Returns what a change of the catalog uses.
+    pub(crate) fn change_context(&self) -> ChangeContext<'_> {
+        ChangeContext {
+            database: &self.shared.database,
+            store: &self.shared.catalog,
+            environment: &self.environment,
+            search_path: &self.search_path,
+            given: &self.given,
+            modes: self.modes(),
+            following: self.following(),
+            patience: self.patience(),
+            lock_timeout: Duration::from_millis(self.settings.millis("lock_timeout")),
+            is_in_block: self.status() != Status::Idle,
+        }
+    }
+
+    /// Returns the completion of a statement outside of transactions, which has ended with this commit.
+    fn completion(&self, receipt: Option<ermine::OwnedReceipt>) -> Completion {
+        Completion { receipt: receipt.filter(|_| !self.modes().is_async) }
+    }
+
+    /// Returns the time at which a statement that begins now exceeds its limit.
+    fn deadline(&self) -> Option<Instant> {
+        let millis = self.settings.millis("statement_timeout");
+        (millis > 0).then(|| Instant::now() + Duration::from_millis(millis))
     }
 
     fn following(&self) -> Following {
@@ -545,17 +567,18 @@ impl Session {
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         if self.modes().read_only {
             check_reads(&prepared.bound.plan)?;
         }
         if let Plan::Definition(definition) = &prepared.bound.plan
             && let Some(addition) = definition.addition()
-            && self.adds_online()
+            && adds_online(self.shared.database.scheme())
         {
-            let done = self.add_online(&addition, rows);
-            return done.map_err(|error| self.named(error));
+            self.environment.transaction_began = now();
+            let done = self.change_context().add_online(&addition, rows);
+            return done.map(|receipt| self.completion(receipt)).map_err(|error| self.named(error));
         }
         self.execute_alone(prepared, parameters, rows)
     }
@@ -565,7 +588,7 @@ impl Session {
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         let modes = self.modes();
         let mut attempts = 0;
@@ -574,15 +597,15 @@ impl Session {
         let until = Instant::now() + self.patience();
         loop {
             attempts += 1;
-            let mut open = self.open(modes)?;
+            let mut active = self.open(modes)?;
             let mut tag = Tagged { rows, tag: String::new() };
-            let done = match self.run_in(&mut open, prepared, parameters, &mut tag, true) {
-                Ok(true) => open.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
+            let done = match self.run_in(&mut active, prepared, parameters, &mut tag, true) {
+                Ok(true) => active.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
                 Ok(false) => {
-                    open.rollback();
+                    active.rollback();
                     Err(changed("of the statement"))
                 }
-                Err(error) => Err(open.fail(error)),
+                Err(error) => Err(active.fail(error)),
             };
             let tag = tag.tag;
             let done = done.map_err(|error| self.named(error));
@@ -615,33 +638,33 @@ impl Session {
     /// nothing was done.
     fn run_in(
         &mut self,
-        open: &mut Open,
+        active: &mut ActiveTransaction,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
         may_begin_again: bool,
     ) -> Result<bool> {
         // An attempt before this one has left no memory in use.
         self.environment.memory.begin(self.settings.work_mem());
         let again;
-        let is_current = prepared.version == Some(open.catalog.version) && prepared.settings == self.settings_changed;
-        let bound = if is_current && open.changes.is_empty() {
+        let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
+        let bound = if is_current && active.changes.is_empty() {
             &prepared.bound
         } else {
             let tree = prepared.tree.as_ref().expect("what has no statement is not run");
             // The parameters were given with the types of the old plan.
             let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
-            again = plan::bind(tree, &open.catalog, &self.environment, &self.search_path, &types)?;
+            again = plan::bind(tree, &active.catalog, &self.environment, &self.search_path, &types)?;
             let (old, new) = (prepared.bound.columns.as_deref(), again.columns.as_deref());
             if !self.is_simple && !plan::same_types(old, new) {
                 return Err(plan::other_columns());
             }
             &again
         };
-        if open.is_read_only() {
+        if active.is_read_only() {
             check_reads(&bound.plan)?;
         }
-        if !open.share(&bound.tables, self.patience(), self.environment.interrupt.pause)? {
+        if !active.share(&bound.tables, self.patience(), self.environment.interrupt.pause)? {
             return if may_begin_again {
                 Ok(false)
             } else {
@@ -650,7 +673,7 @@ impl Session {
         }
         bound.check()?;
         if let Plan::Definition(definition) = &bound.plan {
-            let tag = self.define(open, definition, rows)?;
+            let tag = self.change_context().define(active, definition, rows)?;
             rows.complete(&tag)?;
             return Ok(true);
         }
@@ -659,12 +682,12 @@ impl Session {
             self.copying = Some(Box::new(Copying::new(from.clone(), &self.environment.memory)));
             return Ok(true);
         }
-        let mut run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
-        (run.level, run.is_read_only) = (open.level, open.is_read_only());
-        run.actuals = bound.plan.is_analyzed().then(Actuals::default);
+        let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
+        (run.level, run.is_read_only) = (active.level, active.is_read_only());
+        run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Plan::Declare(declare) = &bound.plan {
-            let kept = declare.run(&open.cursors, &run)?;
-            declare.open(&mut open.cursors, kept);
+            let kept = declare.run(&active.cursors, &run)?;
+            declare.open(&mut active.cursors, kept);
             rows.complete("DECLARE CURSOR")?;
             return Ok(true);
         }
@@ -691,13 +714,13 @@ impl Session {
     }
 
     /// Fails the statement; returns the error to send to the client. Without a savepoint the transaction will not
-    /// commit any more, so the error is sent only if the read set of the transaction is certified ([`Open::fail`]).
+    /// commit any more, so the error is sent only if the read set of the transaction is certified ([`ActiveTransaction::fail`]).
     /// With a savepoint, the error holds under the same condition as the rows that the client was sent: if the
     /// transaction commits.
     fn fail_with(&mut self, error: SqlError) -> SqlError {
         let error = match &mut self.state {
-            State::Block { open, .. } => match open.take_if(|open| !open.has_savepoints()) {
-                Some(open) => open.fail(error),
+            State::Block { active, .. } => match active.take_if(|active| !active.has_savepoints()) {
+                Some(active) => active.fail(error),
                 None => error,
             },
             _ => error,
@@ -710,8 +733,8 @@ impl Session {
     fn fail(&mut self) {
         self.copying = None;
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Block { mut open, mut modes, is_implicit } => {
-                let went_back = open.as_mut().and_then(|open| open.go_back_to_last());
+            State::Block { mut active, mut modes, is_implicit } => {
+                let went_back = active.as_mut().and_then(|active| active.go_back_to_last());
                 match went_back {
                     Some(Ok(settings)) => {
                         self.settings.go_back(settings);
@@ -719,11 +742,11 @@ impl Session {
                         self.after_settings();
                     }
                     _ => {
-                        open = None;
+                        active = None;
                         self.end_settings(false);
                     }
                 }
-                self.state = State::Failed { open, modes, is_implicit };
+                self.state = State::Failed { active, modes, is_implicit };
             }
             other => self.state = other,
         }
@@ -732,18 +755,18 @@ impl Session {
     /// Ends a block.
     fn end_block(&mut self, commit: bool) -> Result<Completion> {
         let state = std::mem::replace(&mut self.state, State::Idle);
-        let (open, modes) = match state {
-            State::Block { open, modes, .. } => (open, modes),
+        let (active, modes) = match state {
+            State::Block { active, modes, .. } => (active, modes),
             State::Idle | State::Failed { .. } => {
                 self.end_settings(false);
                 return Ok(Completion::default());
             }
         };
-        let ended = match open {
+        let ended = match active {
             None => Ok(None),
-            Some(open) if commit => open.commit(&self.shared.catalog).map(Some),
-            Some(open) => {
-                open.rollback();
+            Some(active) if commit => active.commit(&self.shared.catalog).map(Some),
+            Some(active) => {
+                active.rollback();
                 Ok(None)
             }
         };
@@ -783,7 +806,7 @@ impl Session {
     /// If no transaction is open, begins one that comprises all statements executed up to [`Session::end_implicit`].
     pub fn begin_implicit(&mut self) {
         if matches!(self.state, State::Idle) {
-            self.state = State::Block { open: None, modes: self.modes(), is_implicit: true };
+            self.state = State::Block { active: None, modes: self.modes(), is_implicit: true };
         }
     }
 
@@ -844,8 +867,8 @@ impl Session {
     }
 
     /// Returns an empty set of rows, for rows that are kept until the client fetches them.
-    pub fn kept_rows(&self) -> KeptRows {
-        KeptRows::counted(KeptRows::BYTES_MAX, &self.environment.memory, self.settings.work_mem())
+    pub fn row_buffer(&self) -> RowBuffer {
+        RowBuffer::counted(RowBuffer::BYTES_MAX, &self.environment.memory, self.settings.work_mem())
     }
 
     /// Returns the environment in which values are read and written.
@@ -856,13 +879,7 @@ impl Session {
 
 /// Fails for a plan that a read-only transaction may not run, whether there is anything to write or not.
 fn check_reads(plan: &Plan) -> Result<()> {
-    plan.writes().map_or(Ok(()), |what| Err(read_only(what)))
-}
-
-/// Returns the error of a statement or function that writes in a read-only transaction.
-pub(crate) fn read_only(what: &str) -> SqlError {
-    let message = format!("cannot execute {what} in a read-only transaction");
-    SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
+    plan.writes().map_or(Ok(()), |what| Err(SqlError::read_only(what)))
 }
 
 fn in_failed() -> SqlError {
@@ -872,7 +889,7 @@ fn in_failed() -> SqlError {
 
 /// Microseconds since 2000-01-01.
 pub(crate) fn now() -> i64 {
-    const TURN: i64 = 946_684_800_000_000;
+    const UNIX_TO_2000: i64 = 946_684_800_000_000;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_micros() as i64 - TURN
+    since.as_micros() as i64 - UNIX_TO_2000
 }

@@ -7,8 +7,12 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{Rows, Session, State, settings::Level, utility::warn};
-use crate::error::{Result, SqlError, SqlState};
+use super::{Session, State, utility::warn};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    level::Level,
+    result::RowSink,
+};
 
 /// One of these statements.
 #[derive(Clone, Debug)]
@@ -98,13 +102,13 @@ impl Mode {
 
 impl Session {
     /// Runs such a statement.
-    pub(super) fn transaction_modes(&mut self, tree: &ModesTree, rows: &mut dyn Rows) -> Result<()> {
+    pub(super) fn transaction_modes(&mut self, tree: &ModesTree, rows: &mut dyn RowSink) -> Result<()> {
         let ModesTree { what, modes } = tree;
         match what {
             What::Begin | What::Start => {
                 let own = self.modes();
                 match &mut self.state {
-                    State::Idle => self.state = State::Block { open: None, modes: own, is_implicit: false },
+                    State::Idle => self.state = State::Block { active: None, modes: own, is_implicit: false },
                     State::Block { is_implicit, .. } if *is_implicit => *is_implicit = false,
                     _ => warn(rows, SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"),
                 }
@@ -126,8 +130,8 @@ impl Session {
 
     /// Sets a mode of the current transaction.
     fn set_mode(&mut self, mode: Mode) -> Result<()> {
-        let State::Block { open, modes, .. } = &mut self.state else { return Ok(()) };
-        let may_change = open.is_none();
+        let State::Block { active, modes, .. } = &mut self.state else { return Ok(()) };
+        let may_change = active.is_none();
         let late =
             |what: &str| Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, format!("{what} before any query")));
         match mode {

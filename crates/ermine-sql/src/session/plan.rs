@@ -1,30 +1,21 @@
-//! Plans: the operations of a statement once it is bound.
+//! Binds statements, and runs their plans.
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use sqlparser::ast::{self, Statement};
 
-use super::{
-    Column, MORE, Rows,
-    cursor::{self, Declare},
-    parse::Tree,
-};
+use super::tree::Tree;
 use crate::{
-    bind::{
-        Binder,
-        write::{Change, Insert},
-    },
+    bind::Binder,
     catalog::{Catalog, Table},
-    copy::{self, CopyFrom, CopyTo},
+    copy,
     ddl::Definition,
     error::{Result, SqlError, SqlState},
     exec::Run,
-    explain,
-    failure::of_engine,
-    fold::fold_plan,
-    query::Query,
+    plan::{self, Plan},
+    result::{Column, RowSink},
     system::reg,
-    types::{Environment, SqlType, Value},
+    types::{Environment, SqlType},
 };
 
 /// A statement after binding.
@@ -36,28 +27,6 @@ pub(crate) struct Bound {
     pub(crate) tables: Vec<Arc<Table>>,
     /// The error of every run of the statement, which can still be prepared and described.
     failure: Option<SqlError>,
-}
-
-pub(crate) enum Plan {
-    Query(Query),
-    Insert(Insert),
-    Update(Change),
-    Delete(Change),
-    /// Continues with the data that the client sends.
-    CopyFrom(Arc<CopyFrom>),
-    CopyTo(CopyTo),
-    /// Opens a cursor.
-    Declare(Declare),
-    Explain {
-        plan: Box<Plan>,
-        analyze: bool,
-    },
-    /// Changes the catalog.
-    Definition(Definition),
-    /// Concerns the session itself.
-    Control,
-    /// The text has no statement.
-    Nothing,
 }
 
 impl Bound {
@@ -74,38 +43,6 @@ impl Bound {
     /// Whether it concerns the session itself: it runs without a transaction, or it ends one.
     pub(crate) fn is_control(&self) -> bool {
         matches!(self.plan, Plan::Control)
-    }
-}
-
-impl Plan {
-    /// Whether the statistics of its parts are to be reported.
-    pub(crate) fn is_analyzed(&self) -> bool {
-        matches!(self, Self::Explain { analyze: true, .. })
-    }
-
-    /// Returns the name of a statement that writes or takes locks, which a read-only transaction may not run.
-    pub(crate) fn writes(&self) -> Option<&'static str> {
-        match self {
-            Self::Insert(_) => Some("INSERT"),
-            Self::Update(_) => Some("UPDATE"),
-            Self::Delete(_) => Some("DELETE"),
-            Self::CopyFrom(_) => Some("COPY FROM"),
-            Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
-            Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
-            Self::Explain { plan, analyze: true } => plan.writes(),
-            Self::Definition(definition) => Some(definition.words()),
-            Self::Query(_)
-            | Self::CopyTo(_)
-            | Self::Declare(_)
-            | Self::Explain { .. }
-            | Self::Control
-            | Self::Nothing => None,
-        }
-    }
-
-    /// Whether PREPARE accepts it.
-    pub(crate) fn is_preparable(&self) -> bool {
-        matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
     }
 }
 
@@ -126,7 +63,7 @@ pub(crate) fn bind(
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;
-    let failure = match fold_plan(&mut plan, environment) {
+    let failure = match plan.fold(environment) {
         Ok(()) => binder.failure,
         // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its plan.
         Err(error) if error.is_of_circumstances() => return Err(error),
@@ -154,7 +91,7 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
             let (change, columns) = binder.delete(delete)?;
             (Plan::Delete(change), columns)
         }
-        Statement::Declare { stmts } => (Plan::Declare(cursor::declare(binder, stmts)?), None),
+        Statement::Declare { stmts } => (Plan::Declare(plan::declare(binder, stmts)?), None),
         Statement::Explain {
             statement, analyze, options, query_plan: false, estimate: false, format: None, ..
         } => {
@@ -211,51 +148,12 @@ pub(super) fn other_columns() -> SqlError {
 }
 
 /// Runs a plan; returns the tag.
-pub(crate) fn run(bound: &Bound, run: &Run<'_>, rows: &mut dyn Rows) -> Result<String> {
+pub(crate) fn run(bound: &Bound, run: &Run<'_>, rows: &mut dyn RowSink) -> Result<String> {
     if let Some(columns) = &bound.columns {
         rows.columns(columns)?;
     }
     if let Plan::CopyTo(to) = &bound.plan {
         return Ok(format!("COPY {}", copy::copy_to(to, run, rows)?));
     }
-    run_plan(&bound.plan, run, &mut |row| rows.row(row))
-}
-
-fn run_plan(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<String> {
-    let mut count = 0u64;
-    let mut each = |row: &[Value]| -> Result<ControlFlow<()>> {
-        count += 1;
-        emit(row)?;
-        MORE
-    };
-    Ok(match plan {
-        Plan::Query(query) => {
-            let _ = run.query(query, None, &mut each)?;
-            format!("SELECT {count}")
-        }
-        Plan::Insert(insert) => format!("INSERT 0 {}", run.insert(insert, &mut each)?),
-        Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
-        Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
-        Plan::Explain { plan, analyze } => {
-            let mut analysis = Vec::new();
-            if *analyze {
-                let (began, before) = (Instant::now(), run.txn.work().map_err(of_engine)?);
-                let tag = run_plan(plan, run, &mut |_| Ok(()))?;
-                let (took, work) = (began.elapsed(), run.txn.work().map_err(of_engine)?.since(before));
-                analysis.extend(explain::analysis(&tag, &work, took));
-            }
-            for line in explain::lines(plan, run.actuals.as_ref()).into_iter().chain(analysis) {
-                let _ = each(&[Value::Text(line.into())])?;
-            }
-            "EXPLAIN".into()
-        }
-        Plan::CopyFrom(_)
-        | Plan::CopyTo(_)
-        | Plan::Declare(_)
-        | Plan::Definition(_)
-        | Plan::Control
-        | Plan::Nothing => {
-            return Err(SqlError::unsupported("this statement here"));
-        }
-    })
+    plan::run(&bound.plan, run, &mut |row| rows.row(row))
 }

@@ -3,20 +3,20 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    Completion, REMEMBERED_MAX, Rows, Session,
+    Completion, REMEMBERED_MAX, Session,
     activity::shown,
-    parse::{self, Tree},
+    tree::{self, Tree},
 };
-use crate::error::Result;
+use crate::{error::Result, result::RowSink};
 
 impl Session {
     /// Runs a text of any number of statements and waits until their effects are durable.
-    pub fn run(&mut self, text: &str, rows: &mut dyn Rows) -> Result<()> {
+    pub fn run(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<()> {
         self.simple_query(text, rows)?.wait()
     }
 
     /// Runs a text of any number of statements, in one transaction unless the text contains its own BEGIN or COMMIT.
-    pub fn simple_query(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+    pub fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         let known = self.known(text);
         self.begins(|| known.as_ref().map_or_else(|| shown(text), |known| known.text.clone()));
         let done = match known {
@@ -27,10 +27,10 @@ impl Session {
         done
     }
 
-    fn text(&mut self, text: &str, rows: &mut dyn Rows) -> Result<Completion> {
+    fn text(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         self.check_not_copying()?;
         let held = self.hold_tree(text).inspect_err(|_| self.fail())?;
-        let statements = parse::statements(text).inspect_err(|_| self.fail())?;
+        let statements = tree::statements(text).inspect_err(|_| self.fail())?;
         if statements.is_empty() {
             rows.nothing()?;
             return Ok(Completion::default());
@@ -49,7 +49,7 @@ impl Session {
         &mut self,
         text: Option<&str>,
         mut statements: VecDeque<Tree>,
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         let mut completion = Completion::default();
         while let Some(tree) = statements.pop_front() {
@@ -78,7 +78,7 @@ impl Session {
         Ok(completion)
     }
 
-    fn one_of_text(&mut self, text: Option<&str>, tree: Tree, rows: &mut dyn Rows) -> Result<Completion> {
+    fn one_of_text(&mut self, text: Option<&str>, tree: Tree, rows: &mut dyn RowSink) -> Result<Completion> {
         let mut prepared = self.bind(tree, &[]).inspect_err(|_| self.fail())?;
         if let Some(text) = text {
             prepared.text = shown(text);

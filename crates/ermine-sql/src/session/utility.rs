@@ -5,10 +5,8 @@ use std::sync::Arc;
 use sqlparser::ast::{self, Set, Statement};
 
 use super::{
-    Column, Completion, Extent, Modes, Open, Prepared, Rows, Session, State,
-    cursor::Cursors,
-    in_failed, now,
-    parse::{Tree, TwoPhase},
+    ActiveTransaction, Completion, Extent, Modes, Prepared, Session, State, in_failed, now,
+    tree::{Tree, TwoPhase},
 };
 use crate::{
     bind::{
@@ -16,9 +14,11 @@ use crate::{
         names::{name_of, parts_of, type_of},
     },
     catalog::sessions::About,
+    cursors::Cursors,
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
+    result::{Column, RowSink},
     types::{SqlType, Value},
 };
 
@@ -70,13 +70,22 @@ fn setting_name(variable: &[ast::Ident]) -> String {
     }
 }
 
+fn not_prepared(name: &str) -> SqlError {
+    let message = format!("prepared statement \"{name}\" does not exist");
+    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+}
+
+fn warn_of_no_transaction(rows: &mut dyn RowSink) {
+    warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+}
+
 impl Session {
     /// Runs such a statement.
     pub(super) fn control(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
-        rows: &mut dyn Rows,
+        rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         let Some(tree) = &prepared.tree else { return Ok(Completion::default()) };
         if matches!(self.state, State::Failed { .. }) && !ends_transaction(tree) {
@@ -97,23 +106,7 @@ impl Session {
             Tree::Copy(_) | Tree::Role(_) => return Ok(Completion::default()),
         };
         match statement {
-            Statement::Commit { chain, .. } => {
-                if *chain {
-                    return Err(SqlError::unsupported("AND CHAIN"));
-                }
-                let tag = match self.state {
-                    State::Idle => {
-                        warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                        "COMMIT"
-                    }
-                    // A failed transaction is rolled back, and the tag says so.
-                    State::Failed { .. } => "ROLLBACK",
-                    State::Block { .. } => "COMMIT",
-                };
-                let done = self.end_block(true)?;
-                rows.complete(tag)?;
-                return Ok(done);
-            }
+            Statement::Commit { chain, .. } => return self.commit_block(*chain, rows),
             Statement::Savepoint { name } => {
                 self.savepoint(name_of(name))?;
                 rows.complete("SAVEPOINT")?;
@@ -126,77 +119,21 @@ impl Session {
                 self.roll_back_to(&name_of(name))?;
                 rows.complete("ROLLBACK")?;
             }
-            Statement::Rollback { chain, .. } => {
-                if *chain {
-                    return Err(SqlError::unsupported("AND CHAIN"));
-                }
-                if matches!(self.state, State::Idle) {
-                    warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                }
-                let done = self.end_block(false)?;
-                rows.complete("ROLLBACK")?;
-                return Ok(done);
-            }
+            Statement::Rollback { chain, .. } => return self.roll_back_block(*chain, rows),
             Statement::Set(set) => {
                 self.set_statement(set, rows)?;
                 rows.complete("SET")?;
             }
-            Statement::Reset(reset) => {
-                match &reset.reset {
-                    ast::Reset::ALL => {
-                        let names: Vec<_> = self.settings.all().map(|(name, _)| name.to_owned()).collect();
-                        for name in names {
-                            // Settings that cannot be changed keep their values.
-                            let _ = self.set_one(&name, None, self.extent(false));
-                        }
-                    }
-                    ast::Reset::ConfigurationParameter(name) => {
-                        self.set_one(&parts_of(name)?.join("."), None, self.extent(false))?
-                    }
-                    ast::Reset::SessionAuthorization => {}
-                }
-                rows.complete("RESET")?;
-            }
+            Statement::Reset(reset) => self.reset(&reset.reset, rows)?,
             Statement::ShowVariable { variable } => self.show(&setting_name(variable), prepared, rows)?,
-            Statement::Discard { object_type } => {
-                if matches!(self.state, State::Block { .. }) {
-                    let message = "DISCARD ALL cannot run inside a transaction block";
-                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-                }
-                self.plans.clear();
-                if matches!(object_type, ast::DiscardObject::ALL) {
-                    self.named.clear();
-                    self.given.take();
-                    self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
-                    self.after_settings();
-                }
-                rows.complete(&format!("DISCARD {object_type}"))?;
-            }
+            Statement::Discard { object_type } => self.discard(object_type, rows)?,
             Statement::Prepare { name, data_types, statement } => {
-                let name = name_of(name);
-                if self.named.contains_key(&name) {
-                    let message = format!("prepared statement \"{name}\" already exists");
-                    return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
-                }
-                let types = data_types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
-                let held = self.hold_tree(&statement.to_string())?;
-                let bound = Prepared { _held: held, ..self.bind(Tree::Plain(statement.clone()), &types)? };
-                if !bound.bound.plan.is_preparable() {
-                    return Err(SqlError::new(
-                        SqlState::SYNTAX_ERROR,
-                        "only SELECT, INSERT, UPDATE, DELETE and VALUES can be prepared",
-                    ));
-                }
-                self.named.insert(name, Arc::new(bound));
+                self.prepare_named(name_of(name), data_types, statement)?;
                 rows.complete("PREPARE")?;
             }
             Statement::Execute { name, parameters: given, .. } => {
                 let name = name.as_ref().map(parts_of).transpose()?.unwrap_or_default().join(".");
-                let missing = || {
-                    let message = format!("prepared statement \"{name}\" does not exist");
-                    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-                };
-                let named = self.named.get(&name).cloned().ok_or_else(missing)?;
+                let named = self.named.get(&name).cloned().ok_or_else(|| not_prepared(&name))?;
                 let values = self.arguments(&named, given, parameters)?;
                 let _held = self.hold_parameters(&values)?;
                 return self.execute_inside(&named, &values, rows);
@@ -206,8 +143,7 @@ impl Session {
                 if name == "all" {
                     self.named.clear();
                 } else if self.named.remove(&name).is_none() {
-                    let message = format!("prepared statement \"{name}\" does not exist");
-                    return Err(SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message));
+                    return Err(not_prepared(&name));
                 }
                 rows.complete("DEALLOCATE")?;
             }
@@ -220,8 +156,86 @@ impl Session {
         Ok(Completion::default())
     }
 
+    fn commit_block(&mut self, chain: bool, rows: &mut dyn RowSink) -> Result<Completion> {
+        if chain {
+            return Err(SqlError::unsupported("AND CHAIN"));
+        }
+        let tag = match self.state {
+            State::Idle => {
+                warn_of_no_transaction(rows);
+                "COMMIT"
+            }
+            // A failed transaction is rolled back, and the tag says so.
+            State::Failed { .. } => "ROLLBACK",
+            State::Block { .. } => "COMMIT",
+        };
+        let done = self.end_block(true)?;
+        rows.complete(tag)?;
+        Ok(done)
+    }
+
+    fn roll_back_block(&mut self, chain: bool, rows: &mut dyn RowSink) -> Result<Completion> {
+        if chain {
+            return Err(SqlError::unsupported("AND CHAIN"));
+        }
+        if matches!(self.state, State::Idle) {
+            warn_of_no_transaction(rows);
+        }
+        let done = self.end_block(false)?;
+        rows.complete("ROLLBACK")?;
+        Ok(done)
+    }
+
+    fn reset(&mut self, what: &ast::Reset, rows: &mut dyn RowSink) -> Result<()> {
+        match what {
+            ast::Reset::ALL => {
+                let names: Vec<_> = self.settings.all().map(|(name, _)| name.to_owned()).collect();
+                for name in names {
+                    // Settings that cannot be changed keep their values.
+                    let _ = self.set_one(&name, None, self.extent(false));
+                }
+            }
+            ast::Reset::ConfigurationParameter(name) => {
+                self.set_one(&parts_of(name)?.join("."), None, self.extent(false))?;
+            }
+            ast::Reset::SessionAuthorization => {}
+        }
+        rows.complete("RESET")
+    }
+
+    fn discard(&mut self, what: &ast::DiscardObject, rows: &mut dyn RowSink) -> Result<()> {
+        if matches!(self.state, State::Block { .. }) {
+            let message = "DISCARD ALL cannot run inside a transaction block";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        self.plans.clear();
+        if matches!(what, ast::DiscardObject::ALL) {
+            self.named.clear();
+            self.given.take();
+            self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
+            self.after_settings();
+        }
+        rows.complete(&format!("DISCARD {what}"))
+    }
+
+    fn prepare_named(&mut self, name: String, types: &[ast::DataType], statement: &Statement) -> Result<()> {
+        if self.named.contains_key(&name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        let types = types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
+        let held = self.hold_tree(&statement.to_string())?;
+        let bound = Prepared { _held: held, ..self.bind(Tree::Plain(Box::new(statement.clone())), &types)? };
+        if !bound.bound.plan.is_preparable() {
+            let message = "only SELECT, INSERT, UPDATE, DELETE and VALUES can be prepared";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        self.named.insert(name, Arc::new(bound));
+        Ok(())
+    }
+
     /// Prepares the transaction, or ends a prepared one.
-    fn two_phase(&mut self, what: TwoPhase, gid: &str, rows: &mut dyn Rows) -> Result<Completion> {
+    fn two_phase(&mut self, what: TwoPhase, gid: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         if what != TwoPhase::Prepare && !matches!(self.state, State::Idle) {
             let message = format!("{} cannot run inside a transaction block", what.words());
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
@@ -234,7 +248,7 @@ impl Session {
                 State::Block { is_implicit: false, .. } => self.prepare_transaction(gid)?,
                 _ => {
                     if matches!(self.state, State::Idle) {
-                        warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+                        warn_of_no_transaction(rows);
                     }
                     let done = self.end_block(false)?;
                     rows.complete("ROLLBACK")?;
@@ -248,33 +262,33 @@ impl Session {
 
     fn prepare_transaction(&mut self, gid: &str) -> Result<()> {
         self.in_block(TwoPhase::Prepare.words())?;
-        let State::Block { open: Some(mut open), .. } = std::mem::replace(&mut self.state, State::Idle) else {
+        let State::Block { active: Some(mut active), .. } = std::mem::replace(&mut self.state, State::Idle) else {
             unreachable!("it was begun just now");
         };
-        open.cursors = Cursors::default();
-        let about = self.catalog_number().map(|number| About {
+        active.cursors = Cursors::default();
+        let about = self.shared.catalog.number().map(|number| About {
             number: number.into(),
             owner: self.environment.user.to_string(),
             database: self.environment.database.to_string(),
             prepared: now(),
         });
-        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, open, about));
+        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, active, about));
         // A transaction that was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared
     }
 
     /// Returns the transaction of the block, and begins it if necessary.
-    fn in_block(&mut self, what: &str) -> Result<&mut Open> {
+    fn in_block(&mut self, what: &str) -> Result<&mut ActiveTransaction> {
         let (modes, begins) = match &self.state {
-            State::Block { is_implicit: false, modes, open } => (*modes, open.is_none()),
+            State::Block { is_implicit: false, modes, active } => (*modes, active.is_none()),
             _ => return Err(not_in_block(what)),
         };
         let begun = if begins { Some(Box::new(self.open(modes)?)) } else { None };
-        let State::Block { open, .. } = &mut self.state else { unreachable!("looked at above") };
+        let State::Block { active, .. } = &mut self.state else { unreachable!("looked at above") };
         Ok(match begun {
-            Some(begun) => open.insert(begun),
-            None => open.as_mut().expect("it has begun"),
+            Some(begun) => active.insert(begun),
+            None => active.as_mut().expect("it has begun"),
         })
     }
 
@@ -286,8 +300,8 @@ impl Session {
     /// Rolls the transaction back to a savepoint, from which it continues, even if it has failed.
     fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let settings = match &mut self.state {
-            State::Failed { open: Some(open), .. } => open.go_back_to(name)?,
-            State::Failed { open: None, is_implicit: false, .. } => {
+            State::Failed { active: Some(active), .. } => active.go_back_to(name)?,
+            State::Failed { active: None, is_implicit: false, .. } => {
                 let message = format!("the transaction is over, with its savepoints: \"{name}\" is gone");
                 return Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message).hint(
                     "It had none, or lost a conflict that a savepoint does not help against: end it, and try it again.",
@@ -296,7 +310,7 @@ impl Session {
             _ => self.in_block("ROLLBACK TO SAVEPOINT")?.go_back_to(name)?,
         };
         self.state = match std::mem::replace(&mut self.state, State::Idle) {
-            State::Failed { open, modes, is_implicit } => State::Block { open, modes, is_implicit },
+            State::Failed { active, modes, is_implicit } => State::Block { active, modes, is_implicit },
             other => other,
         };
         if self.settings.go_back(settings) {
@@ -309,7 +323,7 @@ impl Session {
         Ok(())
     }
 
-    fn set_statement(&mut self, set: &Set, rows: &mut dyn Rows) -> Result<()> {
+    fn set_statement(&mut self, set: &Set, rows: &mut dyn RowSink) -> Result<()> {
         match set {
             Set::SingleAssignment { scope, variable, values, .. } => {
                 let is_local = matches!(scope, Some(ast::ContextModifier::Local));
@@ -352,13 +366,13 @@ impl Session {
             crate::types::datetime::find_zone(value.unwrap_or("UTC"))?;
         }
         self.settings.set(name, value, extent)?;
-        if let (State::Block { modes, open: None, .. }, "transaction_read_only") = (&mut self.state, name) {
+        if let (State::Block { modes, active: None, .. }, "transaction_read_only") = (&mut self.state, name) {
             modes.read_only = self.settings.is_on(name);
         }
-        if let (State::Block { modes, open: None, .. }, "transaction_deferrable") = (&mut self.state, name) {
+        if let (State::Block { modes, active: None, .. }, "transaction_deferrable") = (&mut self.state, name) {
             modes.deferrable = self.settings.is_on(name);
         }
-        if let (State::Block { modes, open: None, .. }, "transaction_isolation", Some(value)) =
+        if let (State::Block { modes, active: None, .. }, "transaction_isolation", Some(value)) =
             (&mut self.state, name, value)
         {
             modes.level = self.settings.level_of(value)?;
@@ -372,7 +386,7 @@ impl Session {
         Ok(())
     }
 
-    fn show(&mut self, name: &str, prepared: &Prepared, rows: &mut dyn Rows) -> Result<()> {
+    fn show(&mut self, name: &str, prepared: &Prepared, rows: &mut dyn RowSink) -> Result<()> {
         let text = |text: &str| Value::Text(text.into());
         rows.columns(prepared.columns().unwrap_or_default())?;
         if name == "all" {
@@ -410,11 +424,11 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
         }
         let modes = Modes { read_only: true, ..self.modes() };
-        let open = Open::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
-        let run = Run::new(&open.txn, &open.catalog, parameters, &self.environment, &self.given);
+        let active = ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
+        let run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {
-            let mut binder = Binder::new(&open.catalog, &self.environment, &self.search_path, &[]);
+            let mut binder = Binder::new(&active.catalog, &self.environment, &self.search_path, &[]);
             let typed = binder.expr(expr)?;
             let bound = binder.assign(typed, *ty, -1, "parameter")?;
             values.push(bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned());
@@ -428,7 +442,7 @@ pub(super) fn not_in_block(what: &str) -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
 }
 
-pub(super) fn warn(rows: &mut dyn Rows, state: SqlState, message: &str) {
+pub(super) fn warn(rows: &mut dyn RowSink, state: SqlState, message: &str) {
     rows.notice("WARNING", &SqlError::new(state, message));
 }
 

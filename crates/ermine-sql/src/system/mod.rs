@@ -27,7 +27,7 @@ use std::fmt;
 
 use crate::{
     catalog::{Catalog, Relation},
-    session::Column,
+    result::Column,
     types::{Environment, Value},
 };
 

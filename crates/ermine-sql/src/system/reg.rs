@@ -18,7 +18,7 @@ use crate::{
     expr::{Expr, Function},
     functions::quote_ident,
     query::{Body, Join, Query, Select, Source, SourceKind},
-    session::Column,
+    result::Column,
     types::{self, Environment, SqlType, Value},
 };
 

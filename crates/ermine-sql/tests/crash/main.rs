@@ -26,7 +26,7 @@ use ermine::{
     Database, Options, Scheme,
     files::faulty::{FaultyDirectory, Keep, Trace},
 };
-use ermine_sql::{Gathered, SqlDatabase};
+use ermine_sql::{RowSet, SqlDatabase};
 use fastrand::Rng;
 
 use case::{Case, POINTS, keeps, points, seed};
@@ -180,7 +180,7 @@ fn what_others_are_shown_of_definitions_survives() {
         let directory = FaultyDirectory::new();
         let (_engine, sql) = setting.open(&directory);
         let (mut one, mut other) = (sql.session("one", "test"), sql.session("other", "test"));
-        let created = one.simple_query("CREATE TABLE t (id integer)", &mut Gathered::default()).unwrap();
+        let created = one.simple_query("CREATE TABLE t (id integer)", &mut RowSet::default()).unwrap();
         assert_eq!(ask(&mut other, "SELECT id FROM t"), [""; 0]);
         let trace = directory.trace();
         drop(created);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ermine::{Database, Options};
-use ermine_sql::{Column, Result, Rows, Session, SqlDatabase, SqlState, Status, types::Value};
+use ermine_sql::{Column, Result, RowSink, Session, SqlDatabase, SqlState, Status, types::Value};
 
 /// The objects that the texts of the seeds and others may use.
 const SCHEMA: &str = "
@@ -82,7 +82,7 @@ fn settle(session: &mut Session, text: &str, run: impl FnOnce(&mut Session) -> R
 /// Discards all rows.
 struct Nobody;
 
-impl Rows for Nobody {
+impl RowSink for Nobody {
     fn columns(&mut self, _: &[Column]) -> Result<()> {
         Ok(())
     }

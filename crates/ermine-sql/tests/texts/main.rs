@@ -12,7 +12,7 @@ mod front;
 use std::{fs, io::Write as _, path::Path, thread};
 
 use ermine::{Database, Options};
-use ermine_sql::{Gathered, SqlDatabase};
+use ermine_sql::{RowSet, SqlDatabase};
 use front::Front;
 
 const STACK: usize = 2 << 20;
@@ -324,7 +324,7 @@ fn what_is_too_much_says_so() {
             "54011",
         ),
     ] {
-        let error = session.run(&text, &mut Gathered::default()).unwrap_err();
+        let error = session.run(&text, &mut RowSet::default()).unwrap_err();
         assert_eq!(error.state().0, state, "{error}");
     }
 }

@@ -47,7 +47,7 @@ use crate::{
     },
     options::Options,
     platform::file::{Directory, Open},
-    rows::chain::{Kind, VersionPtr},
+    rows::chain::{Kind, SlotContent, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::{Mutex, Spin},
     table::TableStore,
@@ -425,9 +425,9 @@ impl<S: Scheme> Walk<'_, S> {
         }
     }
 
-    /// The newest committed version of a row, if it is in memory.
-    fn newest(&self, table: &TableStore<StampsOf<S>>, row: RowId) -> Option<(VersionPtr<StampsOf<S>>, Stamp)> {
-        let mut next = table.rows.slot(row).head();
+    /// The newest committed version of a chain.
+    fn newest(&self, head: VersionPtr<StampsOf<S>>) -> Option<(VersionPtr<StampsOf<S>>, Stamp)> {
+        let mut next = Some(head);
         while let Some(version) = next {
             match standing(&self.engine.shared, None, Stamp(self.begin), version) {
                 Standing::Committed(stamp) => return Some((version, stamp)),
@@ -439,11 +439,13 @@ impl<S: Scheme> Walk<'_, S> {
 
     /// Whether the newest committed version of a row belongs to an entry.
     fn belongs(&self, table: &TableStore<StampsOf<S>>, ordinal: IndexOrdinal, row: RowId, entry: &[u8]) -> bool {
-        let slot = table.rows.slot(row);
-        match self.newest(table, row) {
-            Some((version, _)) => table.version_matches(version, ordinal, entry),
+        match table.rows.slot(row).content() {
+            SlotContent::Head(head) => {
+                self.newest(head).is_some_and(|(version, _)| table.version_matches(version, ordinal, entry))
+            }
             // The row is untouched since it was stored: its entries are those of its only version.
-            None => slot.stored().is_some(),
+            SlotContent::Stored(_) => true,
+            SlotContent::Empty => false,
         }
     }
 
@@ -454,24 +456,22 @@ impl<S: Scheme> Walk<'_, S> {
         row: RowId,
         versions: &crate::epoch::Guard<'_>,
     ) -> Result<Option<Address>> {
-        let slot = table.rows.slot(row);
         let mut spin = Spin::default();
         loop {
-            if let Some(address) = slot.stored() {
-                if !self.must_move(address) {
+            let head = match table.rows.slot(row).content() {
+                SlotContent::Stored(address) if !self.must_move(address) => {
                     self.count_live(address);
                     return Ok(Some(address));
                 }
-                let stored = self.store.read_raw(self.store.segments(), address, table.id, row)?;
-                let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes)?;
-                return Ok(Some(to));
-            }
-            let Some((version, stamp)) = self.newest(table, row) else {
-                if slot.stored().is_some() {
-                    continue;
+                SlotContent::Stored(address) => {
+                    let stored = self.store.read_raw(self.store.segments(), address, table.id, row)?;
+                    let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes)?;
+                    return Ok(Some(to));
                 }
-                return Ok(None);
+                SlotContent::Empty => return Ok(None),
+                SlotContent::Head(head) => head,
             };
+            let Some((version, stamp)) = self.newest(head) else { return Ok(None) };
             if version.kind() != Kind::Live {
                 return Ok(None);
             }
@@ -518,15 +518,12 @@ impl<S: Scheme> Walk<'_, S> {
         let _versions = participant.enter();
         let mut spin = Spin::default();
         loop {
-            if let Some(address) = table.rows.slot(row).stored() {
-                return Ok(Some(address));
-            }
-            let Some((version, stamp)) = self.newest(table, row) else {
-                if table.rows.slot(row).stored().is_none() {
-                    return Ok(None);
-                }
-                continue;
+            let head = match table.rows.slot(row).content() {
+                SlotContent::Stored(address) => return Ok(Some(address)),
+                SlotContent::Empty => return Ok(None),
+                SlotContent::Head(head) => head,
             };
+            let Some((version, stamp)) = self.newest(head) else { return Ok(None) };
             if version.kind() != Kind::Live || version.length() as u64 <= Options::DIVERTED_MIN {
                 return Ok(None);
             }

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Result},
     log::{
         block::{HEADER_BYTES, Sealed},
-        identity::{self, IDENTITY, Identity, IdentityFile, Label, Said},
+        identity::{IDENTITY, Identity, IdentityFile, Label, Said},
         space::Span,
     },
     platform::file::{Directory, File, Open, real},
@@ -210,8 +210,10 @@ impl<'a> Filling<'a> {
 
     fn complete(&mut self, marker: Option<Marker>) -> io::Result<()> {
         if let Some(said) = self.said.take() {
-            self.made.extend([identity::UNFINISHED.into(), IDENTITY.into()]);
-            IdentityFile::create(self.to, said)?;
+            // Under its own name, unlike a new database's: `UNFINISHED` guards it. A renamed file is removed by its new
+            // name, and after a failed sync of the directory the old name can be there again.
+            self.made.push(IDENTITY.into());
+            IdentityFile::fill(&*self.to.open(IDENTITY, Open::Create)?, said)?;
         }
         self.to.sync()?;
         if let Some(marker) = marker {

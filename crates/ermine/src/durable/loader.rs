@@ -20,12 +20,10 @@ use crate::{
         record::{Payload, Record, Records},
         scan::{Extent, Found, Scan},
     },
-    platform::{
-        budget::{Mebibytes, Need},
-        file::File,
-    },
+    platform::{budget::Need, file::File},
     rows::{arena::Arena, array::ChainArray, chain::VersionPtr},
     scheme::{Scheme, StampsOf},
+    units::Mebibytes,
 };
 
 impl<S: Scheme> Engine<S> {

@@ -12,10 +12,10 @@
 //! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all rows into memory, in the background |
-//! | `heads` | reads a segment of the log with all processors |
+//! | `header_scan` | reads a segment of the log with all processors |
 //! | `replay` | replays the log after the checkpoint |
 //! | `row_set` | sets of row numbers |
-//! | `rebuild` | builds indexes from the keys in the log and the checkpoint |
+//! | `index_rebuild` | builds indexes from the keys in the log and the checkpoint |
 //! | `recovery` | turns the files of a directory into a database |
 //! | `removal` | removes files that are not needed any more |
 //! | `copy` | copies files so that half a copy is never taken for a database |
@@ -39,13 +39,13 @@ pub(crate) mod checkpoint;
 mod cold;
 pub(crate) mod contents;
 pub(crate) mod copy;
-mod heads;
+mod header_scan;
 mod image;
 // The schedule explorer runs no helpers.
+mod index_rebuild;
 #[cfg(not(shuttle))]
 pub(crate) mod loader;
 pub(crate) mod parallel;
-mod rebuild;
 pub(crate) mod recovery;
 mod removal;
 mod replay;

@@ -35,8 +35,8 @@ use super::{
     cold::{self, ColdStore},
     copy::UNFINISHED,
     image::{self, Image, Marker},
+    index_rebuild,
     parallel::files::{check_family, refuse_in_place},
-    rebuild,
     removal::Removals,
     replay::{self, Arrays, End, Notes, Replay},
     row_set::RowSet,
@@ -100,7 +100,8 @@ pub(crate) struct RecoveredTable<H> {
     pub(crate) entry: TableEntry,
     pub(crate) rows: ChainArray<H>,
     pub(crate) primary: Index,
-    pub(crate) indexes: Vec<Index>,
+    /// The secondary indexes, each with the number of rows that have no entry there, which should be none.
+    pub(crate) indexes: Vec<(Index, u64)>,
     live: u64,
 }
 
@@ -245,10 +246,25 @@ pub(super) fn open_identity(directory: &dyn Directory) -> Result<IdentityFile> {
 
 /// Contents of the identity file of a directory; `None`: the database is new, or an earlier program's.
 pub(super) fn said_of(directory: &dyn Directory) -> Result<Option<Said>> {
-    if !directory.list().map_err(storage)?.iter().any(|name| name == IDENTITY) {
+    let names = directory.list().map_err(storage)?;
+    if !names.iter().any(|name| name == IDENTITY) {
         return Ok(None);
     }
-    identity::read(directory).map_err(storage)?.ok_or_else(no_identity).map(Some)
+    match identity::read(directory).map_err(storage)? {
+        None => Err(check_finished(directory, &names).err().unwrap_or_else(no_identity)),
+        said => Ok(said),
+    }
+}
+
+/// Fails if the directory has part of a copy.
+pub(super) fn check_finished(directory: &dyn Directory, names: &[String]) -> Result<()> {
+    if names.iter().any(|name| name == UNFINISHED) {
+        return Err(Error::Storage(format!(
+            "a backup or restore to {} has broken off: remove the directory and make it again",
+            directory.path()
+        )));
+    }
+    Ok(())
 }
 
 fn no_identity() -> Error {
@@ -258,13 +274,7 @@ fn no_identity() -> Error {
 
 /// Classifies the files of a directory.
 pub(super) fn find(directory: &dyn Directory) -> Result<Found> {
-    let names = directory.list().map_err(storage)?;
-    if names.iter().any(|name| name == UNFINISHED) {
-        return Err(Error::Storage(format!(
-            "a backup or restore to {} has broken off: remove the directory and make it again",
-            directory.path()
-        )));
-    }
+    check_finished(directory, &directory.list().map_err(storage)?)?;
     find_copy(directory)
 }
 
@@ -527,7 +537,7 @@ fn build_table<H: CertifierStamps>(
         budget.check(0, Need::Shrink)?;
         Ok((key, row))
     });
-    let (primary, renewed) = rebuild::primary(&rows, id, entry.kind, notes, &mut keys, participant)?;
+    let (primary, renewed) = index_rebuild::primary(&rows, id, entry.kind, notes, &mut keys, participant)?;
     let index = |(index, of): (u16, &IndexEntry)| {
         let entries = section(index).into_iter().flat_map(|(image, section)| image.keys(section));
         let mut entries = entries.map(|entry| {
@@ -535,13 +545,25 @@ fn build_table<H: CertifierStamps>(
             budget.check(0, Need::Shrink)?;
             if ChainArray::<H>::has_place(row) { Ok((key, row)) } else { Err(no_such_row()) }
         });
-        rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries, participant)
+        index_rebuild::secondary(&rows, id, (index, of.kind), &renewed, notes, &mut entries, participant)
     };
-    let indexes = (1..).zip(&entry.indexes).map(index).collect::<Result<_>>()?;
+    let indexes = (1..).zip(&entry.indexes).map(index).collect::<Result<Vec<_>>>()?;
     let logged = notes.iter().filter_map(|notes| notes.rows.get(&id));
     let used = RowSet::stretches(logged.chain([&copied]));
     let live = settle_rows(&rows, &used);
     rows.recovered(&used);
+    let lacking = |((index, entries), of): ((Index, u64), &IndexEntry)| {
+        let missing = live.saturating_sub(entries);
+        if missing > 0 {
+            ::log::error!(
+                "index {} of table {} has no entry of {missing} rows: they are added when the application opens the index",
+                of.name,
+                entry.name
+            );
+        }
+        (index, missing)
+    };
+    let indexes = indexes.into_iter().zip(&entry.indexes).map(lacking).collect();
     Ok(RecoveredTable { entry, rows, primary, indexes, live })
 }
 

@@ -1,7 +1,7 @@
 //! Replays the log after the checkpoint.
 //!
 //! Only the headers count: a record puts its address into its row's slot if the address there is older, so blocks can
-//! be replayed in parallel and in any order. Keys and index entries are noted for `rebuild`.
+//! be replayed in parallel and in any order. Keys and index entries are noted for `index_rebuild`.
 //!
 //! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; between them and
 //! the commit no other transaction wrote the rows that they write (their writer had these locked), so the age of the
@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    heads::{Heads, Stop, read_window, side_by_side},
+    header_scan::{Headers, Stop, read_window, side_by_side},
     row_set::RowSet,
     store::storage,
 };
@@ -190,7 +190,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         loop {
             let window = read_window(&*file, (*span).into(), at, notes.len()).map_err(storage)?;
             let shares = window.pieces.iter().zip(notes.iter_mut()).collect();
-            let replayed = side_by_side(shares, |(heads, notes)| self.heads(span, heads, notes));
+            let replayed = side_by_side(shares, |(headers, notes)| self.headers(span, headers, notes));
             replayed.into_iter().collect::<Result<()>>()?;
             notes.iter_mut().try_for_each(|notes| notes.count(&self.arrays.budget))?;
             at = window.end;
@@ -204,10 +204,10 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         }
     }
 
-    fn heads(&self, span: &Span, heads: &Heads, notes: &mut Notes) -> Result<()> {
-        notes.log_bytes += heads.log_bytes;
-        notes.durable = notes.durable.max(heads.durable);
-        for (header, head) in heads.commits() {
+    fn headers(&self, span: &Span, headers: &Headers, notes: &mut Notes) -> Result<()> {
+        notes.log_bytes += headers.log_bytes;
+        notes.durable = notes.durable.max(headers.durable);
+        for (header, head) in headers.commits() {
             notes.transactions += 1;
             self.commit(span, header, head, notes)?;
         }

@@ -26,7 +26,7 @@ use super::{
     cold::{self, ColdFile},
     copy::Progress,
     image::{self, Image},
-    parallel, rebuild,
+    index_rebuild, parallel,
     recovery::{Found as Files, find, find_copy, read_catalog_with, replay_all},
     replay::{Arrays, Notes, Replay, raise},
     row_set::RowSet,
@@ -649,7 +649,7 @@ impl<'v> Check<'v> {
         if id != CATALOG {
             self.verification.rows += live;
         }
-        let (fresh, renewed) = rebuild::newest(&array, notes, |notes| notes.keys.get(&id));
+        let (fresh, renewed) = index_rebuild::newest(&array, notes, |notes| notes.keys.get(&id));
         // The keys of rows are needed only for secondary indexes.
         let mut keys = (!entry.indexes.is_empty()).then(RowKeys::default);
         let mut with_key = RowSet::default();
@@ -661,7 +661,7 @@ impl<'v> Check<'v> {
                 self.tell_row(id, *row, "its key in the checkpoint is not above the one before");
             }
         }
-        for (key, row) in rebuild::merge(in_order(old, entry.kind).peekable(), owned(&fresh).peekable()) {
+        for (key, row) in index_rebuild::merge(in_order(old, entry.kind).peekable(), owned(&fresh).peekable()) {
             if last.as_ref() == Some(&key) {
                 self.tell_row(id, row, "another row has the same key");
             }
@@ -679,7 +679,7 @@ impl<'v> Check<'v> {
             self.tell_row(id, row, "it has no key");
         }
         for (index, of) in (1..).zip(&entry.indexes) {
-            let (fresh, changed) = rebuild::newest(&array, notes, |notes| notes.entries.get(&(id, index)));
+            let (fresh, changed) = index_rebuild::newest(&array, notes, |notes| notes.entries.get(&(id, index)));
             let mut with_entry = RowSet::default();
             let old = keys_of(self.found.image.as_ref(), id, index);
             let mut nowhere = Vec::new();
@@ -692,7 +692,7 @@ impl<'v> Check<'v> {
             });
             let keys = keys.as_ref().expect("kept for tables with indexes");
             let mut wrong = Vec::new();
-            for (entry, row) in rebuild::merge(old.peekable(), owned(&fresh).peekable()) {
+            for (entry, row) in index_rebuild::merge(old.peekable(), owned(&fresh).peekable()) {
                 self.verification.entries += 1;
                 if with_entry.contains(row) {
                     wrong.push((row, "it has two entries"));

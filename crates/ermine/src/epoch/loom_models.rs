@@ -161,7 +161,7 @@ fn loom_reclaiming_after_the_advances_of_another() {
     });
 }
 
-/// A reader joins at any time, maybe in the seat of a participant that leaves meanwhile.
+/// A reader joins at any time, maybe in the slot of a participant that leaves meanwhile.
 #[test]
 fn loom_a_new_participant_is_not_missed() {
     loom::model(|| {

@@ -57,7 +57,7 @@ use limbo::Deferred;
 pub(crate) struct Epoch(u64);
 
 impl Epoch {
-    /// The epoch that the first participants enter. Two above zero, which announces that a seat's participant is
+    /// The epoch that the first participants enter. Two above zero, which announces that a slot's participant is
     /// outside.
     const FIRST: Self = Self(2);
 
@@ -93,10 +93,10 @@ impl fmt::Display for Straggler {
 
 /// The shared part of a participant. Padded: its owner writes it at every entry, and only advancing reads it.
 #[repr(align(128))]
-struct Seat {
+struct ParticipantSlot {
     /// The epoch that the participant is in, 0 outside.
     announced: AtomicU64,
-    /// 1 while a [`Participant`] owns the seat.
+    /// 1 while a [`Participant`] owns the slot.
     taken: AtomicU64,
     number: usize,
     label: Mutex<String>,
@@ -114,7 +114,7 @@ pub(crate) struct EpochManager {
 #[repr(align(128))]
 struct Shelf {
     scale: &'static str,
-    seats: AppendList<Arc<Seat>>,
+    slots: AppendList<Arc<ParticipantSlot>>,
     /// Objects that participants had retired when they were dropped.
     orphans: Mutex<Limbo<Deferred>>,
     /// Length of `orphans`, so that no thread takes the lock in vain.
@@ -131,8 +131,8 @@ impl EpochManager {
 
     /// Works as [`EpochManager::new`], for participants that allocate memory of a database.
     pub(crate) fn counted_by(scale: &'static str, budget: Arc<Budget>) -> Arc<Self> {
-        let (seats, orphans) = (AppendList::new(), Mutex::new(Limbo::new()));
-        let shelf = Shelf { scale, seats, orphans, orphaned: AtomicU64::new(0), budget };
+        let (slots, orphans) = (AppendList::new(), Mutex::new(Limbo::new()));
+        let shelf = Shelf { scale, slots, orphans, orphaned: AtomicU64::new(0), budget };
         Arc::new(Self { current: AtomicU64::new(Epoch::FIRST.0), shelf })
     }
 
@@ -145,24 +145,24 @@ impl EpochManager {
     /// Creates a participant that straggler reports call `label`.
     pub(crate) fn join_as(self: &Arc<Self>, label: &str) -> Participant {
         let mut free = None;
-        self.shelf.seats.visit(|seat| {
-            // Acquire pairs with the release in `Participant::drop`: the seat's former owner is outside.
-            if seat.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                free = Some(Arc::clone(seat));
+        self.shelf.slots.visit(|slot| {
+            // Acquire pairs with the release in `Participant::drop`: the slot's former owner is outside.
+            if slot.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                free = Some(Arc::clone(slot));
             }
             free.is_none()
         });
-        let seat = free.unwrap_or_else(|| self.add_seat());
-        label.clone_into(&mut seat.label.lock().expect("no code under this lock panics"));
-        Participant::new(Arc::clone(self), seat)
+        let slot = free.unwrap_or_else(|| self.add_slot());
+        label.clone_into(&mut slot.label.lock().expect("no code under this lock panics"));
+        Participant::new(Arc::clone(self), slot)
     }
 
-    fn add_seat(&self) -> Arc<Seat> {
+    fn add_slot(&self) -> Arc<ParticipantSlot> {
         let mut added = None;
-        self.shelf.seats.push_with(|number| {
+        self.shelf.slots.push_with(|number| {
             let (announced, taken) = (AtomicU64::new(0), AtomicU64::new(1));
-            let seat = Arc::new(Seat { announced, taken, number, label: Mutex::new(String::new()) });
-            Arc::clone(added.insert(seat))
+            let slot = Arc::new(ParticipantSlot { announced, taken, number, label: Mutex::new(String::new()) });
+            Arc::clone(added.insert(slot))
         });
         added.expect("push_with calls its closure once")
     }
@@ -190,9 +190,9 @@ impl EpochManager {
     /// Opens the next epoch, or returns the participants that hold the closing one back. Allocates only to name them.
     pub(crate) fn try_advance(&self) -> Result<Epoch, Vec<Straggler>> {
         let mut stragglers = Vec::new();
-        let advanced = self.advance_unless(|seat, since| {
-            let label = seat.label.lock().expect("no code under this lock panics").clone();
-            stragglers.push(Straggler { scale: self.shelf.scale, participant: seat.number, label, since });
+        let advanced = self.advance_unless(|slot, since| {
+            let label = slot.label.lock().expect("no code under this lock panics").clone();
+            stragglers.push(Straggler { scale: self.shelf.scale, participant: slot.number, label, since });
             true
         });
         advanced.ok_or(stragglers)
@@ -206,20 +206,20 @@ impl EpochManager {
 
     /// Opens the next epoch when no participant is in the one before the current. Otherwise passes each straggler to
     /// `straggler`, which returns whether to look for more.
-    fn advance_unless(&self, mut straggler: impl FnMut(&Seat, Epoch) -> bool) -> Option<Epoch> {
+    fn advance_unless(&self, mut straggler: impl FnMut(&ParticipantSlot, Epoch) -> bool) -> Option<Epoch> {
         let current = self.current();
         // Pairs with the fence of `enter`: an announcement that this walk misses comes from a participant that sees
         // everything that happened before the walk (invariant 1). Also orders the walk after the read of `current`.
         fence(Ordering::SeqCst);
         let mut clear = true;
-        self.shelf.seats.visit(|seat| {
+        self.shelf.slots.visit(|slot| {
             // Acquire pairs with the releases of leaving and announcing: the participant's earlier accesses are over.
-            let announced = Epoch(seat.announced.load(Ordering::Acquire));
+            let announced = Epoch(slot.announced.load(Ordering::Acquire));
             if announced == Epoch(0) || announced >= current {
                 return true;
             }
             clear = false;
-            straggler(seat, announced)
+            straggler(slot, announced)
         });
         if !clear {
             return None;

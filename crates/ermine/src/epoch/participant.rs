@@ -5,14 +5,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::limbo::Deferred;
-use super::{EpochManager, Limbo, Seat};
+use super::{EpochManager, Limbo, ParticipantSlot};
 use crate::platform::budget::CHUNK_BYTES;
 use crate::sync::{Ordering, fence};
 
 /// A participant in a time scale. Belongs to a worker and moves between threads with it; not shared.
 pub(crate) struct Participant {
     epochs: Arc<EpochManager>,
-    seat: Arc<Seat>,
+    slot: Arc<ParticipantSlot>,
     /// Number of entries that have not been left yet.
     depth: Cell<u32>,
     retired: RefCell<Limbo<Deferred>>,
@@ -21,8 +21,8 @@ pub(crate) struct Participant {
 }
 
 impl Participant {
-    pub(super) fn new(epochs: Arc<EpochManager>, seat: Arc<Seat>) -> Self {
-        Self { epochs, seat, depth: Cell::new(0), retired: RefCell::new(Limbo::new()), uncounted: Cell::new(0) }
+    pub(super) fn new(epochs: Arc<EpochManager>, slot: Arc<ParticipantSlot>) -> Self {
+        Self { epochs, slot, depth: Cell::new(0), retired: RefCell::new(Limbo::new()), uncounted: Cell::new(0) }
     }
 
     /// Enters until the guard is dropped. Entries may nest.
@@ -59,7 +59,7 @@ impl Participant {
         self.depth.set(depth - 1);
         if depth == 1 {
             // Release pairs with the acquire of the walk: all accesses inside are over (invariant 3).
-            self.seat.announced.store(0, Ordering::Release);
+            self.slot.announced.store(0, Ordering::Release);
         }
     }
 
@@ -68,7 +68,7 @@ impl Participant {
     /// seldom written line when there is no newer epoch. Returns true when the participant moved.
     pub(crate) fn quiesce(&self) -> bool {
         // Relaxed: only this participant writes its word, and a current epoch read late is read next time.
-        let announced = self.seat.announced.load(Ordering::Relaxed);
+        let announced = self.slot.announced.load(Ordering::Relaxed);
         if self.depth.get() != 1 || self.epochs.current.load(Ordering::Relaxed) == announced {
             return false;
         }
@@ -126,7 +126,7 @@ impl Participant {
         // Relaxed: an old value is safe, it only holds epochs back.
         let current = self.epochs.current.load(Ordering::Relaxed);
         // Release pairs with the acquire of the walk, which may see this entry in place of the previous leaving.
-        self.seat.announced.store(current, Ordering::Release);
+        self.slot.announced.store(current, Ordering::Release);
     }
 }
 
@@ -135,9 +135,9 @@ impl Drop for Participant {
         self.settle();
         self.epochs.adopt(self.retired.get_mut());
         // Release pairs with the acquire of the walk: a participant dropped inside (its transaction panicked) leaves.
-        self.seat.announced.store(0, Ordering::Release);
+        self.slot.announced.store(0, Ordering::Release);
         // Release pairs with the acquire of `join_as`.
-        self.seat.taken.store(0, Ordering::Release);
+        self.slot.taken.store(0, Ordering::Release);
     }
 }
 

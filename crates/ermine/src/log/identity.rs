@@ -39,7 +39,7 @@ use crate::platform::file::{Directory, File, Open};
 /// The name of the identity file.
 pub(crate) const IDENTITY: &str = "IDENTITY";
 /// The file's name until it is complete.
-pub(crate) const UNFINISHED: &str = "IDENTITY.new";
+const UNFINISHED: &str = "IDENTITY.new";
 
 const MAGIC: [u8; 8] = *b"ERMIDEN1";
 const LABEL_MAGIC: [u8; 8] = *b"ERMLABE1";
@@ -169,20 +169,25 @@ pub(crate) struct IdentityFile {
 impl IdentityFile {
     /// Creates the file, durably, with its name.
     pub(crate) fn create(directory: &dyn Directory, said: Said) -> io::Result<Self> {
+        if directory.list()?.iter().any(|name| name == UNFINISHED) {
+            directory.remove(UNFINISHED)?;
+        }
+        let file = directory.open(UNFINISHED, Open::Create)?;
+        Self::fill(&*file, said)?;
+        directory.rename(UNFINISHED, IDENTITY)?;
+        directory.sync()?;
+        Ok(Self { file, state: Mutex::new((2, said)) })
+    }
+
+    /// Writes both slots of a new file, durably; the name is the caller's.
+    pub(crate) fn fill(file: &dyn File, said: Said) -> io::Result<()> {
         let mut bytes = vec![0; 2 * SLOT_DISTANCE as usize];
         for serial in [1, 2] {
             let slot = encode(serial, &said);
             bytes[(serial % 2 * SLOT_DISTANCE) as usize..][..slot.len()].copy_from_slice(&slot);
         }
-        if directory.list()?.iter().any(|name| name == UNFINISHED) {
-            directory.remove(UNFINISHED)?;
-        }
-        let file = directory.open(UNFINISHED, Open::Create)?;
         file.write_at(0, &bytes)?;
-        file.sync()?;
-        directory.rename(UNFINISHED, IDENTITY)?;
-        directory.sync()?;
-        Ok(Self { file, state: Mutex::new((2, said)) })
+        file.sync()
     }
 
     /// Opens the file, which exists; `None`: no slot of it is whole.

@@ -22,6 +22,7 @@ use std::{fmt, fs, path::Path};
 use crate::{
     error::{Error, Result},
     sync::{AtomicU64, Ordering},
+    units::Mebibytes,
 };
 
 /// Bytes that a worker counts locally before it adds them to the shared count.
@@ -223,18 +224,6 @@ impl Kept {
         if bytes.abs_diff(self.told) >= CHUNK_BYTES {
             budget.settle(bytes as i64 - self.told as i64);
             self.told = bytes;
-        }
-    }
-}
-
-/// Bytes in human-readable form.
-pub(crate) struct Mebibytes(pub(crate) u64);
-
-impl fmt::Display for Mebibytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            bytes if bytes >= 1 << 20 => write!(f, "{} MiB", bytes >> 20),
-            bytes => write!(f, "{} KiB", bytes >> 10),
         }
     }
 }

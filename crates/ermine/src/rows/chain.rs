@@ -325,6 +325,17 @@ pub(crate) struct NewVersion<'a, H> {
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
 
+/// The content of a slot at one moment. Code that has to distinguish all three reads the slot once: a row that is read
+/// from its file between two reads of the slot would be neither stored nor in memory.
+pub(crate) enum SlotContent<H> {
+    /// The row does not exist.
+    Empty,
+    /// The row is in a file.
+    Stored(Address),
+    /// The row is in memory.
+    Head(VersionPtr<H>),
+}
+
 /// Orders the installation of a version before the check of its index entries that follows.
 ///
 /// A writer installs the version, then checks the leaf of its entry; a worker that removes the entry locks that leaf,
@@ -344,18 +355,34 @@ impl<H: CertifierStamps> RowSlot<H> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Returns the newest version, if it is in memory.
-    pub(crate) fn head(&self) -> Option<VersionPtr<H>> {
-        // SeqCst: an acquire of the writes that `install` released, and the load half of the pair "install a version,
-        // then check the index entry" against "lock the entry's leaf, then check the versions" (see `installed`).
+    /// Returns what the slot holds.
+    #[inline]
+    pub(crate) fn content(&self) -> SlotContent<H> {
+        // SeqCst: an acquire of the writes that `install` released and of what was read from files before an address was
+        // stored here; and the load half of the pair "install a version, then check the index entry" against "lock the
+        // entry's leaf, then check the versions" (see `installed`).
         let word = self.0.load(Ordering::SeqCst);
-        NonNull::new(word).filter(|word| word.addr().get() & 1 == 0).map(VersionPtr)
+        match Address::from_word(word.addr() as u64) {
+            Some(address) => SlotContent::Stored(address),
+            None => NonNull::new(word).map_or(SlotContent::Empty, |version| SlotContent::Head(VersionPtr(version))),
+        }
+    }
+
+    /// Returns the newest version, if it is in memory.
+    #[inline]
+    pub(crate) fn head(&self) -> Option<VersionPtr<H>> {
+        match self.content() {
+            SlotContent::Head(version) => Some(version),
+            SlotContent::Stored(_) | SlotContent::Empty => None,
+        }
     }
 
     /// Returns the address of the newest version, while it is in a file only.
     pub(crate) fn stored(&self) -> Option<Address> {
-        // Acquire: makes visible what was read from files before the address was stored here.
-        Address::from_word(self.0.load(Ordering::Acquire).addr() as u64)
+        match self.content() {
+            SlotContent::Stored(address) => Some(address),
+            SlotContent::Head(_) | SlotContent::Empty => None,
+        }
     }
 
     /// Replaces the address `expected`, or an empty slot, by `new`; returns whether it did.
@@ -363,7 +390,7 @@ impl<H: CertifierStamps> RowSlot<H> {
         let raw = |address: Option<Address>| {
             std::ptr::without_provenance_mut(address.map_or(0, |address| address.word() as usize))
         };
-        // Release: pairs with `stored`.
+        // Release: pairs with `content`.
         self.0.compare_exchange(raw(expected), raw(new), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 

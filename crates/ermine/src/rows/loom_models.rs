@@ -10,20 +10,21 @@ use loom::thread;
 
 use super::{
     arena::{Arena, Pool},
-    chain::{Kind, NewVersion, OriginWord, RowSlot},
+    chain::{Kind, NewVersion, OriginWord, RowSlot, SlotContent},
     snapshots::{Horizon, SnapshotSlot},
 };
 use crate::{
     clock::LogOffset,
     ids::{RowId, Stamp, TableId, Tid},
+    log::lsn::{Address, Lsn, Space},
     scheme::{
-        Place, Scheme, Shared,
+        ConflictSite, Scheme, Shared,
         escalation::TableReaders,
         snapshot::{ReadCommitted, SnapshotIsolation, Uncertified},
     },
     txn::{
         commit_order::{Ending, Unlogged, Write},
-        promises::Promises,
+        prepared::PreparedTransactions,
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -31,7 +32,7 @@ use crate::{
     },
 };
 
-const PLACE: Place = Place { table: TableId(0), at: 0, length: 0 };
+const SITE: ConflictSite = ConflictSite { table: TableId(0), at: 0, length: 0 };
 const FIRST: u8 = 1;
 
 /// One row with a committed version.
@@ -48,7 +49,7 @@ impl Row {
             tids: TidTable::with_blocks_of(1, 2),
             readers: ReaderSlots::with_count(2),
             safe: SafeSnapshot::new(),
-            promises: Promises::new(),
+            prepared: PreparedTransactions::new(),
         };
         let row = Self { shared, slot: RowSlot::empty(), pool: Pool::unlimited() };
         let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[FIRST] };
@@ -103,7 +104,7 @@ impl Writer {
             match standing(&row.shared, Some(tid), self.begin, head) {
                 Standing::Committed(stamp) if stamp < self.begin => {
                     if let Some(new) = row.slot.push(&mut self.arena, Some(head), new(Some(head))) {
-                        self.writes.push(Write { row: RowId(0), new, old: Some(head), fresh: false, place: PLACE });
+                        self.writes.push(Write { row: RowId(0), new, old: Some(head), fresh: false, site: SITE });
                         return true;
                     }
                 }
@@ -266,4 +267,27 @@ fn loom_a_version_that_an_exact_snapshot_sees_is_wanted() {
 #[test]
 fn loom_a_version_that_an_open_snapshot_sees_is_wanted() {
     snapshot_against_pruner(false);
+}
+
+/// A walk beside the loader finds a row in its file or in memory, never neither.
+#[test]
+fn loom_a_row_that_is_being_loaded_is_never_missing() {
+    bounded(|| {
+        let row = Arc::new((RowSlot::<()>::empty(), Pool::unlimited()));
+        let address = Address::new(Space::Log, Lsn::new(1 << 20, 0), 0).unwrap();
+        assert!(row.0.replace_stored(None, Some(address)));
+        let loader = {
+            let row = row.clone();
+            thread::spawn(move || {
+                let (slot, pool) = &*row;
+                assert!(slot.bring_in(&mut pool.arena(), address, Stamp::COLD, 0, &[FIRST]));
+            })
+        };
+        match row.0.content() {
+            SlotContent::Stored(found) => assert_eq!(found, address),
+            SlotContent::Head(version) => assert_eq!(version.payload(&row), [FIRST]),
+            SlotContent::Empty => panic!("the row is missing"),
+        }
+        loader.join().unwrap();
+    });
 }

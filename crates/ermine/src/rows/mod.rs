@@ -9,7 +9,6 @@
 //! - `chain`: one version: its origin, the next older version, its bytes, the stamps of its certifier
 //! - `arena`: the memory of versions
 //! - `snapshots`: which snapshots are in use, and so which versions a transaction may still need
-//! - `reclaim`: unlinking versions that no transaction needs
 //! - `in_place`: one record, for schemes with a single version; `copies`: the bytes that a transaction has copied out
 //!   of records
 
@@ -21,6 +20,4 @@ pub(crate) mod copies;
 pub(crate) mod in_place;
 #[cfg(all(test, loom))]
 mod loom_models;
-#[cfg(not(loom))]
-pub(crate) mod reclaim;
 pub(crate) mod snapshots;

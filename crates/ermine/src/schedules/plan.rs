@@ -32,8 +32,8 @@ pub enum End {
     Commit,
     /// Fails with an error that follows from what was read.
     Fail,
-    /// Promises to commit first, if it can.
-    PromiseAndCommit,
+    /// Is prepared first, if possible.
+    PrepareAndCommit,
     Rollback {
         dropped: bool,
     },
@@ -532,7 +532,7 @@ impl Draft<'_> {
             let operations = operations.collect();
             let end = match draft.rng.u8(..11) {
                 0 => End::Rollback { dropped: draft.rng.bool() },
-                1 => End::PromiseAndCommit,
+                1 => End::PrepareAndCommit,
                 _ => End::Commit,
             };
             Script { options, end, ..Script::of(operations) }

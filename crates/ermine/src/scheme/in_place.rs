@@ -14,7 +14,7 @@ use crate::{
         copies::{Copied, Copies},
         in_place::{Control, RecordPtr, TidWord},
     },
-    scheme::{Cause, Conflict, Place},
+    scheme::{Cause, Conflict, ConflictSite},
 };
 
 /// How a scheme handles keys that are inserted into ranges which a transaction has scanned.
@@ -100,7 +100,12 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
     fn begin(shared: &Self::Shared, state: &mut Self::State, runs_through: bool) -> Result<Begun, Conflict>;
 
     /// Called before the transaction reads or writes in a part of the database.
-    fn reach(_shared: &Self::Shared, _state: &mut Self::State, _reach: Reach, _place: Place) -> Result<(), Conflict> {
+    fn reach(
+        _shared: &Self::Shared,
+        _state: &mut Self::State,
+        _reach: Reach,
+        _place: ConflictSite,
+    ) -> Result<(), Conflict> {
         Ok(())
     }
 
@@ -123,7 +128,7 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         shared: &Self::Shared,
         state: &mut Self::State,
         record: RecordPtr<Self::Control>,
-        place: Place,
+        site: ConflictSite,
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict>;
 
@@ -134,7 +139,7 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
 
     /// Approximate bytes that the scheme keeps for the transaction.
     fn kept_bytes(state: &Self::State) -> usize {
-        Self::tracked_reads(state) * 2 * size_of::<Place>()
+        Self::tracked_reads(state) * 2 * size_of::<ConflictSite>()
     }
 
     /// Called before the transaction writes a record, once per record.
@@ -142,7 +147,7 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         shared: &Self::Shared,
         state: &mut Self::State,
         record: RecordPtr<Self::Control>,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict>;
 
     /// Returns the words of a new record that the transaction is going to write, before other threads can reach it.
@@ -156,14 +161,19 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         state: &mut Self::State,
         record: RecordPtr<Self::Control>,
         _gap: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
-        Self::claim(shared, state, record, place)
+        Self::claim(shared, state, record, site)
     }
 
     /// Called when the transaction has inserted an index entry where other transactions had scanned with stamps up to
     /// `gap`.
-    fn enter_gap(_shared: &Self::Shared, _state: &mut Self::State, _gap: Stamp, _place: Place) -> Result<(), Conflict> {
+    fn enter_gap(
+        _shared: &Self::Shared,
+        _state: &mut Self::State,
+        _gap: Stamp,
+        _place: ConflictSite,
+    ) -> Result<(), Conflict> {
         Ok(())
     }
 
@@ -173,7 +183,7 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
         _shared: &Self::Shared,
         _state: &mut Self::State,
         _removed: Stamp,
-        _place: Place,
+        _place: ConflictSite,
     ) -> Result<Stamp, Conflict> {
         Ok(Stamp::ZERO)
     }
@@ -221,11 +231,11 @@ pub(crate) trait InPlace: Sized + Send + Sync + 'static {
 }
 
 /// The conflict with a writer of a record that the transaction has read.
-pub(crate) fn stale(place: Place) -> Conflict {
-    Conflict::before(AbortKind::StaleRead, Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, place))
+pub(crate) fn stale(site: ConflictSite) -> Conflict {
+    Conflict::before(AbortKind::StaleRead, Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, site))
 }
 
 /// The conflict of a transaction that has waited for the longest time allowed.
-pub(crate) fn patience_ends(place: Option<Place>) -> Conflict {
-    Conflict::before(AbortKind::Timeout, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place))
+pub(crate) fn patience_ends(site: Option<ConflictSite>) -> Conflict {
+    Conflict::before(AbortKind::Timeout, Cause::new(Stamp::INFINITY, Dependency::BothWrite, site))
 }

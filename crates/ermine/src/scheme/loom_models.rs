@@ -16,7 +16,7 @@ use std::{
 use loom::thread;
 
 use super::{
-    Certifier, Conflict, Late, Place, Running, Scheme, Shared, StampsOf,
+    Certifier, Conflict, ConflictSite, Late, Running, Scheme, Shared, StampsOf,
     escalation::TableReaders,
     occ::MvOcc,
     ssi::SiSsi,
@@ -32,7 +32,7 @@ use crate::{
     },
     txn::{
         commit_order::{Ending, Unlogged, Unwritten, Write},
-        promises::Promises,
+        prepared::PreparedTransactions,
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -42,7 +42,7 @@ use crate::{
 
 type Handle<S> = VersionPtr<StampsOf<S>>;
 
-const PLACE: Place = Place { table: TableId(0), at: 0, length: 0 };
+const SITE: ConflictSite = ConflictSite { table: TableId(0), at: 0, length: 0 };
 const ACTORS_MAX: usize = 4;
 
 const A: usize = 0;
@@ -79,7 +79,7 @@ impl<S: Scheme> Rows<S> {
             tids: TidTable::with_blocks_of(1, ACTORS_MAX),
             readers: ReaderSlots::with_count(ACTORS_MAX),
             safe: SafeSnapshot::new(),
-            promises: Promises::new(),
+            prepared: PreparedTransactions::new(),
         };
         let (stale_after, escalate_after) = match reads {
             Reads::Tracked => (u64::MAX, None),
@@ -194,7 +194,7 @@ impl<S: Scheme> Actor<S> {
                     table_readers: &rows.readers,
                     rows: 3,
                 };
-                certifier.read(running, version, created, PLACE)
+                certifier.read(running, version, created, SITE)
             }
             Seen::Nothing => panic!("the first version is always there"),
         }
@@ -214,13 +214,13 @@ impl<S: Scheme> Actor<S> {
                 }
                 Standing::Own => panic!("no model writes twice"),
                 Standing::Committed(_) | Standing::Unfinished(_) => {
-                    return Err(Conflict::write(PLACE, None));
+                    return Err(Conflict::write(SITE, None));
                 }
             };
             let new = NewVersion { kind: Kind::Live, tid, older: Some(head), write: 0, payload: &[] };
             if let Some(new) = slot.push(&mut self.arena, Some(head), new) {
-                self.writes.push(Write { row: RowId(row as u64), new, old: Some(head), fresh: false, place: PLACE });
-                return self.certifier.overwrite(tid, head, created, PLACE);
+                self.writes.push(Write { row: RowId(row as u64), new, old: Some(head), fresh: false, site: SITE });
+                return self.certifier.overwrite(tid, head, created, SITE);
             }
         }
     }
@@ -276,7 +276,7 @@ impl<S: Scheme> Actor<S> {
                         panic!("no model looks late for what it wrote");
                     };
                     read.push(version);
-                    certifier.read_late(&rows.shared, tid, bit, stamp, Late { version, head, place: PLACE })
+                    certifier.read_late(&rows.shared, tid, bit, stamp, Late { version, head, site: SITE })
                 })
             };
             let (ending, readers) = (Ending { tids, reader, certifier }, |_| &*rows.readers);

@@ -15,11 +15,11 @@
 //! The path of a row (`txn`) and the commit path (`txn::commit`) are written once; a certifier implements hooks. It
 //! works on versions, stamps and TIDs; it has no access to tables, indexes or the log.
 
-mod by_hand;
 pub(crate) mod escalation;
 pub(crate) mod in_place;
 #[cfg(all(test, loom))]
 mod in_place_models;
+mod interactive;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod occ;
@@ -48,7 +48,7 @@ use crate::{
     rows::chain::{CertifierStamps, VersionPtr},
     scheme::{escalation::TableReaders, staleness::Staleness},
     txn::{
-        promises::Promises,
+        prepared::PreparedTransactions,
         readers::{ReaderSlot, ReaderSlots},
         safe::SafeSnapshot,
         table::{TidLease, TidTable},
@@ -76,13 +76,13 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<ReaderSlots>,
     /// The newest snapshot that is read without certifying.
     pub(crate) safe: SafeSnapshot,
-    /// The transactions that have promised to commit.
-    pub(crate) promises: Promises,
+    /// The prepared transactions.
+    pub(crate) prepared: PreparedTransactions,
 }
 
 /// The place of an event, for conflict reports: a table and a span of the transaction's key bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ConflictSite {
     pub(crate) table: TableId,
     pub(crate) at: u32,
     pub(crate) length: u16,
@@ -105,21 +105,21 @@ impl Conflict {
     }
 
     /// Two transactions write the same row.
-    pub(crate) fn write(place: Place, other: Option<Tid>) -> Self {
-        Self::before(AbortKind::WriteConflict, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place).with(other))
+    pub(crate) fn write(site: ConflictSite, other: Option<Tid>) -> Self {
+        Self::before(AbortKind::WriteConflict, Cause::new(Stamp::INFINITY, Dependency::BothWrite, site).with(other))
     }
 
-    /// A transaction that has promised to commit has read what another one writes.
-    pub(crate) fn promised(place: Place, holder: Tid) -> Self {
-        let cause = Cause::new(Stamp::INFINITY, Dependency::WasReadBy, place).with(holder);
+    /// A prepared transaction has read what another one writes.
+    pub(crate) fn prepared(site: ConflictSite, holder: Tid) -> Self {
+        let cause = Cause::new(Stamp::INFINITY, Dependency::WasReadBy, site).with(holder);
         Self::before(AbortKind::WriteConflict, cause)
     }
 
     /// Creates the report; `name` names the places.
-    pub(crate) fn report(self, name: impl Fn(Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>)) -> Abort {
-        let (table, key) = name(self.place());
+    pub(crate) fn report(self, name: impl Fn(Option<ConflictSite>) -> (Option<Arc<str>>, Option<Box<[u8]>>)) -> Abort {
+        let (table, key) = name(self.site());
         let edge = |cause: Cause| {
-            let (table, key) = name(cause.place);
+            let (table, key) = name(cause.site);
             // The lowest and the highest values mean that there is no such stamp.
             let is_known = Stamp::ZERO < cause.stamp
                 && cause.stamp.0 < Stamp::INFINITY.0 - 1
@@ -133,9 +133,9 @@ impl Conflict {
     }
 
     /// The place to report first: where the conflict was detected.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn site(&self) -> Option<ConflictSite> {
         let causes = [self.successor, self.predecessor];
-        causes.into_iter().flatten().find_map(|cause| cause.place)
+        causes.into_iter().flatten().find_map(|cause| cause.site)
     }
 
     /// The other transaction of the conflict.
@@ -163,7 +163,7 @@ pub(crate) struct Running<'a> {
 pub(crate) struct Overwrite<'a, H> {
     pub(crate) old: VersionPtr<H>,
     pub(crate) new: VersionPtr<H>,
-    pub(crate) place: Place,
+    pub(crate) site: ConflictSite,
     pub(crate) table_readers: &'a TableReaders,
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct Late<H> {
     pub(crate) version: VersionPtr<H>,
     /// The newest version of the row.
     pub(crate) head: VersionPtr<H>,
-    pub(crate) place: Place,
+    pub(crate) site: ConflictSite,
 }
 
 /// One transaction's certifier state, kept by the worker and reused.
@@ -200,15 +200,15 @@ pub(crate) trait Certifier: Default + Send + 'static {
         running: Running<'_>,
         version: VersionPtr<Self::Stamps>,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict>;
 
     /// Notes that the transaction comes after a deletion at `stamp` that left no version behind: the key has been
     /// removed.
-    fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
+    fn follow(&mut self, stamp: Stamp, site: ConflictSite) -> Result<(), Conflict>;
 
     /// Notes that the transaction inserted a key where scans that committed at up to `stamp` had found none.
-    fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict>;
+    fn enter_gap(&mut self, stamp: Stamp, site: ConflictSite) -> Result<(), Conflict>;
 
     /// Notes that the transaction installed a version over one made at `created`.
     fn overwrite(
@@ -216,7 +216,7 @@ pub(crate) trait Certifier: Default + Send + 'static {
         tid: Tid,
         old: VersionPtr<Self::Stamps>,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict>;
 
     /// Number of reads that the certifier keeps.
@@ -225,8 +225,8 @@ pub(crate) trait Certifier: Default + Send + 'static {
     }
 
     /// Whether no transaction has overwritten a version that this one has read; waits for transactions that are about
-    /// to commit, and counts one that has promised to commit as committed. Other transactions that have not ended will
-    /// lose ([`crate::txn::promises`]).
+    /// to commit, and counts a prepared one as committed. Other transactions that have not ended will
+    /// lose ([`crate::txn::prepared`]).
     fn reads_hold(&self, _shared: &Shared, _tids: &TidLease) -> bool {
         true
     }
@@ -238,15 +238,15 @@ pub(crate) trait Certifier: Default + Send + 'static {
 
     /// Calls `show` with the places that the transaction has read: rows, with their keys, and tables in which it does
     /// not know the rows, without a key.
-    fn show_reads(&self, _show: &mut dyn FnMut(Place)) {}
+    fn show_reads(&self, _show: &mut dyn FnMut(ConflictSite)) {}
 
     /// Tracks every read from now on, however long the transaction is.
     fn track_all(&mut self) {}
 
-    /// Promises that the transaction's reads remain valid until it ends.
-    fn promise(&mut self) {}
+    /// The transaction is prepared: its reads remain valid until it ends.
+    fn prepare(&mut self) {}
 
-    /// Prepares a transaction that has promised to try again with a higher stamp: forgets the results for the lower
+    /// Readies a prepared transaction to try again with a higher stamp: forgets the results for the lower
     /// one, but not the reads.
     fn try_again(&mut self) {}
 

@@ -10,7 +10,7 @@
 //! Waits, for overwriters that are committing, are for lower stamps: no deadlock.
 
 use super::{
-    Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
+    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
     tracking::{Overwriter, Reads, holds, overwriter_below},
 };
 use crate::{
@@ -50,23 +50,23 @@ pub(crate) struct ReadValidation {
     reads: Reads<Overwritten>,
     /// The place of a version that had been overwritten already when it was read, and the stamp of that: then the
     /// transaction must not write.
-    stale: Option<(Place, Stamp)>,
+    stale: Option<(ConflictSite, Stamp)>,
     writes: bool,
 }
 
 impl ReadValidation {
-    fn conflict(place: Place, at: Stamp, other: Option<Tid>) -> Conflict {
-        let cause = Cause::new(at, Dependency::OverwrittenBy, place).with(other);
+    fn conflict(site: ConflictSite, at: Stamp, other: Option<Tid>) -> Conflict {
+        let cause = Cause::new(at, Dependency::OverwrittenBy, site).with(other);
         Conflict::before(AbortKind::StaleRead, cause)
     }
 
-    fn phantom(place: Place, at: Stamp, other: Option<Tid>) -> Conflict {
-        Conflict::before(AbortKind::Phantom, Cause::new(at, Dependency::InsertedBy, place).with(other))
+    fn phantom(site: ConflictSite, at: Stamp, other: Option<Tid>) -> Conflict {
+        Conflict::before(AbortKind::Phantom, Cause::new(at, Dependency::InsertedBy, site).with(other))
     }
 
     fn test(&self) -> Result<(), Conflict> {
         match self.stale {
-            Some((place, at)) if self.writes && !Mutant::NoTest.is_on() => Err(Self::conflict(place, at, None)),
+            Some((site, at)) if self.writes && !Mutant::NoTest.is_on() => Err(Self::conflict(site, at, None)),
             _ => Ok(()),
         }
     }
@@ -82,24 +82,24 @@ impl Certifier for ReadValidation {
         (self.stale, self.writes) = (None, false);
     }
 
-    fn read(&mut self, _: Running<'_>, version: Handle, _: Stamp, place: Place) -> Result<(), Conflict> {
+    fn read(&mut self, _: Running<'_>, version: Handle, _: Stamp, site: ConflictSite) -> Result<(), Conflict> {
         match version.certifier().0.load() {
-            Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
-            Origin::At(at) => self.stale = Some((place, at)),
+            Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
+            Origin::At(at) => self.stale = Some((site, at)),
         }
         self.test()
     }
 
-    fn follow(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn follow(&mut self, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn enter_gap(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn enter_gap(&mut self, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         self.writes = true;
         self.test()
     }
 
-    fn overwrite(&mut self, tid: Tid, old: Handle, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn overwrite(&mut self, tid: Tid, old: Handle, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         old.certifier().0.mark(OriginWord::by(tid));
         self.writes = true;
         self.test()
@@ -118,8 +118,8 @@ impl Certifier for ReadValidation {
         holds(shared, &version.certifier().0, tids.running())
     }
 
-    fn show_reads(&self, show: &mut dyn FnMut(Place)) {
-        self.reads.iter().for_each(|(_, place)| show(place));
+    fn show_reads(&self, show: &mut dyn FnMut(ConflictSite)) {
+        self.reads.iter().for_each(|(_, site)| show(site));
     }
 
     fn announce(&mut self, _: Tid, _: u64) {}
@@ -134,10 +134,10 @@ impl Certifier for ReadValidation {
         if Mutant::NoTest.is_on() {
             return Ok(());
         }
-        for (version, place) in self.reads.iter() {
+        for (version, site) in self.reads.iter() {
             match overwriter_below(shared, &version.certifier().0, tids.tid(), stamp) {
-                Overwriter::Stamped(at) if at < stamp => return Err(Self::conflict(place, at, None)),
-                Overwriter::Committed { tid, stamp, .. } => return Err(Self::conflict(place, stamp, Some(tid))),
+                Overwriter::Stamped(at) if at < stamp => return Err(Self::conflict(site, at, None)),
+                Overwriter::Committed { tid, stamp, .. } => return Err(Self::conflict(site, stamp, Some(tid))),
                 Overwriter::None | Overwriter::Stamped(_) => {}
             }
         }
@@ -152,10 +152,10 @@ impl Certifier for ReadValidation {
         stamp: Stamp,
         late: Late<Overwritten>,
     ) -> Result<(), Conflict> {
-        let Late { version, place, .. } = late;
+        let Late { version, site, .. } = late;
         match overwriter_below(shared, &version.certifier().0, tid, stamp) {
-            Overwriter::Stamped(at) if at < stamp => Err(Self::phantom(place, at, None)),
-            Overwriter::Committed { tid, stamp, .. } => Err(Self::phantom(place, stamp, Some(tid))),
+            Overwriter::Stamped(at) if at < stamp => Err(Self::phantom(site, at, None)),
+            Overwriter::Committed { tid, stamp, .. } => Err(Self::phantom(site, stamp, Some(tid))),
             Overwriter::None | Overwriter::Stamped(_) => Ok(()),
         }
     }

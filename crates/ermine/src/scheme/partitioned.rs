@@ -19,9 +19,9 @@
 use std::time::Duration;
 
 use super::{
-    Cause, Conflict, Place,
-    by_hand::{ByHand, patience},
+    Cause, Conflict, ConflictSite,
     in_place::{Begun, InPlace, Limits, Ranges, Reach, Read, patience_ends},
+    interactive::{InteractiveTurns, patience},
 };
 use crate::{
     error::{AbortKind, Dependency},
@@ -42,7 +42,7 @@ pub(crate) struct Locks {
     database: DatabaseLock,
     /// By number, modulo the number of locks.
     partitions: Box<[McsLock]>,
-    by_hand: ByHand,
+    interactive: InteractiveTurns,
     wait_max: Duration,
 }
 
@@ -86,7 +86,7 @@ impl Default for Nodes {
 
 impl Locks {
     fn look(&self, looks: impl FnMut() -> bool) -> bool {
-        self.by_hand.wait(self.wait_max, looks)
+        self.interactive.wait(self.wait_max, looks)
     }
 }
 
@@ -121,34 +121,34 @@ impl DatabaseLock {
     }
 }
 
-fn crossing(place: Place) -> Conflict {
-    Conflict::before(AbortKind::Lock, Cause::new(Stamp::INFINITY, Dependency::BothWrite, place))
+fn crossing(site: ConflictSite) -> Conflict {
+    Conflict::before(AbortKind::Lock, Cause::new(Stamp::INFINITY, Dependency::BothWrite, site))
 }
 
 impl Running {
     /// Shares the database, with or without a partition.
-    fn share(&mut self, locks: &Locks, partition: Option<usize>, place: Place) -> Result<(), Conflict> {
+    fn share(&mut self, locks: &Locks, partition: Option<usize>, site: ConflictSite) -> Result<(), Conflict> {
         let held = match partition {
             None => None,
             // In the queue: transactions ahead end without input from outside, unless an application drives one.
             Some(at) if self.runs_through => {
-                locks.by_hand.give_way(locks.wait_max);
+                locks.interactive.give_way(locks.wait_max);
                 match locks.partitions[at].acquire_while(self.nodes.0.take(), patience(locks.wait_max)) {
                     Some(held) => Some((at, held)),
-                    None => return Err(patience_ends(Some(place))),
+                    None => return Err(patience_ends(Some(site))),
                 }
             }
             Some(at) => {
                 let mut held = None;
                 if !locks.look(|| self.try_partition(locks, at, &mut held)) {
-                    return Err(patience_ends(Some(place)));
+                    return Err(patience_ends(Some(site)));
                 }
                 held
             }
         };
         if !locks.look(|| locks.database.try_share()) {
             self.put_back(locks, held);
-            return Err(patience_ends(Some(place)));
+            return Err(patience_ends(Some(site)));
         }
         self.holds = held.map_or(Holds::Shares, |(at, held)| Holds::Partition(at, held));
         Ok(())
@@ -169,32 +169,32 @@ impl Running {
     }
 
     /// Takes a partition while the transaction shares the database.
-    fn add_partition(&mut self, locks: &Locks, at: usize, place: Place) -> Result<(), Conflict> {
+    fn add_partition(&mut self, locks: &Locks, at: usize, site: ConflictSite) -> Result<(), Conflict> {
         let mut held = None;
         let looks = || locks.database.is_wanted() || self.try_partition(locks, at, &mut held);
         if !locks.look(looks) {
-            return Err(patience_ends(Some(place)));
+            return Err(patience_ends(Some(site)));
         }
-        let (at, held) = held.ok_or_else(|| crossing(place))?;
+        let (at, held) = held.ok_or_else(|| crossing(site))?;
         self.holds = Holds::Partition(at, held);
         Ok(())
     }
 
     /// Takes the whole database.
-    fn take_everything(&mut self, locks: &Locks, place: Place) -> Result<(), Conflict> {
+    fn take_everything(&mut self, locks: &Locks, site: ConflictSite) -> Result<(), Conflict> {
         let shares = u64::from(!matches!(self.holds, Holds::Nothing));
         let database = &locks.database;
         if shares == 0 {
             if !locks.look(|| database.want()) {
-                return Err(patience_ends(Some(place)));
+                return Err(patience_ends(Some(site)));
             }
         } else if !database.want() {
             // The other transaction waits for this one.
-            return Err(crossing(place));
+            return Err(crossing(site));
         }
         if !locks.look(|| database.is_shared_by(shares)) {
             database.give_up();
-            return Err(patience_ends(Some(place)));
+            return Err(patience_ends(Some(site)));
         }
         if shares > 0 {
             database.share_no_more();
@@ -220,7 +220,7 @@ impl InPlace for Partitioned {
         Locks {
             database: DatabaseLock(AtomicU64::new(0)),
             partitions: (0..PARTITIONS).map(|_| McsLock::new()).collect(),
-            by_hand: ByHand::default(),
+            interactive: InteractiveTurns::default(),
             wait_max: limits.wait_max,
         }
     }
@@ -230,16 +230,16 @@ impl InPlace for Partitioned {
         Ok(Begun::Running)
     }
 
-    fn reach(locks: &Locks, running: &mut Running, reach: Reach, place: Place) -> Result<(), Conflict> {
+    fn reach(locks: &Locks, running: &mut Running, reach: Reach, site: ConflictSite) -> Result<(), Conflict> {
         let at = |partition: u64| partition as usize % locks.partitions.len();
         match (&running.holds, reach) {
             (Holds::Everything, _) | (Holds::Shares | Holds::Partition(..), Reach::Common) => Ok(()),
             (Holds::Partition(held, _), Reach::Partition(partition)) if *held == at(partition) => Ok(()),
-            (Holds::Nothing, Reach::Common) => running.share(locks, None, place),
-            (Holds::Nothing, Reach::Partition(partition)) => running.share(locks, Some(at(partition)), place),
-            (Holds::Shares, Reach::Partition(partition)) => running.add_partition(locks, at(partition), place),
+            (Holds::Nothing, Reach::Common) => running.share(locks, None, site),
+            (Holds::Nothing, Reach::Partition(partition)) => running.share(locks, Some(at(partition)), site),
+            (Holds::Shares, Reach::Partition(partition)) => running.add_partition(locks, at(partition), site),
             (_, Reach::Everything) | (Holds::Partition(..), Reach::Partition(_)) => {
-                running.take_everything(locks, place)
+                running.take_everything(locks, site)
             }
         }
     }
@@ -249,14 +249,14 @@ impl InPlace for Partitioned {
         _: &Locks,
         _: &mut Running,
         record: RecordPtr<()>,
-        _: Place,
+        _: ConflictSite,
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         Ok(record.read(copies))
     }
 
     #[inline]
-    fn claim(_: &Locks, _: &mut Running, _: RecordPtr<()>, _: Place) -> Result<(), Conflict> {
+    fn claim(_: &Locks, _: &mut Running, _: RecordPtr<()>, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use super::{
-    Conflict, Place,
-    by_hand::{ByHand, patience},
+    Conflict, ConflictSite,
     in_place::{Begun, InPlace, Limits, Ranges, Read, patience_ends},
+    interactive::{InteractiveTurns, patience},
 };
 use crate::{
     rows::{copies::Copies, in_place::RecordPtr},
@@ -24,7 +24,7 @@ pub(crate) struct Serial;
 /// The lock of the database, for which transactions queue.
 pub(crate) struct Lock {
     lock: McsLock,
-    by_hand: ByHand,
+    interactive: InteractiveTurns,
     wait_max: Duration,
 }
 
@@ -48,13 +48,13 @@ impl InPlace for Serial {
     const RANGES: Ranges = Ranges::Excluded;
 
     fn shared(limits: &Limits) -> Lock {
-        Lock { lock: McsLock::new(), by_hand: ByHand::default(), wait_max: limits.wait_max }
+        Lock { lock: McsLock::new(), interactive: InteractiveTurns::default(), wait_max: limits.wait_max }
     }
 
     fn begin(lock: &Lock, has: &mut Has, runs_through: bool) -> Result<Begun, Conflict> {
         if runs_through {
             // In the queue: transactions ahead end without input from outside, unless an application drives one.
-            lock.by_hand.give_way(lock.wait_max);
+            lock.interactive.give_way(lock.wait_max);
             has.held = lock.lock.acquire_while(has.nodes.take(), patience(lock.wait_max));
             return if has.held.is_some() { Ok(Begun::Running) } else { Err(patience_ends(None)) };
         }
@@ -66,7 +66,7 @@ impl InPlace for Serial {
             }
             held.is_some()
         };
-        if lock.by_hand.wait(lock.wait_max, looks) { Ok(Begun::Running) } else { Err(patience_ends(None)) }
+        if lock.interactive.wait(lock.wait_max, looks) { Ok(Begun::Running) } else { Err(patience_ends(None)) }
     }
 
     #[inline]
@@ -74,14 +74,14 @@ impl InPlace for Serial {
         _: &Lock,
         _: &mut Has,
         record: RecordPtr<()>,
-        _: Place,
+        _: ConflictSite,
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         Ok(record.read(copies))
     }
 
     #[inline]
-    fn claim(_: &Lock, _: &mut Has, _: RecordPtr<()>, _: Place) -> Result<(), Conflict> {
+    fn claim(_: &Lock, _: &mut Has, _: RecordPtr<()>, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! Nothing is shared outside of records: reading writes nothing, and there is no counter of transactions.
 
 use super::{
-    Conflict, Place,
+    Conflict, ConflictSite,
     in_place::{Begun, InPlace, Limits, Ranges, Read, stale},
 };
 use crate::{
@@ -28,7 +28,7 @@ const READS_KEPT: usize = 1 << 14;
 
 /// The read set.
 #[derive(Default)]
-pub(crate) struct Reads(Vec<(RecordPtr<()>, TidWord, Place)>);
+pub(crate) struct Reads(Vec<(RecordPtr<()>, TidWord, ConflictSite)>);
 
 impl InPlace for Silo {
     type Control = ();
@@ -49,12 +49,12 @@ impl InPlace for Silo {
         (): &(),
         reads: &mut Reads,
         record: RecordPtr<()>,
-        place: Place,
+        site: ConflictSite,
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         let (word, copied) = record.read(copies);
         if !word.is_gone() {
-            reads.0.push((record, word, place));
+            reads.0.push((record, word, site));
         }
         Ok((word, copied))
     }
@@ -64,7 +64,7 @@ impl InPlace for Silo {
     }
 
     #[inline]
-    fn claim((): &(), _: &mut Reads, _: RecordPtr<()>, _: Place) -> Result<(), Conflict> {
+    fn claim((): &(), _: &mut Reads, _: RecordPtr<()>, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 
@@ -74,10 +74,10 @@ impl InPlace for Silo {
         }
         // Before the loads of words, after the epoch has been read (`single::commit`).
         total_order();
-        for &(record, seen, place) in &reads.0 {
+        for &(record, seen, site) in &reads.0 {
             let word = record.word();
             if !word.says_same_as(seen) || word.is_locked() && !is_own(record) {
-                return Err(stale(place));
+                return Err(stale(site));
             }
         }
         Ok(())

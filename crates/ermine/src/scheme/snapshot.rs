@@ -4,7 +4,7 @@
 //! happen, everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and a
 //! transaction that updates a row that was committed since aborts; write skew and the read-only anomaly can happen.
 
-use super::{Certifier, Conflict, Overwrite, Place, Running, Scheme, Shared};
+use super::{Certifier, Conflict, ConflictSite, Overwrite, Running, Scheme, Shared};
 use crate::{
     ids::{Stamp, Tid},
     rows::chain::VersionPtr,
@@ -38,19 +38,19 @@ impl Certifier for Uncertified {
 
     fn begin(&mut self, _: Stamp) {}
 
-    fn read(&mut self, _: Running<'_>, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn read(&mut self, _: Running<'_>, _: VersionPtr<()>, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn follow(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn follow(&mut self, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn enter_gap(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn enter_gap(&mut self, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn overwrite(&mut self, _: Tid, _: VersionPtr<()>, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn overwrite(&mut self, _: Tid, _: VersionPtr<()>, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 

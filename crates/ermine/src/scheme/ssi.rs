@@ -29,7 +29,7 @@
 //! committed first: so here the overwriter also pushes its commit stamp to readers that still run, which is their s1.
 
 use super::{
-    Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
+    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
     tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
@@ -144,7 +144,7 @@ impl Ssi {
     fn conflict(&self) -> Conflict {
         let (reader, overwriter) = (self.reader, self.overwriter);
         let untracked = if reader.dependency == Some(Dependency::MayHaveBeenReadBy) {
-            reader.place.map(|place| place.table)
+            reader.site.map(|site| site.table)
         } else if overwriter.dependency == Some(Dependency::MayBeOverwrittenBy) {
             self.untracked.table()
         } else {
@@ -164,9 +164,9 @@ impl Ssi {
         if self.writes { self.test() } else { Ok(()) }
     }
 
-    fn overwritten(&mut self, at: Stamp, pivot: Stamp, place: Place, other: Option<Tid>) {
-        self.overwriter.lower(Cause::new(at, Dependency::OverwrittenBy, place).with(other));
-        self.pivot.lower(Cause::new(pivot, Dependency::OverwrittenBy, place).with(other));
+    fn overwritten(&mut self, at: Stamp, pivot: Stamp, site: ConflictSite, other: Option<Tid>) {
+        self.overwriter.lower(Cause::new(at, Dependency::OverwrittenBy, site).with(other));
+        self.pivot.lower(Cause::new(pivot, Dependency::OverwrittenBy, site).with(other));
     }
 
     /// Takes over a stamp that others have pushed because of reads that are not tracked.
@@ -192,35 +192,35 @@ impl Certifier for Ssi {
         mut running: Running<'_>,
         version: Handle,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
-        if !self.untracked.read(&mut running, version, created, place, self.reads.len()) {
+        if !self.untracked.read(&mut running, version, created, site, self.reads.len()) {
             match version.certifier().track.successor.load() {
-                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
-                Origin::At(at) => self.overwritten(at, version.certifier().pivot(), place, None),
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
+                Origin::At(at) => self.overwritten(at, version.certifier().pivot(), site, None),
             }
         }
         self.test_writer()
     }
 
-    fn follow(&mut self, _: Stamp, _: Place) -> Result<(), Conflict> {
+    fn follow(&mut self, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
+    fn enter_gap(&mut self, stamp: Stamp, site: ConflictSite) -> Result<(), Conflict> {
         if Mutant::NoGapStamp.is_on() {
             return Ok(());
         }
         self.writes = true;
-        self.reader.raise(Cause::new(stamp, Dependency::WasLookedAtBy, place));
+        self.reader.raise(Cause::new(stamp, Dependency::WasLookedAtBy, site));
         self.test()
     }
 
-    fn overwrite(&mut self, tid: Tid, old: Handle, _: Stamp, place: Place) -> Result<(), Conflict> {
+    fn overwrite(&mut self, tid: Tid, old: Handle, _: Stamp, site: ConflictSite) -> Result<(), Conflict> {
         // Before the stamp is taken (tracking, invariant 2).
         old.certifier().track.successor.mark(OriginWord::by(tid));
         self.writes = true;
-        self.reader.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, place));
+        self.reader.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, site));
         self.test()
     }
 
@@ -247,8 +247,8 @@ impl Certifier for Ssi {
         holds(shared, &version.certifier().track.successor, tids.running())
     }
 
-    fn show_reads(&self, show: &mut dyn FnMut(Place)) {
-        self.reads.iter().for_each(|(_, place)| show(place));
+    fn show_reads(&self, show: &mut dyn FnMut(ConflictSite)) {
+        self.reads.iter().for_each(|(_, site)| show(site));
         self.untracked.show(show);
     }
 
@@ -256,8 +256,8 @@ impl Certifier for Ssi {
         self.untracked.track_all();
     }
 
-    fn promise(&mut self) {
-        self.untracked.promise();
+    fn prepare(&mut self) {
+        self.untracked.prepare();
     }
 
     fn try_again(&mut self) {
@@ -282,35 +282,35 @@ impl Certifier for Ssi {
     ) -> Result<(), Conflict> {
         let tid = tids.tid();
         let reads = std::mem::take(&mut self.reads);
-        for (version, place) in reads.iter() {
+        for (version, site) in reads.iter() {
             match overwriter_below(shared, &version.certifier().track.successor, tid, stamp) {
                 // An overwriter with a higher stamp finds this transaction itself.
                 Overwriter::Stamped(at) if at < stamp => {
-                    self.overwritten(at, version.certifier().pivot(), place, None);
+                    self.overwritten(at, version.certifier().pivot(), site, None);
                 }
                 Overwriter::None | Overwriter::Stamped(_) => {}
                 Overwriter::Committed { tid, stamp, successor } => {
-                    self.overwritten(stamp, successor, place, Some(tid));
+                    self.overwritten(stamp, successor, site, Some(tid));
                 }
             }
         }
         self.reads = reads;
         self.lower_pushed(self.untracked.successor(tids));
         let overwriting = Overwriting { shared, tid, stamp, successor: stamp };
-        for Overwrite { old, place, table_readers, .. } in writes {
+        for Overwrite { old, site, table_readers, .. } in writes {
             let reader = &mut self.reader;
             let met = |met| {
                 reader.raise(match met {
-                    Met::Committed(stamp, other, dependency) => Cause::new(stamp, dependency, place).with(other),
+                    Met::Committed(stamp, other, dependency) => Cause::new(stamp, dependency, site).with(other),
                     // The reader may be T1 and will not check this transaction's s1 any more: this one must have none.
-                    Met::Told => Cause::new(Stamp(Stamp::INFINITY.0 - 1), Dependency::MayHaveBeenReadBy, place),
+                    Met::Told => Cause::new(Stamp(Stamp::INFINITY.0 - 1), Dependency::MayHaveBeenReadBy, site),
                 });
             };
             let stamps = old.certifier();
             let told =
                 overwriting.meet_readers(&stamps.track, table_readers, &mut self.untracked, stamps.last_begin(), met);
             told.map_err(|TooLate(other)| {
-                self.reader.raise(Cause::new(Stamp::INFINITY, Dependency::MayHaveBeenReadBy, place).with(other));
+                self.reader.raise(Cause::new(Stamp::INFINITY, Dependency::MayHaveBeenReadBy, site).with(other));
                 self.conflict()
             })?;
         }
@@ -325,13 +325,13 @@ impl Certifier for Ssi {
         stamp: Stamp,
         late: Late<SsiStamps>,
     ) -> Result<(), Conflict> {
-        let Late { version, place, .. } = late;
+        let Late { version, site, .. } = late;
         let too_late = |cause| Conflict::before(AbortKind::Phantom, cause);
         match self.reads.push_late(shared, tid, reader_bit, stamp, late).map_err(too_late)? {
             Overwriter::None => {}
-            Overwriter::Stamped(at) => self.overwritten(at, version.certifier().pivot(), place, None),
+            Overwriter::Stamped(at) => self.overwritten(at, version.certifier().pivot(), site, None),
             Overwriter::Committed { tid, stamp, successor } => {
-                self.overwritten(stamp, successor, place, Some(tid));
+                self.overwritten(stamp, successor, site, Some(tid));
             }
         }
         self.test()

@@ -18,7 +18,7 @@
 //! takes the stamp of the overwritten version's creator, which `predecessor` does not hold until the creator is done.
 
 use super::{
-    Cause, Certifier, Conflict, Late, Overwrite, Place, Running, Scheme, Shared,
+    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
     tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
@@ -105,7 +105,7 @@ impl Ssn {
             predecessor = Cause::new(self.after, Dependency::EndedBefore, None);
         }
         let untracked = if predecessor.dependency == Some(Dependency::MayHaveBeenReadBy) {
-            predecessor.place.map(|place| place.table)
+            predecessor.site.map(|site| site.table)
         } else if successor.dependency == Some(Dependency::MayBeOverwrittenBy) {
             self.untracked.table()
         } else {
@@ -139,40 +139,40 @@ impl Certifier for Ssn {
         mut running: Running<'_>,
         version: Handle,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
-        self.predecessor.raise(Cause::new(created, Dependency::ReadFrom, place));
-        if !self.untracked.read(&mut running, version, created, place, self.reads.len()) {
+        self.predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
+        if !self.untracked.read(&mut running, version, created, site, self.reads.len()) {
             match version.certifier().successor.load() {
-                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, place),
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
                 Origin::At(successor) => {
-                    self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, place));
+                    self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, site));
                 }
             }
         }
         self.test()
     }
 
-    fn follow(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
-        self.predecessor.raise(Cause::new(stamp, Dependency::WasDeletedBy, place));
+    fn follow(&mut self, stamp: Stamp, site: ConflictSite) -> Result<(), Conflict> {
+        self.predecessor.raise(Cause::new(stamp, Dependency::WasDeletedBy, site));
         self.test()
     }
 
-    fn enter_gap(&mut self, stamp: Stamp, place: Place) -> Result<(), Conflict> {
+    fn enter_gap(&mut self, stamp: Stamp, site: ConflictSite) -> Result<(), Conflict> {
         if Mutant::NoGapStamp.is_on() {
             return Ok(());
         }
-        self.predecessor.raise(Cause::new(stamp, Dependency::WasLookedAtBy, place));
+        self.predecessor.raise(Cause::new(stamp, Dependency::WasLookedAtBy, site));
         self.test()
     }
 
-    fn overwrite(&mut self, tid: Tid, old: Handle, created: Stamp, place: Place) -> Result<(), Conflict> {
+    fn overwrite(&mut self, tid: Tid, old: Handle, created: Stamp, site: ConflictSite) -> Result<(), Conflict> {
         // Before the stamp is taken (tracking, invariant 2).
         old.certifier().successor.mark(OriginWord::by(tid));
         if !Mutant::NoCreator.is_on() {
-            self.predecessor.raise(Cause::new(created, Dependency::Overwrote, place));
+            self.predecessor.raise(Cause::new(created, Dependency::Overwrote, site));
         }
-        self.predecessor.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, place));
+        self.predecessor.raise(Cause::new(old.certifier().last_read(), Dependency::WasReadBy, site));
         self.test()
     }
 
@@ -199,8 +199,8 @@ impl Certifier for Ssn {
         holds(shared, &version.certifier().successor, tids.running())
     }
 
-    fn show_reads(&self, show: &mut dyn FnMut(Place)) {
-        self.reads.iter().for_each(|(_, place)| show(place));
+    fn show_reads(&self, show: &mut dyn FnMut(ConflictSite)) {
+        self.reads.iter().for_each(|(_, site)| show(site));
         self.untracked.show(show);
     }
 
@@ -208,8 +208,8 @@ impl Certifier for Ssn {
         self.untracked.track_all();
     }
 
-    fn promise(&mut self) {
-        self.untracked.promise();
+    fn prepare(&mut self) {
+        self.untracked.prepare();
     }
 
     fn try_again(&mut self) {
@@ -233,13 +233,13 @@ impl Certifier for Ssn {
     ) -> Result<(), Conflict> {
         let tid = tids.tid();
         // The overwriters with a lower stamp (Algorithm 3 lines 7-20). Its own overwrites are no edges (section 4.1.3).
-        for (version, place) in self.reads.iter() {
+        for (version, site) in self.reads.iter() {
             let (successor, other) = match overwriter_below(shared, &version.certifier().successor, tid, stamp) {
                 Overwriter::None => continue,
                 Overwriter::Stamped(successor) => (successor, None),
                 Overwriter::Committed { tid, successor, .. } => (successor, Some(tid)),
             };
-            self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, place).with(other));
+            self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, site).with(other));
         }
         self.lower_pushed(self.untracked.successor(tids));
         let mut writes = writes.peekable();
@@ -250,18 +250,18 @@ impl Certifier for Ssn {
         }
         // The committed readers with a lower stamp of what it overwrote (lines 24-32).
         let overwriting = Overwriting { shared, tid, stamp, successor: self.successor.stamp };
-        for Overwrite { old, place, table_readers, .. } in writes {
+        for Overwrite { old, site, table_readers, .. } in writes {
             let predecessor = &mut self.predecessor;
             let met = |met| {
                 if let Met::Committed(stamp, other, dependency) = met {
-                    predecessor.raise(Cause::new(stamp, dependency, place).with(other));
+                    predecessor.raise(Cause::new(stamp, dependency, site).with(other));
                 }
             };
             let told =
                 overwriting.meet_readers(old.certifier(), table_readers, &mut self.untracked, Stamp::INFINITY, met);
             told.map_err(|TooLate(other)| {
                 // As if the later reader had been counted: it can no longer find out that it comes before this one.
-                self.predecessor.raise(Cause::new(stamp, Dependency::MayHaveBeenReadBy, place).with(other));
+                self.predecessor.raise(Cause::new(stamp, Dependency::MayHaveBeenReadBy, site).with(other));
                 self.conflict()
             })?;
         }
@@ -276,15 +276,15 @@ impl Certifier for Ssn {
         stamp: Stamp,
         late: Late<Track>,
     ) -> Result<(), Conflict> {
-        let Late { place, .. } = late;
+        let Late { site, .. } = late;
         let too_late = |cause| Conflict::before(AbortKind::Phantom, cause);
         match self.reads.push_late(shared, tid, reader_bit, stamp, late).map_err(too_late)? {
             Overwriter::None => {}
             Overwriter::Stamped(successor) => {
-                self.successor.lower(Cause::new(successor, Dependency::InsertedBy, place));
+                self.successor.lower(Cause::new(successor, Dependency::InsertedBy, site));
             }
             Overwriter::Committed { tid, successor, .. } => {
-                self.successor.lower(Cause::new(successor, Dependency::InsertedBy, place).with(tid));
+                self.successor.lower(Cause::new(successor, Dependency::InsertedBy, site).with(tid));
             }
         }
         self.test()

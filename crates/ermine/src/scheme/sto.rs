@@ -41,7 +41,7 @@
 use std::{marker::PhantomData, time::Duration};
 
 use super::{
-    Cause, Conflict, Place,
+    Cause, Conflict, ConflictSite,
     in_place::{Begun, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
@@ -195,15 +195,15 @@ impl<W: Width> Running<W> {
         other: WriteWord<W>,
         control: &Timestamps<W>,
         clock: &Clock,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
         if other.timestamp() > self.timestamp {
-            return Err(too_late(place));
+            return Err(too_late(site));
         }
         let (mut spin, since) = (Spin::default(), Instant::now());
         while control.write() == other {
             if since.elapsed() >= clock.wait_max {
-                return Err(patience_ends(Some(place)));
+                return Err(patience_ends(Some(site)));
             }
             spin.wait();
         }
@@ -211,8 +211,8 @@ impl<W: Width> Running<W> {
     }
 }
 
-fn too_late(place: impl Into<Option<Place>>) -> Conflict {
-    Conflict::before(AbortKind::TooLate, Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, place))
+fn too_late(site: impl Into<Option<ConflictSite>>) -> Conflict {
+    Conflict::before(AbortKind::TooLate, Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, site))
 }
 
 /// `sto`, and `sto-32`.
@@ -250,7 +250,7 @@ impl<W: Width> InPlace for Sto<W> {
         clock: &Clock,
         running: &mut Running<W>,
         record: RecordPtr<Timestamps<W>>,
-        place: Place,
+        site: ConflictSite,
         mut copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         let (control, own) = (record.control(), running.timestamp);
@@ -265,9 +265,9 @@ impl<W: Width> InPlace for Sto<W> {
                     return Ok(record.read(copies));
                 }
                 if !write.is_dirty() {
-                    return Err(too_late(place));
+                    return Err(too_late(site));
                 }
-                running.give_way(write, control, clock, place)?;
+                running.give_way(write, control, clock, site)?;
                 continue;
             }
             let mark = copies.as_deref().map(Copies::mark);
@@ -285,7 +285,7 @@ impl<W: Width> InPlace for Sto<W> {
         clock: &Clock,
         running: &mut Running<W>,
         record: RecordPtr<Timestamps<W>>,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
         let (control, own) = (record.control(), running.timestamp);
         let dirty = WriteWord::<W>::dirty(own);
@@ -295,18 +295,18 @@ impl<W: Width> InPlace for Sto<W> {
                 return Ok(());
             }
             if write.is_dirty() {
-                running.give_way(write, control, clock, place)?;
+                running.give_way(write, control, clock, site)?;
                 continue;
             }
             if write.timestamp() > own {
-                return Err(too_late(place));
+                return Err(too_late(site));
             }
             if !control.write.replace(write.0, dirty) {
                 continue;
             }
             if control.read.load() > own {
                 control.write.store(write.0);
-                return Err(too_late(place));
+                return Err(too_late(site));
             }
             running.inventory.push((record, write.0));
             return Ok(());
@@ -324,22 +324,22 @@ impl<W: Width> InPlace for Sto<W> {
         running: &mut Running<W>,
         record: RecordPtr<Timestamps<W>>,
         gap: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
         running.inventory.push((record, 0));
         // Earlier scans of the gap have left no timestamp in the record. If this transaction rolls back, the next
         // writer finds the record in the index and does not check the gap.
         let round = running.stamp.0 - running.timestamp;
         record.control().read.raise(gap.0.saturating_sub(round));
-        Self::enter_gap(clock, running, gap, place)
+        Self::enter_gap(clock, running, gap, site)
     }
 
-    fn enter_gap(_: &Clock, running: &mut Running<W>, gap: Stamp, place: Place) -> Result<(), Conflict> {
-        if gap > running.stamp && !Mutant::NoGapStamp.is_on() { Err(too_late(place)) } else { Ok(()) }
+    fn enter_gap(_: &Clock, running: &mut Running<W>, gap: Stamp, site: ConflictSite) -> Result<(), Conflict> {
+        if gap > running.stamp && !Mutant::NoGapStamp.is_on() { Err(too_late(site)) } else { Ok(()) }
     }
 
-    fn look(_: &Clock, running: &mut Running<W>, removed: Stamp, place: Place) -> Result<Stamp, Conflict> {
-        if removed > running.stamp { Err(too_late(place)) } else { Ok(running.stamp) }
+    fn look(_: &Clock, running: &mut Running<W>, removed: Stamp, site: ConflictSite) -> Result<Stamp, Conflict> {
+        if removed > running.stamp { Err(too_late(site)) } else { Ok(running.stamp) }
     }
 
     fn certify(_: &Clock, _: &mut Running<W>, _: impl Fn(RecordPtr<Timestamps<W>>) -> bool) -> Result<(), Conflict> {

@@ -26,7 +26,7 @@
 
 use std::iter;
 
-use super::{Late, Place, Shared};
+use super::{ConflictSite, Late, Shared};
 use crate::{
     error::Dependency,
     ids::{Stamp, Tid},
@@ -97,7 +97,7 @@ impl Track {
 const READS_KEPT: usize = 1 << 14;
 
 /// The versions that a transaction has read and that were not overwritten then, or by a transaction that had not ended.
-pub(super) struct Reads<H>(Vec<(VersionPtr<H>, Place)>);
+pub(super) struct Reads<H>(Vec<(VersionPtr<H>, ConflictSite)>);
 
 impl<H> Default for Reads<H> {
     fn default() -> Self {
@@ -113,15 +113,15 @@ impl<H: CertifierStamps> Reads<H> {
         self.0.clear();
     }
 
-    pub(super) fn push(&mut self, version: VersionPtr<H>, place: Place) {
-        self.0.push((version, place));
+    pub(super) fn push(&mut self, version: VersionPtr<H>, site: ConflictSite) {
+        self.0.push((version, site));
     }
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (VersionPtr<H>, Place)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (VersionPtr<H>, ConflictSite)> {
         self.0.iter().copied()
     }
 }
@@ -172,15 +172,15 @@ impl<H: Tracked> Reads<H> {
         stamp: Stamp,
         late: Late<H>,
     ) -> Result<Overwriter, Cause> {
-        let Late { version, head, place } = late;
+        let Late { version, head, site } = late;
         let track = version.certifier().track();
         track.add_reader(reader_bit);
         let is_overwritten = track.successor.load_in_order() != Origin::At(Stamp::INFINITY);
         if is_overwritten && self.iter().any(|(read, _)| read == version) {
             return Ok(Overwriter::None);
         }
-        self.push(version, place);
-        let too_late = |at, other| Err(Cause::new(at, Dependency::InsertedBy, place).with(other));
+        self.push(version, site);
+        let too_late = |at, other| Err(Cause::new(at, Dependency::InsertedBy, site).with(other));
         let mut spin = Spin::default();
         loop {
             let overwriter = match track.successor.load_in_order() {
@@ -283,19 +283,19 @@ pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid:
 }
 
 /// Whether a version has not been overwritten, or only by the transaction itself, or by one that will not commit before
-/// a transaction that is among the promises and has read the version (`txn::promises`, invariants 1 and 3). Waits for
+/// a prepared transaction that has read the version (`txn::prepared`, invariants 1 and 3). Waits for
 /// one that is about to commit.
 pub(super) fn holds(shared: &Shared, overwritten: &AtomicOrigin, tid: Option<Tid>) -> bool {
     let mut spin = Spin::default();
     loop {
-        // In order: after the reads were entered among the promises.
+        // In order: after the reads were entered.
         let overwriter = match overwritten.load_in_order() {
             Origin::At(stamp) => return stamp == Stamp::INFINITY,
             Origin::By(overwriter) if Some(overwriter) == tid => return true,
             Origin::By(overwriter) => overwriter,
         };
         match shared.tids.inquire(overwriter) {
-            Inquiry::InFlight => return !shared.promises.has(overwriter),
+            Inquiry::InFlight => return !shared.prepared.has(overwriter),
             Inquiry::Aborted => return true,
             Inquiry::Committed { .. } => return false,
             Inquiry::Committing(_) | Inquiry::Stale => spin.wait(),
@@ -309,7 +309,7 @@ pub(crate) struct Cause {
     pub(crate) stamp: Stamp,
     /// The kind of the edge; `None`: there is no edge.
     pub(crate) dependency: Option<Dependency>,
-    pub(crate) place: Option<Place>,
+    pub(crate) site: Option<ConflictSite>,
     /// The other transaction, where it is known.
     pub(crate) other: Option<Tid>,
 }
@@ -317,11 +317,11 @@ pub(crate) struct Cause {
 impl Cause {
     /// The initial value of a watermark, without an edge.
     pub(super) fn none(stamp: Stamp) -> Self {
-        Self { stamp, dependency: None, place: None, other: None }
+        Self { stamp, dependency: None, site: None, other: None }
     }
 
-    pub(crate) fn new(stamp: Stamp, dependency: Dependency, place: impl Into<Option<Place>>) -> Self {
-        Self { stamp, dependency: Some(dependency), place: place.into(), other: None }
+    pub(crate) fn new(stamp: Stamp, dependency: Dependency, site: impl Into<Option<ConflictSite>>) -> Self {
+        Self { stamp, dependency: Some(dependency), site: site.into(), other: None }
     }
 
     pub(crate) fn with(self, other: impl Into<Option<Tid>>) -> Self {

@@ -21,8 +21,8 @@
 //! timestamp alone, are detected through the leaves' gap stamps, which are read timestamps here.
 //!
 //! Invariants
-//! 1. A transaction announces in its seat that it runs, from before it takes its timestamp until everything that it
-//!    changed in records is final. So a thread that finds no seat with a timestamp finds its transaction's values
+//! 1. A transaction announces in its slot that it runs, from before it takes its timestamp until everything that it
+//!    changed in records is final. So a thread that finds no slot with a timestamp finds its transaction's values
 //!    stored, or its marks removed.
 //! 2. A record's write timestamp is that of a running transaction only while that one may still write it.
 //! 3. With read timestamps, a transaction that copies a value has raised the read timestamp before, and finds the write
@@ -31,7 +31,7 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use super::{
-    Cause, Conflict, Place,
+    Cause, Conflict, ConflictSite,
     in_place::{Begun, InPlace, Limits, Ranges, Read, stale},
 };
 use crate::{
@@ -79,7 +79,7 @@ impl Control for Timestamps {}
 
 /// Whether a worker's transaction runs, and a lower bound of its timestamp.
 #[derive(Clone)]
-pub(crate) struct Seat(Arc<Padded>);
+pub(crate) struct TimestampSlot(Arc<Padded>);
 
 #[repr(align(128))]
 struct Padded(AtomicU64);
@@ -89,7 +89,7 @@ const IDLE: u64 = u64::MAX;
 /// The state that all transactions share.
 pub(crate) struct Shared {
     next: Next,
-    seats: AppendList<Seat>,
+    slots: AppendList<TimestampSlot>,
     elision: Elision<Rtm>,
     latches: Box<[ElidedLatch]>,
 }
@@ -120,10 +120,10 @@ impl Shared {
     /// that began at `own`.
     fn safe_below(&self, own: u64) -> u64 {
         let mut first = own;
-        self.seats.visit(|seat| {
+        self.slots.visit(|slot| {
             // SeqCst: after the caller has taken its timestamp; a transaction that is missed takes a higher one
             // (invariant 1).
-            first = first.min(seat.0.0.load(Ordering::SeqCst));
+            first = first.min(slot.0.0.load(Ordering::SeqCst));
             true
         });
         first - 1
@@ -131,9 +131,9 @@ impl Shared {
 
     fn runs(&self, timestamp: u64) -> bool {
         let mut runs = false;
-        self.seats.visit(|seat| {
+        self.slots.visit(|slot| {
             // SeqCst, and so an acquire: everything that the transaction did before it ended has happened.
-            runs = seat.0.0.load(Ordering::SeqCst) == timestamp;
+            runs = slot.0.0.load(Ordering::SeqCst) == timestamp;
             !runs
         });
         runs
@@ -143,13 +143,13 @@ impl Shared {
 /// One transaction.
 #[derive(Default)]
 pub(crate) struct Running {
-    seat: Option<Seat>,
+    slot: Option<TimestampSlot>,
     timestamp: u64,
     safe: u64,
     /// Records whose write timestamp is the transaction's own, and the timestamp before, which a rollback restores.
     marked: Vec<(RecordPtr<Timestamps>, u64)>,
     /// Records that the transaction has read, and the write timestamps then, if they are compared at commit.
-    read: Vec<(RecordPtr<Timestamps>, u64, Place)>,
+    read: Vec<(RecordPtr<Timestamps>, u64, ConflictSite)>,
     counts: ElisionCounts,
 }
 
@@ -160,8 +160,8 @@ impl Running {
         timestamp <= self.safe || timestamp == self.timestamp || timestamp < self.timestamp && !shared.runs(timestamp)
     }
 
-    fn conflict(&self, timestamp: u64, place: Place) -> Conflict {
-        let cause = Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, place);
+    fn conflict(&self, timestamp: u64, site: ConflictSite) -> Conflict {
+        let cause = Cause::new(Stamp::INFINITY, Dependency::OverwrittenBy, site);
         Conflict::before(AbortKind::TooLate, cause.with(Tid(timestamp)))
     }
 }
@@ -183,22 +183,22 @@ impl<R: Reads> InPlace for Tso<R> {
     fn shared(_: &Limits) -> Shared {
         Shared {
             next: Next(AtomicU64::new(1)),
-            seats: AppendList::new(),
+            slots: AppendList::new(),
             elision: Elision::new(Rtm::of(Processor::detect()), Shared::RETRIES_MAX),
             latches: (0..Shared::LATCHES).map(|_| ElidedLatch::new()).collect(),
         }
     }
 
     fn begin(shared: &Shared, running: &mut Running, _: bool) -> Result<Begun, Conflict> {
-        let seat = running.seat.get_or_insert_with(|| {
-            let seat = Seat(Arc::new(Padded(AtomicU64::new(IDLE))));
-            shared.seats.push_with(|_| seat.clone());
-            seat
+        let slot = running.slot.get_or_insert_with(|| {
+            let slot = TimestampSlot(Arc::new(Padded(AtomicU64::new(IDLE))));
+            shared.slots.push_with(|_| slot.clone());
+            slot
         });
         // SeqCst, all of them: a transaction that takes a higher timestamp sees that one is about to run from here on.
-        seat.0.0.store(shared.next.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        slot.0.0.store(shared.next.0.load(Ordering::SeqCst), Ordering::SeqCst);
         running.timestamp = shared.next.0.fetch_add(1, Ordering::SeqCst);
-        seat.0.0.store(running.timestamp, Ordering::SeqCst);
+        slot.0.0.store(running.timestamp, Ordering::SeqCst);
         running.safe = shared.safe_below(running.timestamp);
         Ok(Begun::Running)
     }
@@ -207,7 +207,7 @@ impl<R: Reads> InPlace for Tso<R> {
         shared: &Shared,
         running: &mut Running,
         record: RecordPtr<Timestamps>,
-        place: Place,
+        site: ConflictSite,
         mut copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         let (control, own) = (record.control(), running.timestamp);
@@ -225,13 +225,13 @@ impl<R: Reads> InPlace for Tso<R> {
                 control.write.load(Ordering::SeqCst)
             };
             if !running.admits(shared, write) {
-                return Err(running.conflict(write, place));
+                return Err(running.conflict(write, site));
             }
             let mark = copies.as_deref().map(Copies::mark);
             let (word, copied) = record.read(copies.as_deref_mut());
             if control.write.load(Ordering::SeqCst) == write {
                 if !R::STAMPED && write != own && !word.is_gone() {
-                    running.read.push((record, write, place));
+                    running.read.push((record, write, site));
                 }
                 return Ok((word, copied));
             }
@@ -245,7 +245,7 @@ impl<R: Reads> InPlace for Tso<R> {
         shared: &Shared,
         running: &mut Running,
         record: RecordPtr<Timestamps>,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
         let (control, own) = (record.control(), running.timestamp);
         let mut counts = std::mem::take(&mut running.counts);
@@ -262,7 +262,7 @@ impl<R: Reads> InPlace for Tso<R> {
         let (before, against) = shared.latch(record).run(&shared.elision, &mut counts, mark);
         running.counts = counts;
         if let Some(against) = against {
-            return Err(running.conflict(against, place));
+            return Err(running.conflict(against, site));
         }
         if before != own {
             running.marked.push((record, before));
@@ -279,7 +279,7 @@ impl<R: Reads> InPlace for Tso<R> {
         running: &mut Running,
         record: RecordPtr<Timestamps>,
         gap: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
         running.marked.push((record, 0));
         // As under `sto`: earlier scans of the gap have left nothing in the record, and it may stay when this
@@ -291,15 +291,15 @@ impl<R: Reads> InPlace for Tso<R> {
             }
         };
         shared.latch(record).run(&shared.elision, &mut running.counts, raise);
-        Self::enter_gap(shared, running, gap, place)
+        Self::enter_gap(shared, running, gap, site)
     }
 
-    fn enter_gap(_: &Shared, running: &mut Running, gap: Stamp, place: Place) -> Result<(), Conflict> {
-        if gap.0 > running.timestamp { Err(running.conflict(gap.0, place)) } else { Ok(()) }
+    fn enter_gap(_: &Shared, running: &mut Running, gap: Stamp, site: ConflictSite) -> Result<(), Conflict> {
+        if gap.0 > running.timestamp { Err(running.conflict(gap.0, site)) } else { Ok(()) }
     }
 
-    fn look(shared: &Shared, running: &mut Running, removed: Stamp, place: Place) -> Result<Stamp, Conflict> {
-        Self::enter_gap(shared, running, removed, place)?;
+    fn look(shared: &Shared, running: &mut Running, removed: Stamp, site: ConflictSite) -> Result<Stamp, Conflict> {
+        Self::enter_gap(shared, running, removed, site)?;
         Ok(Self::stamp(running))
     }
 
@@ -307,10 +307,10 @@ impl<R: Reads> InPlace for Tso<R> {
         let own = running.timestamp;
         // Before the loads of marks, after the epoch has been read: as `silo`, with marks for locks.
         total_order();
-        for &(record, seen, place) in &running.read {
+        for &(record, seen, site) in &running.read {
             let write = record.control().write.load(Ordering::SeqCst);
             if write != seen && (write != own || Self::before(running, record) != Some(seen)) {
-                return Err(stale(place));
+                return Err(stale(site));
             }
         }
         Ok(())
@@ -344,9 +344,9 @@ impl<R: Reads> InPlace for Tso<R> {
             }
         }
         running.read.clear();
-        if let Some(seat) = &running.seat {
+        if let Some(slot) = &running.slot {
             // SeqCst, and so a release: invariant 1.
-            seat.0.0.store(IDLE, Ordering::SeqCst);
+            slot.0.0.store(IDLE, Ordering::SeqCst);
         }
     }
 }

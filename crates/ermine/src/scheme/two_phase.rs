@@ -30,7 +30,7 @@
 use std::{marker::PhantomData, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{
-    Cause, Conflict, Place,
+    Cause, Conflict, ConflictSite,
     in_place::{Begun, InPlace, Limits, Ranges, Read},
 };
 use crate::{
@@ -315,7 +315,7 @@ impl Held {
         shared: &Shared,
         record: RecordPtr<Locks>,
         mode: Mode,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<(), Conflict> {
         let queue = record.control().latch();
         let own = queue.requests().find(|request| Arc::ptr_eq(&request.owner, &self.owner));
@@ -357,7 +357,7 @@ impl Held {
             }
         }
         .map_err(|kind| {
-            let cause = Cause::new(Stamp::INFINITY, Dependency::BothWrite, place);
+            let cause = Cause::new(Stamp::INFINITY, Dependency::BothWrite, site);
             Conflict::before(kind, cause)
         })
     }
@@ -435,10 +435,10 @@ impl<W: Policy> InPlace for TwoPhase<W> {
         shared: &Shared,
         held: &mut Held,
         record: RecordPtr<Locks>,
-        place: Place,
+        site: ConflictSite,
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
-        held.lock::<W>(shared, record, Mode::Shared, place)?;
+        held.lock::<W>(shared, record, Mode::Shared, site)?;
         Ok(record.read(copies))
     }
 
@@ -446,8 +446,8 @@ impl<W: Policy> InPlace for TwoPhase<W> {
         held.requests.len() * 2 * size_of::<Request>()
     }
 
-    fn claim(shared: &Shared, held: &mut Held, record: RecordPtr<Locks>, place: Place) -> Result<(), Conflict> {
-        held.lock::<W>(shared, record, Mode::Exclusive, place)
+    fn claim(shared: &Shared, held: &mut Held, record: RecordPtr<Locks>, site: ConflictSite) -> Result<(), Conflict> {
+        held.lock::<W>(shared, record, Mode::Exclusive, site)
     }
 
     fn certify(_: &Shared, _: &mut Held, _: impl Fn(RecordPtr<Locks>) -> bool) -> Result<(), Conflict> {

@@ -35,7 +35,7 @@
 use std::sync::Arc;
 
 use super::{
-    Place, Running, Shared,
+    ConflictSite, Running, Shared,
     tracking::{Track, Tracked},
 };
 use crate::{
@@ -65,7 +65,7 @@ pub(super) struct Untracked {
     tracks_all: bool,
     /// Set when no transaction can have overwritten its reads any more: later pushes are meant for an earlier
     /// transaction of its slot.
-    promised: bool,
+    is_prepared: bool,
     /// The lowest successor stamp that it has pushed.
     pushed: Option<Stamp>,
     /// Reads that were tracked because the version was young; over all transactions of the worker.
@@ -81,7 +81,8 @@ impl Untracked {
     pub(super) fn begin(&mut self) {
         debug_assert!(self.whole.is_empty(), "the last transaction has ended");
         self.tables.clear();
-        (self.any, self.tracks_all, self.promised, self.pushed, self.of_table) = (false, false, false, None, (None, 0));
+        (self.any, self.tracks_all, self.is_prepared, self.pushed, self.of_table) =
+            (false, false, false, None, (None, 0));
     }
 
     /// Tracks every read from here on.
@@ -100,10 +101,10 @@ impl Untracked {
         running: &mut Running<'_>,
         version: VersionPtr<H>,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
         tracked: usize,
     ) -> bool {
-        (tracked >= LONG || running.staleness.is_given()) && self.read_long(running, version, created, place)
+        (tracked >= LONG || running.staleness.is_given()) && self.read_long(running, version, created, site)
     }
 
     fn read_long<H: Tracked>(
@@ -111,22 +112,22 @@ impl Untracked {
         running: &mut Running<'_>,
         version: VersionPtr<H>,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> bool {
         if self.tracks_all {
             return false;
         }
         let track = version.certifier().track();
-        let is_whole = self.reads_whole(place.table) || self.escalates(running, place.table);
+        let is_whole = self.reads_whole(site.table) || self.escalates(running, site.table);
         if !is_whole && !self.is_stale(running, created) {
             return false;
         }
         if !Mutant::UntrackedSaidLate.is_on() && !self.announce(running) {
             return false;
         }
-        if self.tables.last() != Some(&place.table) {
-            self.tables.retain(|table| *table != place.table);
-            self.tables.push(place.table);
+        if self.tables.last() != Some(&site.table) {
+            self.tables.retain(|table| *table != site.table);
+            self.tables.push(site.table);
         }
         if !is_whole {
             track.add_reader(running.slot.bit());
@@ -192,12 +193,12 @@ impl Untracked {
 
     /// Returns the lowest stamp pushed so far; infinity: none.
     pub(super) fn successor(&self, tids: &TidLease) -> Stamp {
-        if self.any && !self.promised { tids.successor() } else { Stamp::INFINITY }
+        if self.any && !self.is_prepared { tids.successor() } else { Stamp::INFINITY }
     }
 
     /// Whether no transaction has overwritten a version that this one has read, or is about to commit that. The
     /// versions are not known, so this waits for every transaction that is committing now. Any other transaction will
-    /// check the promises before it pushes.
+    /// look for prepared transactions before it pushes.
     pub(super) fn hold(&self, shared: &Shared, tids: &TidLease) -> bool {
         if !self.any {
             return true;
@@ -217,13 +218,13 @@ impl Untracked {
     }
 
     /// Calls `show` with the tables in which it has read.
-    pub(super) fn show(&self, show: &mut dyn FnMut(Place)) {
-        self.tables.iter().for_each(|table| show(Place { table: *table, at: 0, length: 0 }));
+    pub(super) fn show(&self, show: &mut dyn FnMut(ConflictSite)) {
+        self.tables.iter().for_each(|table| show(ConflictSite { table: *table, at: 0, length: 0 }));
     }
 
-    /// Promises that the transaction's reads remain valid until it ends.
-    pub(super) fn promise(&mut self) {
-        self.promised = true;
+    /// The transaction is prepared: its reads remain valid until it ends.
+    pub(super) fn prepare(&mut self) {
+        self.is_prepared = true;
     }
 
     /// Locks the pushed stamp and returns it (invariant 2).
@@ -232,7 +233,7 @@ impl Untracked {
             return Stamp::INFINITY;
         }
         let pushed = tids.lock_successor();
-        if self.promised { Stamp::INFINITY } else { pushed }
+        if self.is_prepared { Stamp::INFINITY } else { pushed }
     }
 
     /// Whether the stamps pushed to others are valid, if the successor stamp has become `successor` (invariant 3).

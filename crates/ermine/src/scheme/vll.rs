@@ -22,7 +22,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
-    Conflict, Place,
+    Conflict, ConflictSite,
     in_place::{Begun, Declared, Entering, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
@@ -76,18 +76,18 @@ struct Bits([u64; Self::WORDS]);
 impl Bits {
     const WORDS: usize = 64;
 
-    fn place(record: RecordPtr<Counters>) -> (usize, u64) {
+    fn site(record: RecordPtr<Counters>) -> (usize, u64) {
         let hash = (record.address() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
         (hash as usize / 64, 1 << (hash % 64))
     }
 
     fn has(&self, record: RecordPtr<Counters>) -> bool {
-        let (word, bit) = Self::place(record);
+        let (word, bit) = Self::site(record);
         self.0[word] & bit != 0
     }
 
     fn add(&mut self, record: RecordPtr<Counters>) {
-        let (word, bit) = Self::place(record);
+        let (word, bit) = Self::site(record);
         self.0[word] |= bit;
     }
 }
@@ -211,14 +211,14 @@ impl InPlace for Vll {
         _: &Shared,
         _: &mut Running,
         record: RecordPtr<Counters>,
-        _: Place,
+        _: ConflictSite,
         copies: Option<&mut Copies>,
     ) -> Result<Read, Conflict> {
         Ok(record.read(copies))
     }
 
     #[inline]
-    fn claim(_: &Shared, _: &mut Running, _: RecordPtr<Counters>, _: Place) -> Result<(), Conflict> {
+    fn claim(_: &Shared, _: &mut Running, _: RecordPtr<Counters>, _: ConflictSite) -> Result<(), Conflict> {
         Ok(())
     }
 

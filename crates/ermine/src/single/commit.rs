@@ -17,6 +17,8 @@
 //! up to an epoch are closed under "read from" and "overwrote" there, too.
 
 use super::{
+    engine::Engine,
+    pending::Write,
     removal::{Removal, Retired},
     running::Operation,
     worker::State,
@@ -40,7 +42,7 @@ impl<P: InPlace> Operation<'_, P> {
         let committed = if self.state.snapshot.is_some() {
             self.place_of_reads()
         } else {
-            let committed = if self.state.footprint.writes.is_empty() {
+            let committed = if self.state.sets.writes.is_empty() {
                 self.certify(0)?;
                 self.place_of_reads()
             } else {
@@ -62,14 +64,25 @@ impl<P: InPlace> Operation<'_, P> {
         }
         if !Mutant::UncertifiedError.is_on() {
             self.put_entries_again()?;
+            self.check_writes()?;
             self.certify(0)?;
         }
-        let place = self.place_of_reads();
+        let site = self.place_of_reads();
         self.roll_back();
-        if let Some(notes) = &mut self.state.notes {
-            notes.forget_writes(0);
+        if let Some(trace) = &mut self.state.trace {
+            trace.forget_writes(0);
         }
-        Ok(place)
+        Ok(site)
+    }
+
+    /// Fails if a row that the transaction has written may have been missing from its own scans: then it has read what no
+    /// serial order shows, although its reads are certified. The removal of a key or of an entry changes the word.
+    fn check_writes(&mut self) -> Result<()> {
+        let mut writes = self.state.sets.writes.iter();
+        match writes.find(|write| self.engine.is_stale(write, write.record.word())).map(|write| write.site) {
+            None => Ok(()),
+            Some(site) => Err(self.lose(stale(site))),
+        }
     }
 
     /// Returns the place of a transaction without writes in the order of commits, and the epoch of the last commit that
@@ -98,23 +111,18 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Locks the records that the transaction writes. Positions among the writes are invalid afterwards.
     fn lock_writes(&mut self) -> Result<()> {
-        let State { footprint, locked, last_tid, .. } = &mut *self.state;
-        footprint.writes.sort_unstable_by_key(|write| write.record);
-        for at in 0..footprint.writes.len() {
-            let write = &mut footprint.writes[at];
+        let State { sets, locked, last_tid, .. } = &mut *self.state;
+        sets.writes.sort_unstable_by_key(|write| write.record);
+        for at in 0..sets.writes.len() {
+            let write = &mut sets.writes[at];
             let word = write.record.lock();
             *locked = at + 1;
-            let has_moved = || {
-                // Another transaction has written the record since its entries were compared with those of the value.
-                let has_entries = self.engine.tables.get(write.place.table).has_secondaries();
-                has_entries && !write.word.says_same_as(word) && !Mutant::EntriesNotSettled.is_on()
-            };
-            let is_stale = word.is_gone() || has_moved();
+            let is_stale = self.engine.is_stale(write, word);
             // A rollback, too, unlocks the record with this word.
             write.word = word;
             if is_stale {
-                let place = write.place;
-                return Err(self.lose(stale(place)));
+                let site = write.site;
+                return Err(self.lose(stale(site)));
             }
             *last_tid = (*last_tid).max(word.tid());
         }
@@ -123,13 +131,13 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Inserts missing entries of secondary indexes, and notes the stale ones.
     fn settle(&mut self) -> Result<()> {
-        let known = self.state.footprint.entries.len();
+        let known = self.state.sets.entries.len();
         if known > 1 {
-            self.state.footprint.entries.sort_unstable_by_key(NeededEntry::group);
+            self.state.sets.entries.sort_unstable_by_key(NeededEntry::group);
         }
-        for at in 0..self.state.footprint.writes.len() {
-            let write = &self.state.footprint.writes[at];
-            let table = self.engine.tables.get(write.place.table);
+        for at in 0..self.state.sets.writes.len() {
+            let write = &self.state.sets.writes[at];
+            let table = self.engine.tables.get(write.site.table);
             if table.has_secondaries() && write.moves {
                 self.settle_entries(table, at, known)?;
             }
@@ -153,17 +161,17 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Certifies the transaction's reads; the first `locked` of its writes are locked.
     fn certify(&mut self, locked: usize) -> Result<()> {
-        let State { scheme, footprint, .. } = &mut *self.state;
-        let own = &footprint.writes[..locked];
+        let State { scheme, sets, .. } = &mut *self.state;
+        let own = &sets.writes[..locked];
         let is_own = |record| own.binary_search_by_key(&record, |write| write.record).is_ok();
         let mut certified = P::certify(&self.engine.shared, scheme, is_own);
         if certified.is_ok() && P::RANGES == Ranges::AtCommit && !Mutant::NoLeafValidation.is_on() {
-            let changed = footprint.leaves.iter().find(|leaf| {
-                let index = self.engine.tables.get(leaf.place.table).index(leaf.index);
+            let changed = sets.leaves.iter().find(|leaf| {
+                let index = self.engine.tables.get(leaf.site.table).index(leaf.index);
                 !index.validate(&self.nodes, leaf.leaf, leaf.version, Stamp::ZERO)
             });
             certified = changed.map_or(Ok(()), |leaf| {
-                let cause = Cause::new(Stamp::INFINITY, Dependency::InsertedBy, leaf.place);
+                let cause = Cause::new(Stamp::INFINITY, Dependency::InsertedBy, leaf.site);
                 Err(Conflict::before(AbortKind::Phantom, cause))
             });
         }
@@ -176,8 +184,8 @@ impl<P: InPlace> Operation<'_, P> {
             self.keep_for_snapshots(tid.epoch());
         }
         let (engine, nodes) = (self.engine, &self.nodes);
-        let State { footprint, arena, garbage, .. } = &mut *self.state;
-        for write in &footprint.writes {
+        let State { sets, arena, garbage, .. } = &mut *self.state;
+        for write in &sets.writes {
             if Mutant::UnlockedEarly.is_on() {
                 write.record.unlock(TidWord::written(tid, write.value.is_some()));
             }
@@ -188,16 +196,16 @@ impl<P: InPlace> Operation<'_, P> {
             }
         }
         self.remove_stale_entries(tid);
-        let State { footprint, garbage, locked, .. } = &mut *self.state;
+        let State { sets, garbage, locked, .. } = &mut *self.state;
         *locked = 0;
-        for write in &footprint.writes {
+        for write in &sets.writes {
             let leaves = write.value.is_none() && !write.word.is_queued();
             let word = TidWord::written(tid, write.value.is_some());
             if !Mutant::UnlockedEarly.is_on() {
                 write.record.unlock(if leaves { word.queued() } else { word.queued_as(write.word) });
             }
             if leaves {
-                let (table, key) = (write.place.table, footprint.key(write.place).into());
+                let (table, key) = (write.site.table, sets.key(write.site).into());
                 garbage.removals.push_back(Removal { table, row: write.row, key });
             }
         }
@@ -207,29 +215,29 @@ impl<P: InPlace> Operation<'_, P> {
     #[cold]
     fn keep_for_snapshots(&mut self, epoch: u64) {
         let (engine, nodes) = (self.engine, &self.nodes);
-        let State { footprint, copies, .. } = &mut *self.state;
+        let State { sets, copies, .. } = &mut *self.state;
         let mark = copies.mark();
-        for write in footprint.writes.iter().filter(|write| !write.word.is_unborn()) {
+        for write in sets.writes.iter().filter(|write| !write.word.is_unborn()) {
             let is_row = !write.word.is_absent();
             let value = || is_row.then(|| write.record.copy_locked(copies).bytes(nodes).into());
-            engine.snapshots.keep((write.place.table, write.row), write.word, epoch, value);
+            engine.snapshots.keep((write.site.table, write.row), write.word, epoch, value);
             copies.rewind(mark);
         }
     }
 
     /// Rolls the transaction back. It holds nothing afterwards; the values it has read stay readable until it ends.
     pub(super) fn roll_back(&mut self) {
-        let State { footprint, locked, .. } = &mut *self.state;
-        for write in &footprint.writes[..*locked] {
+        let State { sets, locked, .. } = &mut *self.state;
+        for write in &sets.writes[..*locked] {
             write.record.unlock(write.word);
         }
         *locked = 0;
         self.give_up_draft();
         self.state.stale_entries.clear();
         self.take_back_entries();
-        let State { scheme, footprint, garbage, .. } = &mut *self.state;
+        let State { scheme, sets, garbage, .. } = &mut *self.state;
         P::end(&self.engine.shared, scheme, false);
-        for write in &footprint.writes {
+        for write in &sets.writes {
             if !write.record.word().is_absent() {
                 continue;
             }
@@ -238,12 +246,24 @@ impl<P: InPlace> Operation<'_, P> {
             let leaves = word.is_absent() && !word.is_gone() && !word.is_queued();
             write.record.unlock(if leaves { word.queued() } else { word });
             if leaves {
-                let (table, key) = (write.place.table, footprint.key(write.place).into());
+                let (table, key) = (write.site.table, sets.key(write.site).into());
                 garbage.removals.push_back(Removal { table, row: write.row, key });
             }
         }
-        footprint.writes.clear();
-        footprint.leaves.clear();
+        sets.writes.clear();
+        sets.leaves.clear();
         self.state.positions.clear();
+    }
+}
+
+impl<P: InPlace> Engine<P> {
+    /// Whether a written record has left the index, or another transaction has written it since its entries were
+    /// compared with those of the value; `word` is its word now.
+    fn is_stale(&self, write: &Write<P::Control>, word: TidWord) -> bool {
+        let has_moved = || {
+            let has_entries = self.tables.get(write.site.table).has_secondaries();
+            has_entries && !write.word.says_same_as(word) && !Mutant::EntriesNotSettled.is_on()
+        };
+        word.is_gone() || has_moved()
     }
 }

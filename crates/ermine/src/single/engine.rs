@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     access::Put,
+    begin::Begins,
     catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
     durable::{
         checkpoint::Pace,
@@ -30,12 +31,11 @@ use crate::{
     platform::{budget::Budget, file::Directory},
     pool::WorkerPool,
     rows::{arena::Pool, in_place::RecordSlot},
-    run::Runs,
     scheme::in_place::{InPlace, Limits, patience_ends},
     statistics::Statistics,
     sync::{AtomicUsize, Instant, Mutex, Ordering, Spin},
     table::KeyOf,
-    tables::{OpenTable, TableTypes, Tables, sample},
+    tables::{OpenTable, TableTypes, Tables, visit_rows},
 };
 
 /// A database under scheme `P`.
@@ -158,7 +158,7 @@ impl<P: InPlace> Engine<P> {
             entry,
             key_of,
             |entry| self.write_catalog(entry),
-            |table| sample(&Txn::begin(self, &options, true)?, table),
+            |table, ends, visit| visit_rows(&Txn::begin(self, &options, true)?, table, ends, visit),
         )
     }
 
@@ -332,7 +332,7 @@ impl<P: InPlace> Engine<P> {
     }
 }
 
-impl<P: InPlace> Runs for Engine<P> {
+impl<P: InPlace> Begins for Engine<P> {
     type Txn<'e> = Txn<'e, P>;
 
     fn begin<'e>(&'e self, options: &TxnOptions, pinned: bool) -> Result<Txn<'e, P>> {

@@ -2,7 +2,7 @@
 //!
 //! The record is composed and room is made for it before any record of a row is locked: no thread waits for the device
 //! while it holds a lock. When the TID is chosen, and the transaction may commit, the record is appended before the
-//! values are stored; from the announcement until then the worker's seat holds the epoch back (`log::parallel::seats`).
+//! values are stored; from the announcement until then the worker's slot holds the epoch back (`log::parallel::worker_slots`).
 
 use super::{engine::Engine, pending::Write, running::Operation, worker::State};
 use crate::{
@@ -11,18 +11,18 @@ use crate::{
     log::parallel::{
         ParallelLog,
         record::{Draft, Entries, Row, put_entry},
-        seats::Seat,
+        worker_slots::WorkerSlot,
     },
     rows::in_place::{CommitTid, Outgrown},
     scheme::in_place::InPlace,
-    txn::write_set::Footprint,
+    txn::write_set::ReadWriteSets,
     types::KeyBuffer,
 };
 use std::sync::Arc;
 
 /// A worker's end of the log.
 pub(crate) struct Journal {
-    seat: Arc<Seat>,
+    slot: Arc<WorkerSlot>,
     draft: Draft,
     /// Buffer for the entries of one row.
     entries: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn new(log: &ParallelLog) -> Self {
-        Self { seat: log.join(), draft: Draft::default(), entries: Vec::new() }
+        Self { slot: log.join(), draft: Draft::default(), entries: Vec::new() }
     }
 }
 
@@ -38,15 +38,15 @@ impl<P: InPlace> Operation<'_, P> {
     /// Composes the record, makes room for it, and announces the commit.
     pub(super) fn write_draft(&mut self) -> Result<()> {
         let (engine, nodes) = (self.engine, &self.nodes);
-        let State { footprint, journal, .. } = &mut *self.state;
+        let State { sets, journal, .. } = &mut *self.state;
         let (Some(log), Some(journal)) = (&engine.log, journal) else { return Ok(()) };
-        let Journal { seat, draft, entries } = journal;
+        let Journal { slot, draft, entries } = journal;
         draft.begin();
-        each_row(engine, footprint, nodes, entries, |row| draft.add(row))?;
-        log.room.check(footprint.writes.iter().any(|write| write.value.is_some()))?;
+        each_row(engine, sets, nodes, entries, |row| draft.add(row))?;
+        log.room.check(sets.writes.iter().any(|write| write.value.is_some()))?;
         let bytes = draft.seal().ok_or(Error::Limit("2 GiB of values and keys in one transaction"))?;
-        log.make_room(seat, bytes)?;
-        log.announce(seat);
+        log.make_room(slot, bytes)?;
+        log.announce(slot);
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl<P: InPlace> Operation<'_, P> {
             return Ok(0);
         }
         let (mut bytes, mut row_bytes) = (0, Vec::new());
-        each_row(self.engine, &self.state.footprint, &self.nodes, &mut Vec::new(), |row| {
+        each_row(self.engine, &self.state.sets, &self.nodes, &mut Vec::new(), |row| {
             row_bytes.clear();
             row.write(&mut row_bytes);
             bytes += row_bytes.len() as u64;
@@ -66,15 +66,15 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Appends the record of a transaction that commits with this TID.
     pub(super) fn append_draft(&mut self, tid: CommitTid) {
-        if let Some(Journal { seat, draft, .. }) = &self.state.journal {
-            seat.append(tid.epoch(), |buffer| draft.write(tid.stamp().as_u64(), buffer));
-            seat.withdraw();
+        if let Some(Journal { slot, draft, .. }) = &self.state.journal {
+            slot.append(tid.epoch(), |buffer| draft.write(tid.stamp().as_u64(), buffer));
+            slot.withdraw();
         }
     }
 
     /// Withdraws the announcement of a transaction that does not commit.
     pub(super) fn give_up_draft(&self) {
-        self.state.journal.iter().for_each(|journal| journal.seat.withdraw());
+        self.state.journal.iter().for_each(|journal| journal.slot.withdraw());
     }
 
     /// Notes that an index entry is about to be removed that belonged to a committed row as of `tid`.
@@ -92,13 +92,13 @@ impl<P: InPlace> Operation<'_, P> {
 /// Calls `each` with the log's form of every row that was written; `entries` is a buffer for those of a row.
 fn each_row<P: InPlace>(
     engine: &Engine<P>,
-    footprint: &Footprint<Write<P::Control>, Outgrown>,
+    sets: &ReadWriteSets<Write<P::Control>, Outgrown>,
     nodes: &Guard<'_>,
     entries: &mut Vec<u8>,
     mut each: impl FnMut(&Row<'_>),
 ) -> Result<()> {
-    for write in &footprint.writes {
-        let (table, key) = (engine.tables.get(write.place.table), footprint.key(write.place));
+    for write in &sets.writes {
+        let (table, key) = (engine.tables.get(write.site.table), sets.key(write.site));
         let value = write.value.as_ref().map(|value| value.bytes(nodes));
         entries.clear();
         if let Some(value) = value {

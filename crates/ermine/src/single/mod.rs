@@ -12,7 +12,7 @@
 //! - `savepoints`: partial rollback
 //! - `removal`: keys whose row is deleted are removed from the index
 //! - `snapshots`: old states of rows, kept for transactions that read a snapshot
-//! - `notes`: the events reported to an observer
+//! - `trace`: the events reported to an observer
 //! - `epoch`: the epochs in which commits are counted; `journal`: the records of a commit in the log
 //!
 //! Invariants
@@ -30,7 +30,6 @@ mod commit;
 mod engine;
 pub(crate) mod epoch;
 mod journal;
-mod notes;
 mod pending;
 mod read;
 mod removal;
@@ -39,6 +38,7 @@ mod savepoints;
 mod scan;
 mod secondary;
 mod snapshots;
+mod trace;
 mod worker;
 mod write;
 

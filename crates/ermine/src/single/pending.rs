@@ -11,7 +11,7 @@ use crate::{
         copies::Copied,
         in_place::{Control, RecordPtr, TidWord},
     },
-    scheme::Place,
+    scheme::ConflictSite,
 };
 
 /// One row that the transaction writes.
@@ -19,7 +19,7 @@ pub(crate) struct Write<C> {
     pub(crate) record: RecordPtr<C>,
     pub(crate) row: RowId,
     /// Table and primary key.
-    pub(crate) place: Place,
+    pub(crate) site: ConflictSite,
     /// The value to store; `None`: no row.
     pub(crate) value: Option<Copied>,
     /// The record's word as of the comparison of index entries; once the record is locked, the word before the lock.

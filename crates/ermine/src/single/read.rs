@@ -56,8 +56,8 @@ impl<P: InPlace> Operation<'_, P> {
         if !P::PARTITIONS {
             return Ok(());
         }
-        let place = self.state.footprint.note(table.id, key);
-        self.reach_key(table, key, false, place)
+        let site = self.state.sets.note(table.id, key);
+        self.reach_key(table, key, false, site)
     }
 
     /// Finds the rows of a group of keys, and starts loading their records.
@@ -84,22 +84,22 @@ impl<P: InPlace> Operation<'_, P> {
     /// transaction did from `at` on.
     #[inline]
     fn read_key(&mut self, table: &TableOf<P>, key: &[u8], first: Lookup, at: Stamp) -> Result<Option<Copied>> {
-        let place = self.state.footprint.note(table.id, key);
+        let site = self.state.sets.note(table.id, key);
         let (mut lookup, mut at, mut spin) = (first, at, Spin::default());
         loop {
             let Lookup { row, seen } = lookup;
-            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, key, place))? {
+            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, key, site))? {
                 RowRead::Row(value) => {
-                    row.inspect(|&row| self.state.footprint.found(place, row));
+                    row.inspect(|&row| self.state.sets.found(site, row));
                     return Ok(Some(value));
                 }
                 RowRead::Nothing => {
                     if row.is_none() {
                         self.check_declared(table, Some(key), None, false)?;
                     }
-                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
+                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, site)? {
                         if row.is_none() && self.is_observed() {
-                            self.note_missing(table, key, at);
+                            self.trace_missing(table, key, at);
                         }
                         return Ok(None);
                     }

@@ -23,7 +23,7 @@ use crate::{
         in_place::{CommitTid, RecordPtr, RecordSlot, TidWord},
     },
     scheme::{
-        Conflict, Place,
+        Conflict, ConflictSite,
         in_place::{Begun, Declared, Entering, InPlace, Ranges, Reach},
     },
     sync::{Ordering, Spin},
@@ -71,10 +71,10 @@ impl<'e, P: InPlace> Txn<'e, P> {
         let read_only = options.read_only || options.snapshot;
         let txn = Self { engine, worker: Some(worker), read_only, durability };
         let mut operation = txn.operation()?;
-        if let (Some(began), Some(notes)) = (began, &mut operation.state.notes) {
+        if let (Some(began), Some(trace)) = (began, &mut operation.state.trace) {
             let session = options.session.clone();
             // Schemes with one version a row are strict, whatever order is requested.
-            notes.circumstances =
+            trace.circumstances =
                 Circumstances { began, reads_snapshot: options.snapshot, order: Order::Strict, session };
         }
         if options.snapshot {
@@ -196,11 +196,11 @@ impl<'e, P: InPlace> Txn<'e, P> {
             self.engine.close_snapshot(snapshot, &mut worker);
         }
         let state = worker.state.get_mut();
-        state.footprint.clear(self.engine.budget.is_tight());
+        state.sets.clear(self.engine.budget.is_tight());
         drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();
-        state.promised = 0;
+        state.reserved = 0;
         state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         state.last_tid = CommitTid::default();
@@ -249,7 +249,13 @@ pub(super) enum RowRead {
 impl<P: InPlace> Operation<'_, P> {
     /// Reads a row as the transaction sees it: its own write, or the value that the scheme lets it see.
     #[inline]
-    pub(super) fn read_row(&mut self, table: &TableOf<P>, row: RowId, key: &[u8], place: Place) -> Result<RowRead> {
+    pub(super) fn read_row(
+        &mut self,
+        table: &TableOf<P>,
+        row: RowId,
+        key: &[u8],
+        site: ConflictSite,
+    ) -> Result<RowRead> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
         self.check_declared(table, Some(key), Some(record), false)?;
         self.state.counts.rows_read += 1;
@@ -260,15 +266,15 @@ impl<P: InPlace> Operation<'_, P> {
         if let Some(snapshot) = self.state.snapshot {
             return Ok(self.read_snapshot(table, row, key, record, snapshot));
         }
-        let State { scheme, footprint, positions, copies, last_tid, .. } = &mut *self.state;
-        if let Some(own) = positions.find(&footprint.writes, record) {
-            let value = footprint.writes[own].value;
+        let State { scheme, sets, positions, copies, last_tid, .. } = &mut *self.state;
+        if let Some(own) = positions.find(&sets.writes, record) {
+            let value = sets.writes[own].value;
             if self.is_observed() {
-                self.note_own(table, key, value);
+                self.trace_own(table, key, value);
             }
             return Ok(value.map_or(RowRead::Nothing, RowRead::Row));
         }
-        let read = P::read(&self.engine.shared, scheme, record, place, Some(copies));
+        let read = P::read(&self.engine.shared, scheme, record, site, Some(copies));
         let (word, value) = match read {
             Ok(read) => read,
             Err(conflict) => return Err(self.lose(conflict)),
@@ -278,7 +284,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
         *last_tid = (*last_tid).max(word.tid());
         if self.is_observed() {
-            self.note_read(table, key, at, word, value);
+            self.trace_read(table, key, at, word, value);
         }
         Ok(value.map_or(RowRead::Nothing, RowRead::Row))
     }
@@ -313,7 +319,7 @@ impl<P: InPlace> Operation<'_, P> {
         };
         *last_tid = (*last_tid).max(word.tid());
         if self.is_observed() {
-            self.note_read(table, key, snapshot.stamp(), word, value);
+            self.trace_read(table, key, snapshot.stamp(), word, value);
         }
         value.map_or(RowRead::Nothing, RowRead::Row)
     }
@@ -373,11 +379,11 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Called before the transaction looks up or writes a key.
     #[inline]
-    pub(super) fn reach_key(&mut self, table: &TableOf<P>, key: &[u8], writes: bool, place: Place) -> Result<()> {
+    pub(super) fn reach_key(&mut self, table: &TableOf<P>, key: &[u8], writes: bool, site: ConflictSite) -> Result<()> {
         if !P::PARTITIONS {
             return Ok(());
         }
-        self.reach(table.reach_of_key(key, writes)?, place)
+        self.reach(table.reach_of_key(key, writes)?, site)
     }
 
     /// Called before the transaction scans a range.
@@ -391,15 +397,15 @@ impl<P: InPlace> Operation<'_, P> {
         if !P::PARTITIONS {
             return Ok(());
         }
-        let place = self.state.footprint.note(table.id, lower);
-        self.reach(table.reach_of_range(index, lower, upper), place)
+        let site = self.state.sets.note(table.id, lower);
+        self.reach(table.reach_of_range(index, lower, upper), site)
     }
 
-    fn reach(&mut self, reach: Reach, place: Place) -> Result<()> {
+    fn reach(&mut self, reach: Reach, site: ConflictSite) -> Result<()> {
         if self.state.snapshot.is_some() {
             return Ok(());
         }
-        let reached = P::reach(&self.engine.shared, &mut self.state.scheme, reach, place);
+        let reached = P::reach(&self.engine.shared, &mut self.state.scheme, reach, site);
         reached.map_err(|conflict| self.lose(conflict))
     }
 
@@ -426,7 +432,7 @@ impl<P: InPlace> Operation<'_, P> {
         table: &TableOf<P>,
         index: IndexOrdinal,
         seen: &LeafSeen,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<bool> {
         self.state.met_gap = true;
         if self.state.snapshot.is_some() {
@@ -435,10 +441,10 @@ impl<P: InPlace> Operation<'_, P> {
         match P::RANGES {
             Ranges::Excluded => {}
             Ranges::AtCommit => {
-                self.state.footprint.saw_leaf(index, seen, place, None);
+                self.state.sets.saw_leaf(index, seen, site, None);
             }
             Ranges::Stamped => {
-                let looked = P::look(&self.engine.shared, &mut self.state.scheme, seen.removed, place);
+                let looked = P::look(&self.engine.shared, &mut self.state.scheme, seen.removed, site);
                 let stamp = looked.map_err(|conflict| self.lose(conflict))?;
                 return Ok(table.index(index).validate(&self.nodes, seen.leaf, seen.version, stamp));
             }
@@ -447,33 +453,33 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     /// Notes that the transaction inserted an entry into a leaf.
-    pub(super) fn inserted(&mut self, inserted: &Inserted, place: Place) -> Result<()> {
+    pub(super) fn inserted(&mut self, inserted: &Inserted, site: ConflictSite) -> Result<()> {
         match P::RANGES {
             Ranges::Excluded => Ok(()),
             Ranges::AtCommit => {
-                self.state.footprint.changed_leaf(inserted, &self.nodes);
+                self.state.sets.changed_leaf(inserted, &self.nodes);
                 Ok(())
             }
-            Ranges::Stamped => self.entered_gap(inserted.gap, place),
+            Ranges::Stamped => self.entered_gap(inserted.gap, site),
         }
     }
 
     /// Notes that the transaction has an entry in a leaf that others have scanned, with stamps up to `gap`.
-    pub(super) fn entered_gap(&mut self, gap: Stamp, place: Place) -> Result<()> {
-        let entered = P::enter_gap(&self.engine.shared, &mut self.state.scheme, gap, place);
+    pub(super) fn entered_gap(&mut self, gap: Stamp, site: ConflictSite) -> Result<()> {
+        let entered = P::enter_gap(&self.engine.shared, &mut self.state.scheme, gap, site);
         entered.map_err(|conflict| self.lose(conflict))
     }
 
     /// Names the table and key of a place.
-    fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
-        let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        (place.map(|place| self.engine.tables.get(place.table).name()), key)
+    fn name_place(&self, site: Option<ConflictSite>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
+        let key = site.filter(|site| site.length > 0).map(|site| self.state.sets.key(site).into());
+        (site.map(|site| self.engine.tables.get(site.table).name()), key)
     }
 
     /// Rolls the transaction back after a lost conflict and creates the report.
     #[cold]
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
-        let abort = Box::new(conflict.report(|place| self.name_place(place)));
+        let abort = Box::new(conflict.report(|site| self.name_place(site)));
         self.roll_back();
         // Relaxed: a statistic that only this worker writes.
         self.worker.presence.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);

@@ -29,8 +29,8 @@ impl<P: InPlace> Txn<'_, P> {
     pub(crate) fn savepoint(&self) -> Result<Savepoint> {
         let mut operation = self.operation()?;
         let state = &mut *operation.state;
-        let (writes, entries) = (state.footprint.writes.len(), state.footprint.entries.len());
-        Ok(state.savepoints.add(Mark { writes, entries, log_bytes: 0, notes: 0 }))
+        let (writes, entries) = (state.sets.writes.len(), state.sets.entries.len());
+        Ok(state.savepoints.add(Mark { writes, entries, log_bytes: 0, trace: 0 }))
     }
 
     /// Undoes all writes since the savepoint.
@@ -45,8 +45,8 @@ impl<P: InPlace> Txn<'_, P> {
         self.operation()?.state.savepoints.release(savepoint)
     }
 
-    /// Promises nothing: rows that the transaction has read may change until it commits.
-    pub(crate) fn promise(&self) -> Result<bool> {
+    /// Refuses: rows that the transaction has read may change until it commits.
+    pub(crate) fn prepare(&self) -> Result<bool> {
         self.operation().map(|_| false)
     }
 
@@ -58,10 +58,10 @@ impl<P: InPlace> Txn<'_, P> {
     /// Calls `each` with every row that the transaction has written, and its value.
     pub(crate) fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         let operation = self.operation()?;
-        for write in &operation.state.footprint.writes {
-            let key = operation.state.footprint.key(write.place);
+        for write in &operation.state.sets.writes {
+            let key = operation.state.sets.key(write.site);
             let value = write.value.map(|value| value.bytes(&operation.nodes));
-            each(&self.engine.tables.get(write.place.table).name(), key, value)?;
+            each(&self.engine.tables.get(write.site.table).name(), key, value)?;
         }
         Ok(())
     }
@@ -89,9 +89,9 @@ impl<P: InPlace> Operation<'_, P> {
         for Replaced { write, value } in back {
             self.write_again(write, value)?;
         }
-        for at in mark.writes..self.state.footprint.writes.len() {
-            let Write { record, place, .. } = self.state.footprint.writes[at];
-            let (_, value) = self.read_record(record, place, true)?;
+        for at in mark.writes..self.state.sets.writes.len() {
+            let Write { record, site, .. } = self.state.sets.writes[at];
+            let (_, value) = self.read_record(record, site, true)?;
             self.write_again(at, value)?;
         }
         // Values that this rollback has replaced do not belong to the savepoint.
@@ -101,11 +101,11 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Replaces the value of a row that the transaction writes.
     fn write_again(&mut self, at: usize, value: Option<Copied>) -> Result<()> {
-        let place = self.state.footprint.writes[at].place;
-        let key: Box<[u8]> = self.state.footprint.key(place).into();
+        let site = self.state.sets.writes[at].site;
+        let key: Box<[u8]> = self.state.sets.key(site).into();
         let value = value.map(|value| value.bytes(&self.nodes).to_vec());
-        let table = self.engine.tables.get(place.table);
-        let request = Request { table, key: &key, value: value.as_deref(), how: Put::Upsert, place };
+        let table = self.engine.tables.get(site.table);
+        let request = Request { table, key: &key, value: value.as_deref(), how: Put::Upsert, site };
         self.write_back(&request, at)
     }
 }

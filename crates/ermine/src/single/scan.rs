@@ -13,7 +13,7 @@ use crate::{
     index::{self, Batch, Lookup},
     rows::copies::Copied,
     scheme::{
-        Place,
+        ConflictSite,
         in_place::{InPlace, Ranges},
     },
     sync::Spin,
@@ -66,9 +66,9 @@ impl<P: InPlace> Txn<'_, P> {
             && let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES))
         {
             let mut operation = self.operation()?;
-            let keys_at = operation.state.footprint.note_run(batch.key_bytes());
+            let keys_at = operation.state.sets.note_run(batch.key_bytes());
             let first = match batch.is_empty() {
-                true => Place { table: table.id, at: 0, length: 0 },
+                true => ConflictSite { table: table.id, at: 0, length: 0 },
                 false => batch_place(table.id, batch, 0, keys_at),
             };
             if !operation.saw_leaf(table, range.index, &seen, first)? {
@@ -85,8 +85,8 @@ impl<P: InPlace> Txn<'_, P> {
             }
             table.prefetch_records((0..batch.len()).map(|at| batch.row(at)));
             for at in 0..batch.len() {
-                let place = batch_place(table.id, batch, at, keys_at);
-                let value = operation.read_entry(table, range.index, batch.row(at), batch.key(at), place)?;
+                let site = batch_place(table.id, batch, at, keys_at);
+                let value = operation.read_entry(table, range.index, batch.row(at), batch.key(at), site)?;
                 let Some(value) = value else { continue };
                 // The visitor may use the transaction.
                 drop(operation);
@@ -110,7 +110,7 @@ impl<P: InPlace> Operation<'_, P> {
         index: IndexOrdinal,
         row: RowId,
         entry: &[u8],
-        place: Place,
+        site: ConflictSite,
     ) -> Result<Option<Copied>> {
         let key = match index {
             IndexOrdinal::PRIMARY => entry,
@@ -119,7 +119,7 @@ impl<P: InPlace> Operation<'_, P> {
         let (mut row, mut spin) = (row, Spin::default());
         loop {
             let at = self.observed_from();
-            match self.read_row(table, row, key, place)? {
+            match self.read_row(table, row, key, site)? {
                 RowRead::Row(value) => {
                     let belongs = index == IndexOrdinal::PRIMARY
                         || table.secondary(index).matches(entry, value.bytes(&self.nodes))?;
@@ -130,7 +130,7 @@ impl<P: InPlace> Operation<'_, P> {
                 RowRead::Gone => match table.index(index).get(&self.nodes, entry) {
                     Lookup { row: None, .. } => {
                         if self.is_observed() && index == IndexOrdinal::PRIMARY {
-                            self.note_missing(table, entry, at);
+                            self.trace_missing(table, entry, at);
                         }
                         return Ok(None);
                     }

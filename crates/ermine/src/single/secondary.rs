@@ -30,7 +30,7 @@ use crate::{
     mutant::Mutant,
     rows::{copies::Copies, in_place::CommitTid},
     scheme::{
-        Conflict, Place,
+        Conflict, ConflictSite,
         in_place::{InPlace, Ranges, stale},
     },
     table::NewEntries,
@@ -57,7 +57,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.check_declared(table, None, None, false)?;
         let end = byte_successor(KeyBuffer::from_slice(secondary_key));
         self.reach_range(table, ordinal, secondary_key, end.as_deref())?;
-        let place = self.state.footprint.keep(table.id, secondary_key)?;
+        let site = self.state.sets.keep(table.id, secondary_key)?;
         let from = self.observed_from();
         let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut batch = self.state.batches.pop().unwrap_or_default();
@@ -67,12 +67,12 @@ impl<P: InPlace> Operation<'_, P> {
         let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
         let mut twin = None;
         'leaves: while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
-            if !self.saw_leaf(table, ordinal, &seen, place)? {
+            if !self.saw_leaf(table, ordinal, &seen, site)? {
                 cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
                 continue;
             }
             for at in (0..batch.len()).filter(|&at| Some(batch.row(at)) != row) {
-                if self.read_entry(table, ordinal, batch.row(at), batch.key(at), place)?.is_some() {
+                if self.read_entry(table, ordinal, batch.row(at), batch.key(at), site)?.is_some() {
                     twin = Some(KeyBuffer::from_slice(batch.key(at)));
                     break 'leaves;
                 }
@@ -84,7 +84,7 @@ impl<P: InPlace> Operation<'_, P> {
             last.iter_mut().for_each(|last| last.push(0));
             let upper = last.as_deref().or(end.as_deref());
             let from = self.looked_at(from);
-            self.note_range(table.id, ordinal, secondary_key, upper, from);
+            self.trace_range(table.id, ordinal, secondary_key, upper, from);
         }
         if twin.is_none() {
             return Ok(());
@@ -102,18 +102,18 @@ impl<P: InPlace> Operation<'_, P> {
         entries: &NewEntries,
         rewrites: bool,
     ) -> Result<()> {
-        let known = self.state.footprint.entries.len();
+        let known = self.state.sets.entries.len();
         for entry in entries {
-            let place = self.state.footprint.keep(table.id, &entry.key)?;
-            self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
+            let site = self.state.sets.keep(table.id, &entry.key)?;
+            self.state.sets.entries.push(NeededEntry { row, index: entry.index, entry: site });
         }
         for (at, entry) in entries.iter().enumerate() {
-            let footprint = &self.state.footprint;
+            let sets = &self.state.sets;
             let group = (table.id, row, entry.index);
-            let is_same = |needed: &NeededEntry| needed.group() == group && footprint.key(needed.entry) == &*entry.key;
-            let again = rewrites && footprint.entries[..known].iter().any(is_same);
-            let place = footprint.entries[known + at].entry;
-            self.put_entry(table, entry.index, row, place, again)?;
+            let is_same = |needed: &NeededEntry| needed.group() == group && sets.key(needed.entry) == &*entry.key;
+            let again = rewrites && sets.entries[..known].iter().any(is_same);
+            let site = sets.entries[known + at].entry;
+            self.put_entry(table, entry.index, row, site, again)?;
         }
         Ok(())
     }
@@ -121,8 +121,8 @@ impl<P: InPlace> Operation<'_, P> {
     /// Inserts again all entries that the transaction has inserted: one that is missing may have hidden the
     /// transaction's own row from its scans.
     pub(super) fn put_entries_again(&mut self) -> Result<()> {
-        for at in 0..self.state.footprint.entries.len() {
-            let NeededEntry { row, index, entry } = self.state.footprint.entries[at];
+        for at in 0..self.state.sets.entries.len() {
+            let NeededEntry { row, index, entry } = self.state.sets.entries[at];
             self.put_entry(self.engine.tables.get(entry.table), index, row, entry, true)?;
         }
         Ok(())
@@ -137,19 +137,19 @@ impl<P: InPlace> Operation<'_, P> {
         table: &TableOf<P>,
         ordinal: IndexOrdinal,
         row: RowId,
-        place: Place,
+        site: ConflictSite,
         again: bool,
     ) -> Result<()> {
-        let entry = self.state.footprint.key(place);
+        let entry = self.state.sets.key(site);
         match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
             Insert::Done(_) if again && P::RANGES == Ranges::AtCommit => Ok(()),
-            Insert::Done(_) if again && P::RANGES == Ranges::Excluded => Err(self.lose(stale(place))),
-            Insert::Done(inserted) => self.inserted(&inserted, place),
+            Insert::Done(_) if again && P::RANGES == Ranges::Excluded => Err(self.lose(stale(site))),
+            Insert::Done(inserted) => self.inserted(&inserted, site),
             Insert::Exists(existing, _) if existing == row && again => Ok(()),
             // Transactions that scanned the leaf before the entry was inserted have not seen the row.
-            Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, place),
+            Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, site),
             // The entry of a record with the same key that is being removed.
-            Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
+            Insert::Exists(..) => Err(self.lose(Conflict::write(site, None))),
         }
     }
 
@@ -157,8 +157,8 @@ impl<P: InPlace> Operation<'_, P> {
     /// transaction needed exist, including those of values that it has overwritten itself, and notes those that are to
     /// be removed. The first `known` entries are those needed, sorted.
     pub(super) fn settle_entries(&mut self, table: &TableOf<P>, at: usize, known: usize) -> Result<()> {
-        let Write { record, row, place, value, word, .. } = self.state.footprint.writes[at];
-        let key = KeyBuffer::from_slice(self.state.footprint.key(place));
+        let Write { record, row, site, value, word, .. } = self.state.sets.writes[at];
+        let key = KeyBuffer::from_slice(self.state.sets.key(site));
         let mark = self.state.copies.mark();
         let before = (!word.is_absent()).then(|| record.copy_locked(&mut self.state.copies));
         for (index, secondary) in table.secondaries() {
@@ -169,7 +169,7 @@ impl<P: InPlace> Operation<'_, P> {
             };
             let old = entry_of(before.map(|value| value.bytes(&self.nodes)))?;
             let new = entry_of(value.map(|value| value.bytes(&self.nodes)))?;
-            let known = &self.state.footprint.entries[..known];
+            let known = &self.state.sets.entries[..known];
             let first = known.partition_point(|needed| needed.group() < (table.id, row, index));
             let own = known[first..].iter().take_while(|needed| needed.group() == (table.id, row, index));
             let own: SmallVec<[_; 2]> = own.map(|needed| needed.entry).collect();
@@ -177,12 +177,12 @@ impl<P: InPlace> Operation<'_, P> {
                 if !Mutant::EntriesNotSettled.is_on() {
                     self.put_entry(table, index, row, entry, true)?;
                 }
-                if Some(self.state.footprint.key(entry)) != new.as_deref() {
+                if Some(self.state.sets.key(entry)) != new.as_deref() {
                     self.state.stale_entries.push(StaleEntry { row, index, entry });
                 }
             }
             if let Some(old) = old.filter(|old| Some(&**old) != new.as_deref()) {
-                let entry = self.state.footprint.keep(table.id, &old)?;
+                let entry = self.state.sets.keep(table.id, &old)?;
                 self.state.stale_entries.push(StaleEntry { row, index, entry });
             }
         }
@@ -198,7 +198,7 @@ impl<P: InPlace> Operation<'_, P> {
         let (engine, state) = (self.engine, &mut *self.state);
         let needs_them = engine.snapshots.is_before(tid.epoch());
         for StaleEntry { row, index, entry } in state.stale_entries.drain(..) {
-            let key = state.footprint.key(entry);
+            let key = state.sets.key(entry);
             let stays =
                 needs_them && engine.snapshots.leave(LeftEntry::new((entry.table, row), index, key, tid.epoch()));
             if !stays {
@@ -210,9 +210,9 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// In a rollback: removes the entries that the transaction has inserted and that the row does not have.
     pub(super) fn take_back_entries(&mut self) {
-        while let Some(NeededEntry { row, index, entry }) = self.state.footprint.entries.pop() {
-            let State { footprint, copies, .. } = &mut *self.state;
-            let key = footprint.key(entry);
+        while let Some(NeededEntry { row, index, entry }) = self.state.sets.entries.pop() {
+            let State { sets, copies, .. } = &mut *self.state;
+            let key = sets.key(entry);
             self.engine.take_out_entry(&self.nodes, copies, (entry.table, row), index, key);
         }
     }
@@ -232,12 +232,12 @@ impl<P: InPlace> Engine<P> {
         &self,
         nodes: &Guard<'_>,
         copies: &mut Copies,
-        place: (TableId, RowId),
+        site: (TableId, RowId),
         index: IndexOrdinal,
         entry: &[u8],
     ) {
         // The entries of a dropped table are freed with the table.
-        let (Some(table), row) = (self.tables.find(place.0), place.1) else { return };
+        let (Some(table), row) = (self.tables.find(site.0), site.1) else { return };
         let remove = || table.index(index).remove_if(nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
         let Some(record) = table.rows.slot(row).record() else {
             // A removed key leaves its entries behind; its RowId is not reused while the transaction is in the epoch.
@@ -254,7 +254,7 @@ impl<P: InPlace> Engine<P> {
         copies.rewind(mark);
         let changed = word.tid().epoch();
         let stays = is_needed
-            || self.snapshots.is_before(changed) && self.snapshots.leave(LeftEntry::new(place, index, entry, changed));
+            || self.snapshots.is_before(changed) && self.snapshots.leave(LeftEntry::new(site, index, entry, changed));
         if !stays {
             remove();
         }

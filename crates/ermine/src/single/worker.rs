@@ -16,7 +16,7 @@ use crate::{
     error::{AbortKind, Doom, Error, Result},
     ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::Batch,
-    observer::Notes,
+    observer::Trace,
     platform::budget::Kept,
     rows::{
         arena::Arena,
@@ -25,9 +25,9 @@ use crate::{
         in_place::{CommitTid, Outgrown},
     },
     savepoints::Savepoints,
-    scheme::{Place, in_place::InPlace},
+    scheme::{ConflictSite, in_place::InPlace},
     sync::{AtomicU64, Ordering},
-    txn::write_set::Footprint,
+    txn::write_set::ReadWriteSets,
     work::Counts,
 };
 
@@ -100,19 +100,19 @@ impl Presence {
 pub(crate) struct StaleEntry {
     pub(crate) row: RowId,
     pub(crate) index: IndexOrdinal,
-    pub(crate) entry: Place,
+    pub(crate) entry: ConflictSite,
 }
 
 /// The parts of a worker that operations change.
 pub(crate) struct State<P: InPlace> {
     pub(crate) scheme: P::State,
     pub(crate) counts: Counts,
-    pub(crate) footprint: Footprint<Write<P::Control>, Outgrown>,
+    pub(crate) sets: ReadWriteSets<Write<P::Control>, Outgrown>,
     pub(crate) savepoints: Savepoints<Replaced>,
     pub(crate) positions: Positions,
     pub(crate) copies: Copies,
     /// Bytes that the writes will take at commit, in addition to the existing records.
-    pub(crate) promised: u64,
+    pub(crate) reserved: u64,
     /// The part of the kept bytes that is counted in the budget.
     pub(crate) kept: Kept,
     pub(crate) arena: Arena,
@@ -133,7 +133,7 @@ pub(crate) struct State<P: InPlace> {
     /// The stamp at which the transaction began, for an observer.
     pub(crate) begin: Stamp,
     /// The transaction's actions, for an observer.
-    pub(crate) notes: Option<Box<Notes>>,
+    pub(crate) trace: Option<Box<Trace>>,
     /// The reason why the transaction cannot go on, if there is one.
     pub(crate) doomed: Option<Doom>,
     /// Buffers of scans: each running scan takes one.
@@ -171,7 +171,7 @@ impl<P: InPlace> State<P> {
     /// Approximate bytes that the worker keeps for the transaction, and that its commit will take.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let stale = self.stale_entries.capacity() * size_of::<StaleEntry>();
-        (self.footprint.bytes() + self.copies.bytes() + stale + P::kept_bytes(&self.scheme)) as u64 + self.promised
+        (self.sets.bytes() + self.copies.bytes() + stale + P::kept_bytes(&self.scheme)) as u64 + self.reserved
     }
 }
 
@@ -193,11 +193,11 @@ impl<P: InPlace> Worker<P> {
         let state = State {
             scheme: P::State::default(),
             counts: Counts::default(),
-            footprint: Footprint::default(),
+            sets: ReadWriteSets::default(),
             savepoints: Savepoints::default(),
             positions: Positions::default(),
             copies: Copies::default(),
-            promised: 0,
+            reserved: 0,
             kept: Kept::default(),
             arena: engine.memory.arena(),
             snapshot: None,
@@ -208,7 +208,7 @@ impl<P: InPlace> Worker<P> {
             locked: 0,
             stale_entries: Vec::new(),
             begin: Stamp::ZERO,
-            notes: engine.options.observer.is_some().then(Box::default),
+            trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,
             batches: Vec::new(),
             garbage,

@@ -21,7 +21,7 @@ use crate::{
         in_place::{RecordPtr, TidWord},
     },
     scheme::{
-        Place,
+        ConflictSite,
         in_place::{InPlace, Ranges, Read, stale},
     },
     sync::Spin,
@@ -36,7 +36,7 @@ pub(super) struct Request<'a, P: InPlace> {
     /// `None`: a deletion.
     pub(super) value: Option<&'a [u8]>,
     pub(super) how: Put,
-    pub(super) place: Place,
+    pub(super) site: ConflictSite,
 }
 
 /// The outcome of one try of a write.
@@ -81,24 +81,24 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     /// Checks that there is memory for the value that a record gets at the commit.
-    fn promise(&mut self, record: RecordOf<P>, request: &Request<'_, P>) -> Result<()> {
+    fn reserve(&mut self, record: RecordOf<P>, request: &Request<'_, P>) -> Result<()> {
         let need = request.table.need();
         let Some(value) = request.value.filter(|value| !record.has_room(value.len())) else { return Ok(()) };
         let bytes = RecordPtr::<P::Control>::outgrown_bytes_for(value.len()) as u64;
         self.engine.budget.check(bytes, need)?;
-        self.state.promised += bytes;
+        self.state.reserved += bytes;
         let kept = self.state.kept_bytes();
         self.state.kept.grow(kept, &self.engine.budget, need)
     }
 
     fn write_key(&mut self, table: &TableOf<P>, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
-        let place = self.state.footprint.keep(table.id, key)?;
-        self.reach_key(table, key, true, place)?;
-        self.write(&Request { table, key, value, how, place })
+        let site = self.state.sets.keep(table.id, key)?;
+        self.reach_key(table, key, true, site)?;
+        self.write(&Request { table, key, value, how, site })
     }
 
     fn write(&mut self, request: &Request<'_, P>) -> Result<bool> {
-        let Request { table, key, how, place, .. } = *request;
+        let Request { table, key, how, site, .. } = *request;
         // The key of an insert is mostly new: this saves one descent.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
@@ -106,7 +106,7 @@ impl<P: InPlace> Operation<'_, P> {
         {
             return Ok(written);
         }
-        if let Some(row) = self.state.footprint.find(table.id, key)
+        if let Some(row) = self.state.sets.find(table.id, key)
             && let Tried::Done(written) = self.write_row(request, row)?
         {
             return Ok(written);
@@ -127,9 +127,9 @@ impl<P: InPlace> Operation<'_, P> {
             match tried {
                 Tried::Done(true) => return Ok(true),
                 Tried::Done(false) => {
-                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, place)? {
+                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, site)? {
                         if row.is_none() && self.is_observed() {
-                            self.note_missing(table, key, at);
+                            self.trace_missing(table, key, at);
                         }
                         return Ok(false);
                     }
@@ -141,10 +141,10 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Writes a row that is in the index, even if its record says that there is none.
     fn write_row(&mut self, request: &Request<'_, P>, row: RowId) -> Result<Tried> {
-        let Request { table, how, place, .. } = *request;
+        let Request { table, how, site, .. } = *request;
         let Some(record) = table.rows.slot(row).record() else { return Ok(Tried::Again) };
         self.check_declared(table, Some(request.key), Some(record), true)?;
-        if let Some(at) = self.state.positions.find(&self.state.footprint.writes, record) {
+        if let Some(at) = self.state.positions.find(&self.state.sets.writes, record) {
             return self.rewrite(request, at);
         }
         if how == Put::Insert {
@@ -153,8 +153,8 @@ impl<P: InPlace> Operation<'_, P> {
                 return Err(key_exists(request));
             }
         }
-        self.promise(record, request)?;
-        let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, place);
+        self.reserve(record, request)?;
+        let claimed = P::claim(&self.engine.shared, &mut self.state.scheme, record, site);
         claimed.map_err(|conflict| self.lose(conflict))?;
         // After the claim: a removal of the key checks in the opposite order.
         if record.want().is_gone() {
@@ -174,7 +174,7 @@ impl<P: InPlace> Operation<'_, P> {
         self.check_unique(table, Some(row), &entries)?;
         let moves = !entries.is_empty() || request.value.is_none();
         if self.is_observed() {
-            self.note_write(table, request.key, before, request.value)?;
+            self.trace_write(table, request.key, before, request.value)?;
         }
         self.add_write(request, record, row, word, moves);
         self.add_entries(table, row, &entries, false)?;
@@ -186,7 +186,7 @@ impl<P: InPlace> Operation<'_, P> {
         let at = self.observed_from();
         let (word, value) = self.depend_on(request, record)?;
         if self.is_observed() && !word.is_gone() {
-            self.note_read(request.table, request.key, at, word, value);
+            self.trace_read(request.table, request.key, at, word, value);
         }
         Ok((word, value))
     }
@@ -195,14 +195,14 @@ impl<P: InPlace> Operation<'_, P> {
     /// index entries, or for an observer.
     fn depend_on(&mut self, request: &Request<'_, P>, record: RecordOf<P>) -> Result<Read> {
         let wants_bytes = request.table.has_secondaries() || self.is_observed();
-        self.read_record(record, request.place, wants_bytes)
+        self.read_record(record, request.site, wants_bytes)
     }
 
     /// Reads a record that the transaction writes.
-    pub(super) fn read_record(&mut self, record: RecordOf<P>, place: Place, wants_bytes: bool) -> Result<Read> {
+    pub(super) fn read_record(&mut self, record: RecordOf<P>, site: ConflictSite, wants_bytes: bool) -> Result<Read> {
         let State { scheme, copies, last_tid, .. } = &mut *self.state;
         let copies = wants_bytes.then_some(copies);
-        let (word, value) = match P::read(&self.engine.shared, scheme, record, place, copies) {
+        let (word, value) = match P::read(&self.engine.shared, scheme, record, site, copies) {
             Ok(read) => read,
             Err(conflict) => return Err(self.lose(conflict)),
         };
@@ -218,13 +218,13 @@ impl<P: InPlace> Operation<'_, P> {
     /// Replaces a value that the transaction has written before.
     fn rewrite(&mut self, request: &Request<'_, P>, at: usize) -> Result<Tried> {
         let Request { table, key, how, .. } = *request;
-        let Write { row, record, value: before, .. } = self.state.footprint.writes[at];
-        self.promise(record, request)?;
+        let Write { row, record, value: before, .. } = self.state.sets.writes[at];
+        self.reserve(record, request)?;
         match how {
             Put::Insert if before.is_some() => return Err(key_exists(request)),
             Put::Update if before.is_none() => {
                 if self.is_observed() {
-                    self.note_own(table, key, None);
+                    self.trace_own(table, key, None);
                 }
                 return Ok(Tried::Done(false));
             }
@@ -234,24 +234,24 @@ impl<P: InPlace> Operation<'_, P> {
         self.check_unique(table, Some(row), &entries)?;
         self.replace_value(request, at, &entries)?;
         // The key is stored with the first write of the row.
-        self.state.footprint.forget(request.place);
+        self.state.sets.forget(request.site);
         Ok(Tried::Done(true))
     }
 
     /// Writes a value that the row had before.
     pub(super) fn write_back(&mut self, request: &Request<'_, P>, at: usize) -> Result<()> {
-        let entries = self.new_entries(request, self.state.footprint.writes[at].value)?;
+        let entries = self.new_entries(request, self.state.sets.writes[at].value)?;
         self.replace_value(request, at, &entries)
     }
 
     fn replace_value(&mut self, request: &Request<'_, P>, at: usize, entries: &NewEntries) -> Result<()> {
         let Request { table, key, value, .. } = *request;
-        let Write { row, value: before, .. } = self.state.footprint.writes[at];
+        let Write { row, value: before, .. } = self.state.sets.writes[at];
         if self.is_observed() {
-            self.note_write(table, key, before, value)?;
+            self.trace_write(table, key, before, value)?;
         }
         let value = value.map(|value| self.state.copies.push_bytes(value));
-        let write = &mut self.state.footprint.writes[at];
+        let write = &mut self.state.sets.writes[at];
         write.moves |= !entries.is_empty() || value.is_none();
         write.value = value;
         if self.state.savepoints.any() {
@@ -262,7 +262,7 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Inserts a key that the index does not have.
     fn insert_fresh(&mut self, request: &Request<'_, P>) -> Result<Tried> {
-        let Request { table, key, value, how, place } = *request;
+        let Request { table, key, value, how, site } = *request;
         // If a transaction declares its accesses, all its keys exist.
         if P::DECLARES && !P::is_declared(&self.state.scheme, None, true) {
             return Ok(Tried::Again);
@@ -288,18 +288,18 @@ impl<P: InPlace> Operation<'_, P> {
             Insert::Done(inserted) => {
                 // First, so that a rollback finds it.
                 self.add_write(request, record, row, TidWord::UNBORN, true);
-                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, place);
+                let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, site);
                 adopted.map_err(|conflict| self.lose(conflict))?;
                 if self.is_observed() {
-                    self.note_write(table, key, None, value)?;
+                    self.trace_write(table, key, None, value)?;
                 }
-                self.inserted(&inserted, place)?;
+                self.inserted(&inserted, site)?;
                 // The transaction's own insert does not invalidate its reads of the leaf. From now on, the absence of
                 // the row is stated by the record, which other transactions find and write, too.
                 if how == Put::Insert || P::RANGES == Ranges::AtCommit {
                     let (word, _) = self.depend_on(request, record)?;
                     if !word.is_unborn() {
-                        return Err(self.lose(stale(place)));
+                        return Err(self.lose(stale(site)));
                     }
                 }
                 self.add_entries(table, row, &entries, false)?;
@@ -310,10 +310,10 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Adds a write to the write set.
     fn add_write(&mut self, request: &Request<'_, P>, record: RecordOf<P>, row: RowId, word: TidWord, moves: bool) {
-        let State { footprint, positions, copies, .. } = &mut *self.state;
+        let State { sets, positions, copies, .. } = &mut *self.state;
         let value = request.value.map(|value| copies.push_bytes(value));
-        footprint.writes.push(Write { record, row, place: request.place, value, word, moves });
-        positions.added(&footprint.writes);
+        sets.writes.push(Write { record, row, site: request.site, value, word, moves });
+        positions.added(&sets.writes);
     }
 }
 

@@ -399,7 +399,7 @@ mod tests {
     /// sets it.
     #[test]
     fn critical_sections_of_many_are_atomic() {
-        const TURNS: u64 = if cfg!(miri) { 20 } else { 2_000 };
+        const ITERATIONS: u64 = if cfg!(miri) { 20 } else { 2_000 };
         struct Pair(UnsafeCell<[u64; 2]>);
         // SAFETY: accessed inside the latch only.
         unsafe impl Sync for Pair {}
@@ -415,7 +415,7 @@ mod tests {
                     let mock = Mock::new(move || random.bool().then(|| AbortStatus::from_eax(random.u32(..1 << 6))));
                     let elision = Elision::new((me != 0).then_some(mock), me as u32 % 4);
                     let mut counts = ElisionCounts::default();
-                    for _ in 0..TURNS {
+                    for _ in 0..ITERATIONS {
                         latch.run(&elision, &mut counts, || {
                             let pair = &pair;
                             // SAFETY: inside the latch.
@@ -426,10 +426,10 @@ mod tests {
                         });
                     }
                     assert_eq!(counts.attempts, counts.commits + counts.aborts());
-                    assert_eq!(counts.commits + counts.fallbacks, if me == 0 { 0 } else { TURNS });
+                    assert_eq!(counts.commits + counts.fallbacks, if me == 0 { 0 } else { ITERATIONS });
                 });
             }
         });
-        assert_eq!(pair.0.into_inner(), [6 * TURNS; 2]);
+        assert_eq!(pair.0.into_inner(), [6 * ITERATIONS; 2]);
     }
 }

@@ -418,13 +418,13 @@ mod tests {
     #[test]
     fn more_threads_than_cores() {
         const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
-        const TURNS: u64 = if cfg!(miri) { 20 } else { 600 };
+        const ITERATIONS: u64 = if cfg!(miri) { 20 } else { 600 };
         let shared = Shared::new();
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     let nodes = QueueNodes::new();
-                    for turn in 0..TURNS {
+                    for turn in 0..ITERATIONS {
                         if turn % 5 == 0 {
                             let mut looks = 0..turn % 3;
                             let waited = shared.lock.acquire_while(nodes.take(), || looks.next().is_some());
@@ -437,6 +437,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(shared.value.into_inner(), THREADS * TURNS);
+        assert_eq!(shared.value.into_inner(), THREADS * ITERATIONS);
     }
 }

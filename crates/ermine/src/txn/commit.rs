@@ -13,10 +13,8 @@ use crate::{
     error::Result,
     ids::{IndexOrdinal, Stamp},
     mutant::Mutant,
-    rows::{
-        chain::{CertifierStamps, Kind},
-        reclaim::{Superseded, remove_unused_entry},
-    },
+    reclaim::{Superseded, remove_unused_entry},
+    rows::chain::{CertifierStamps, Kind},
     savepoints::Mark,
     scheme::{Certifier, Conflict, Scheme},
     sync::{Ordering, Spin},
@@ -57,7 +55,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// must take a stamp after all (SSN 5.2: one of its reads was overwritten by a transaction that reaches back
     /// further).
     fn commit_read_only(&mut self) -> Result<Option<Stamp>> {
-        if !self.state.footprint.writes.is_empty() {
+        if !self.state.sets.writes.is_empty() {
             return Ok(None);
         }
         let stamp = Stamp(self.state.begin.0 - 1);
@@ -97,12 +95,12 @@ impl<S: Scheme> Operation<'_, S> {
                     // Discards the findings for the lower stamp.
                     self.state.certifier.begin(Stamp::ZERO);
                 }
-                Err(_) if self.state.promised.is_some() => {
-                    // Its reads stay unchanged, so the conflict depends on the stamp alone (`promises`, invariant 4).
+                Err(_) if self.state.prepared_as.is_some() => {
+                    // Its reads stay unchanged, so the conflict depends on the stamp alone (`prepared`, invariant 4).
                     self.state.tids.mark_running();
                     self.state.certifier.try_again();
-                    // A transaction that is among the promises only while it tries to promise is not an overwriter.
-                    let alone = self.engine.shared.promises.begin();
+                    // A transaction that is entered only while it is being prepared is not an overwriter.
+                    let alone = self.engine.shared.prepared.begin();
                     assert!(self.reads_hold(), "what a prepared transaction has read was overwritten");
                     drop(alone);
                     spin.wait();
@@ -115,7 +113,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Takes a stamp and tries to commit under it.
     fn try_stamp(&mut self) -> Result<Result<Stamp, Conflict>> {
         let tid = self.tid()?;
-        let log = self.engine.log.as_deref().filter(|_| !self.state.footprint.writes.is_empty());
+        let log = self.engine.log.as_deref().filter(|_| !self.state.sets.writes.is_empty());
         if let Some(log) = log
             && let Err(error) = self.write_draft(log)
         {
@@ -127,36 +125,36 @@ impl<S: Scheme> Operation<'_, S> {
             self.undo();
             return Err(error);
         }
-        let State { tids, reader, certifier, footprint, begin, position, promised, .. } = &mut *self.state;
+        let State { tids, reader, certifier, sets, begin, position, prepared_as, .. } = &mut *self.state;
         let (engine, begin) = (self.engine, *begin);
-        let (entered, has_promised) = (&self.entered, promised.is_some());
-        let validation = Validation { engine, entered, footprint, begin, tid: Some(tid), has_promised };
+        let (entered, is_prepared) = (&self.entered, prepared_as.is_some());
+        let validation = Validation { engine, entered, sets, begin, tid: Some(tid), is_prepared };
         let validate = |certifier: &mut S::Certifier, stamp| {
             validation.run(stamp, |late| certifier.read_late(&engine.shared, tid, reader.bit(), stamp, late))
         };
         let tables = |table| &*engine.table(table).beside.readers;
         let may_write = || {
-            if has_promised || !engine.shared.promises.any() {
+            if is_prepared || !engine.shared.prepared.any() {
                 return Ok(());
             }
-            let held = footprint.writes.iter().find_map(|write| {
-                let holder = engine.shared.promises.holder(write.place.table, footprint.key(write.place), Some(tid));
-                holder.map(|holder| (write.place, holder))
+            let held = sets.writes.iter().find_map(|write| {
+                let holder = engine.shared.prepared.holder(write.site.table, sets.key(write.site), Some(tid));
+                holder.map(|holder| (write.site, holder))
             });
-            held.map_or(Ok(()), |(place, holder)| Err(Conflict::promised(place, holder)))
+            held.map_or(Ok(()), |(site, holder)| Err(Conflict::prepared(site, holder)))
         };
         let ending = Ending { tids, reader, certifier };
         let committed = match (log, position) {
             (Some(log), Some(position)) => {
                 let mut journal = Logged { log, position };
-                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, may_write, validate)
+                ending.commit(&engine.shared, &mut journal, &sets.writes, tables, may_write, validate)
             }
-            _ if footprint.writes.is_empty() => {
-                ending.commit(&engine.shared, &mut Unwritten, &footprint.writes, tables, may_write, validate)
+            _ if sets.writes.is_empty() => {
+                ending.commit(&engine.shared, &mut Unwritten, &sets.writes, tables, may_write, validate)
             }
             _ => {
-                let mut journal = Unlogged(BLOCK_BYTES + footprint.log_bytes);
-                ending.commit(&engine.shared, &mut journal, &footprint.writes, tables, may_write, validate)
+                let mut journal = Unlogged(BLOCK_BYTES + sets.log_bytes);
+                ending.commit(&engine.shared, &mut journal, &sets.writes, tables, may_write, validate)
             }
         };
         self.settle_blobs(committed.is_ok());
@@ -165,18 +163,18 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Queues the versions that the committed transaction superseded.
     fn queue_superseded(&mut self, stamp: Stamp) {
-        for at in 0..self.state.footprint.writes.len() {
-            let write = &self.state.footprint.writes[at];
-            let table = self.engine.table(write.place.table);
+        for at in 0..self.state.sets.writes.len() {
+            let write = &self.state.sets.writes[at];
+            let table = self.engine.table(write.site.table);
             let deleted = write.new.kind() == Kind::Tombstone;
             let needs_key = deleted || table.secondaries().next().is_some();
-            let key = needs_key.then(|| self.state.footprint.key(write.place).into());
+            let key = needs_key.then(|| self.state.sets.key(write.site).into());
             let superseded = Superseded { stamp, table: table.id, row: write.row, key, deleted };
             if write.old.is_some() || deleted {
                 self.state.superseded(superseded);
             }
         }
-        if !self.state.footprint.discarded.is_empty() {
+        if !self.state.sets.discarded.is_empty() {
             // Entries of versions that the transaction replaced by later ones of its own.
             self.remove_unused_entries();
         }
@@ -184,9 +182,9 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Removes the entries that the transaction needed and that no version belongs to now.
     fn remove_unused_entries(&self) {
-        let footprint = &self.state.footprint;
-        for needed in &footprint.entries {
-            let (table, entry) = (self.engine.table(needed.entry.table), footprint.key(needed.entry));
+        let sets = &self.state.sets;
+        for needed in &sets.entries {
+            let (table, entry) = (self.engine.table(needed.entry.table), sets.key(needed.entry));
             remove_unused_entry(table, needed.row, needed.index, entry, Stamp::ZERO, &self.entered.nodes);
         }
     }
@@ -197,7 +195,7 @@ impl<S: Scheme> Operation<'_, S> {
             return;
         }
         self.ending().abort();
-        while !self.state.footprint.writes.is_empty() {
+        while !self.state.sets.writes.is_empty() {
             self.undo_last_write();
         }
         self.remove_unused_entries();
@@ -207,14 +205,14 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Removes the last write from its row and from the write set.
     pub(super) fn undo_last_write(&mut self) {
-        let Some(write) = self.state.footprint.writes.pop() else { return };
-        let table = self.engine.table(write.place.table);
+        let Some(write) = self.state.sets.writes.pop() else { return };
+        let table = self.engine.table(write.site.table);
         self.ending().take_back(table.rows.slot(write.row), &write);
-        self.state.footprint.discarded.push(write.new);
+        self.state.sets.discarded.push(write.new);
         if !write.fresh {
             return;
         }
-        let key = self.state.footprint.key(write.place);
+        let key = self.state.sets.key(write.site);
         let gap = write.old.map_or(Stamp::ZERO, |absent| absent.certifier().last_read());
         let removed =
             table

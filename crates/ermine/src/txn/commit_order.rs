@@ -22,7 +22,7 @@ use crate::{
     ids::{RowId, Stamp, TableId},
     mutant::Mutant,
     rows::chain::{OriginWord, RowSlot, VersionPtr},
-    scheme::{Certifier, Conflict, Overwrite, Place, Shared, escalation::TableReaders},
+    scheme::{Certifier, Conflict, ConflictSite, Overwrite, Shared, escalation::TableReaders},
 };
 
 /// One row to whose chain the transaction has added a version.
@@ -35,13 +35,13 @@ pub(crate) struct Write<H> {
     /// Whether this transaction inserted the key into the index.
     pub(crate) fresh: bool,
     /// Table and primary key.
-    pub(crate) place: Place,
+    pub(crate) site: ConflictSite,
 }
 
 impl<H> Write<H> {
     /// Returns the pair of versions, as certifiers see it.
     pub(crate) fn overwrite<'a>(&self, tables: impl Fn(TableId) -> &'a TableReaders) -> Option<Overwrite<'a, H>> {
-        Some(Overwrite { old: self.old?, new: self.new, place: self.place, table_readers: tables(self.place.table) })
+        Some(Overwrite { old: self.old?, new: self.new, site: self.site, table_readers: tables(self.site.table) })
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Ending<'a, C> {
 
 impl<C: Certifier> Ending<'_, C> {
     /// Commits and releases everything, or leaves a conflict to [`abort`](Self::abort). `may_write` checks the holdings
-    /// of prepared transactions (`promises`, invariant 1), and `validate` checks the leaf set when the certifier
+    /// of prepared transactions (`prepared`, invariant 1), and `validate` checks the leaf set when the certifier
     /// agrees.
     pub(crate) fn commit<'t>(
         self,
@@ -121,8 +121,8 @@ impl<C: Certifier> Ending<'_, C> {
             self.certifier.follow_snapshot(reader);
         }
         let overwrites = writes.iter().filter_map(|write| write.overwrite(&tables));
-        // Before any check for the traces that a prepared transaction leaves when it commits (`promises`, invariant 2).
-        let allowed = if Mutant::PromiseIgnored.is_on() { Ok(()) } else { may_write() };
+        // Before any check for the traces that a prepared transaction leaves when it commits (`prepared`, invariant 2).
+        let allowed = if Mutant::PrepareIgnored.is_on() { Ok(()) } else { may_write() };
         let certified = allowed.and_then(|()| self.certifier.certify(shared, self.tids, stamp, overwrites));
         let validated = certified.and_then(|()| validate(self.certifier, stamp));
         let sealed = validated.and_then(|()| self.certifier.seal(self.tids, stamp));

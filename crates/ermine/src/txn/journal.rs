@@ -9,7 +9,7 @@ use std::{thread, time::Duration};
 use super::{
     commit_order::{Journal, Write},
     running::Operation,
-    write_set::{ChainFootprint, NeededEntry},
+    write_set::{ChainSets, NeededEntry},
 };
 use crate::{
     clock::LogOffset,
@@ -50,13 +50,13 @@ impl<S: Scheme> Operation<'_, S> {
     /// block.
     pub(super) fn write_draft(&mut self, log: &Log) -> Result<()> {
         log.check()?;
-        let has_promised = self.state.promised.is_some();
-        if !has_promised {
-            log.room.check(self.state.footprint.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
+        let is_prepared = self.state.prepared_as.is_some();
+        if !is_prepared {
+            log.room.check(self.state.sets.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
         }
         let mut written = self.write_blocks(log);
         // The commit cannot be refused any more: it waits until there is room.
-        while has_promised && matches!(written, Err(Error::DiskFull(_))) {
+        while is_prepared && matches!(written, Err(Error::DiskFull(_))) {
             self.settle_blobs(false);
             if let Some(position) = &mut self.state.position {
                 position.skip(log);
@@ -74,11 +74,11 @@ impl<S: Scheme> Operation<'_, S> {
     }
 
     fn write_blocks(&mut self, log: &Log) -> Result<()> {
-        let State { footprint, position, .. } = &mut *self.state;
+        let State { sets, position, .. } = &mut *self.state;
         let (Some(position), Some(store)) = (position, &self.engine.store) else { return Ok(()) };
         position.draft.begin();
-        for write in &footprint.writes {
-            let (table, row) = (write.place.table, write.row);
+        for write in &sets.writes {
+            let (table, row) = (write.site.table, write.row);
             let mut payload = write.new.payload(&self.entered.versions);
             let reference;
             let mut value = Payload::here(payload.len());
@@ -88,13 +88,13 @@ impl<S: Scheme> Operation<'_, S> {
                 reference = blob.to_bytes();
                 (payload, value) = (&reference, Payload { length: reference.len(), diverted: true });
             }
-            position.draft.add(&record_of(footprint, write, value), payload);
+            position.draft.add(&record_of(sets, write, value), payload);
             if position.draft.is_full() {
                 position.spill(log)?;
             }
         }
-        for needed in &footprint.entries {
-            position.draft.add(&entry_of(footprint, needed), &[]);
+        for needed in &sets.entries {
+            position.draft.add(&entry_of(sets, needed), &[]);
             if position.draft.is_full() {
                 position.spill(log)?;
             }
@@ -107,20 +107,20 @@ impl<S: Scheme> Operation<'_, S> {
         if self.engine.log.is_none() {
             return 0;
         }
-        let State { footprint, .. } = &*self.state;
+        let State { sets, .. } = &*self.state;
         let (mut descriptor, mut bytes) = (Vec::new(), 0);
         let mut add = |record: &Record<'_>| {
             descriptor.clear();
             record.write(&mut descriptor);
             bytes += descriptor.len() + record.payload().map_or(0, |payload| payload.length);
         };
-        for write in &footprint.writes {
+        for write in &sets.writes {
             let length = write.new.payload(&self.entered.versions).len();
             let diverted = self.engine.options.diverts(length);
             let length = if diverted { BlobRef::BYTES } else { length };
-            add(&record_of(footprint, write, Payload { length, diverted }));
+            add(&record_of(sets, write, Payload { length, diverted }));
         }
-        footprint.entries.iter().for_each(|needed| add(&entry_of(footprint, needed)));
+        sets.entries.iter().for_each(|needed| add(&entry_of(sets, needed)));
         bytes as u64
     }
 
@@ -136,18 +136,18 @@ impl<S: Scheme> Operation<'_, S> {
 }
 
 /// Returns the record of a write whose value is logged as `value`.
-fn record_of<'f, H: CertifierStamps>(footprint: &'f ChainFootprint<H>, write: &Write<H>, value: Payload) -> Record<'f> {
-    let (table, row) = (write.place.table, write.row);
+fn record_of<'f, H: CertifierStamps>(sets: &'f ChainSets<H>, write: &Write<H>, value: Payload) -> Record<'f> {
+    let (table, row) = (write.site.table, write.row);
     let had_value = write.old.is_some_and(|old| old.kind() == Kind::Live);
     match (write.new.kind(), had_value) {
         (Kind::Live, true) => Record::Update { table, row, value },
-        (Kind::Live, false) => Record::Insert { table, row, key: footprint.key(write.place), value },
+        (Kind::Live, false) => Record::Insert { table, row, key: sets.key(write.site), value },
         (Kind::Tombstone | Kind::Absent, _) => Record::Delete { table, row },
     }
 }
 
 /// Returns the record of an index entry.
-fn entry_of<'f, H>(footprint: &'f ChainFootprint<H>, needed: &NeededEntry) -> Record<'f> {
+fn entry_of<'f, H>(sets: &'f ChainSets<H>, needed: &NeededEntry) -> Record<'f> {
     let (table, row, index) = (needed.entry.table, needed.row, needed.index.0);
-    Record::Entry { table, row, index, entry: footprint.key(needed.entry) }
+    Record::Entry { table, row, index, entry: sets.key(needed.entry) }
 }

@@ -12,7 +12,7 @@
 //! `validate`).
 //!
 //! Without a snapshot it cannot be determined which version of a late entry's row the transaction would have seen: it
-//! aborts, unless it has promised to commit (`promises`): then the range is examined only to leave the stamp in all of
+//! aborts, unless it is prepared (`prepared`): then the range is examined only to leave the stamp in all of
 //! its leaves.
 
 use std::ops::Bound;
@@ -20,7 +20,7 @@ use std::ops::Bound;
 use super::{
     running::{Entered, Operation},
     visible::{Seen, visible},
-    write_set::{ChainFootprint, LeafRead, Looked},
+    write_set::{ChainSets, LeafRead, ScannedRange},
 };
 use crate::{
     engine::Engine,
@@ -29,7 +29,7 @@ use crate::{
     index::{Batch, Direction},
     mutant::Mutant,
     rows::chain::{Kind, VersionPtr},
-    scheme::{Cause, Certifier, Conflict, Late, Place, Scheme, StampsOf},
+    scheme::{Cause, Certifier, Conflict, ConflictSite, Late, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
     worker::State,
@@ -39,21 +39,21 @@ use crate::{
 pub(super) struct Validation<'t, S: Scheme> {
     pub(super) engine: &'t Engine<S>,
     pub(super) entered: &'t Entered<'t>,
-    pub(super) footprint: &'t ChainFootprint<StampsOf<S>>,
+    pub(super) sets: &'t ChainSets<StampsOf<S>>,
     pub(super) begin: Stamp,
     pub(super) tid: Option<Tid>,
-    /// The transaction has promised to commit: every entry inserted into its ranges belongs to a transaction that will
+    /// The transaction is prepared: every entry inserted into its ranges belongs to a transaction that will
     /// lose.
-    pub(super) has_promised: bool,
+    pub(super) is_prepared: bool,
 }
 
 impl<S: Scheme> Operation<'_, S> {
     /// Validates the leaf set of a transaction without writes that is to end at `stamp`; returns `false` if it needs a
     /// stamp of its own.
     pub(super) fn validate_read_only(&mut self, stamp: Stamp) -> Result<bool> {
-        let State { tid, certifier, footprint, begin, promised, .. } = &mut *self.state;
-        let (engine, entered, has_promised) = (self.engine, &self.entered, promised.is_some());
-        let validation = Validation { engine, entered, footprint, begin: *begin, tid: *tid, has_promised };
+        let State { tid, certifier, sets, begin, prepared_as, .. } = &mut *self.state;
+        let (engine, entered, is_prepared) = (self.engine, &self.entered, prepared_as.is_some());
+        let validation = Validation { engine, entered, sets, begin: *begin, tid: *tid, is_prepared };
         let mut stands = true;
         let shared = &self.engine.shared;
         let validated = validation.run(stamp, |late| {
@@ -76,16 +76,16 @@ impl<S: Scheme> Validation<'_, S> {
             return Ok(());
         }
         let mut batch = None;
-        for leaf in &self.footprint.leaves {
-            let index = self.engine.table(leaf.place.table).index(leaf.index);
+        for leaf in &self.sets.leaves {
+            let index = self.engine.table(leaf.site.table).index(leaf.index);
             if index.validate(&self.entered.nodes, leaf.leaf, leaf.version, stamp) {
                 continue;
             }
-            match leaf.looked {
-                Some(looked) if S::SNAPSHOT || self.has_promised => {
-                    self.look_again(leaf, looked, stamp, batch.get_or_insert_default(), &mut read)?;
+            match leaf.scanned {
+                Some(scanned) if S::SNAPSHOT || self.is_prepared => {
+                    self.look_again(leaf, scanned, stamp, batch.get_or_insert_default(), &mut read)?;
                 }
-                _ => return Err(changed(leaf.place)),
+                _ => return Err(changed(leaf.site)),
             }
         }
         Ok(())
@@ -94,16 +94,16 @@ impl<S: Scheme> Validation<'_, S> {
     fn look_again(
         &self,
         leaf: &LeafRead,
-        looked: Looked,
+        scanned: ScannedRange,
         stamp: Stamp,
         batch: &mut Batch,
         read: &mut impl FnMut(Late<StampsOf<S>>) -> Result<(), Conflict>,
     ) -> Result<(), Conflict> {
-        let (table, nodes) = (self.engine.table(leaf.place.table), &self.entered.nodes);
-        let lower = Bound::Included(self.footprint.key(looked.lower));
-        let upper = match &looked.upper {
-            Bound::Included(upper) => Bound::Included(self.footprint.key(*upper)),
-            Bound::Excluded(upper) => Bound::Excluded(self.footprint.key(*upper)),
+        let (table, nodes) = (self.engine.table(leaf.site.table), &self.entered.nodes);
+        let lower = Bound::Included(self.sets.key(scanned.lower));
+        let upper = match &scanned.upper {
+            Bound::Included(upper) => Bound::Included(self.sets.key(*upper)),
+            Bound::Excluded(upper) => Bound::Excluded(self.sets.key(*upper)),
             Bound::Unbounded => Bound::Unbounded,
         };
         let index = table.index(leaf.index);
@@ -116,7 +116,7 @@ impl<S: Scheme> Validation<'_, S> {
                     continue 'again;
                 }
                 for at in 0..batch.len() {
-                    if let Some(late) = self.late(table, leaf.index, batch.row(at), batch.key(at), leaf.place)? {
+                    if let Some(late) = self.late(table, leaf.index, batch.row(at), batch.key(at), leaf.site)? {
                         read(late)?;
                     }
                 }
@@ -132,15 +132,15 @@ impl<S: Scheme> Validation<'_, S> {
         index: IndexOrdinal,
         row: RowId,
         entry: &[u8],
-        place: Place,
+        site: ConflictSite,
     ) -> Result<Option<Late<StampsOf<S>>>, Conflict> {
         // An empty slot: an insert that is being undone.
         let Some(head) = table.rows.slot(row).head() else { return Ok(None) };
         match visible::<S>(&self.engine.shared, self.begin, false, self.tid, head, || ()) {
             Seen::Own(_) => Ok(None),
             Seen::At(version, _) if self.is_shown(table, index, version, entry) => Ok(None),
-            Seen::At(version, _) => Ok(Some(Late { version, head, place })),
-            Seen::Nothing => Err(changed(place)),
+            Seen::At(version, _) => Ok(Some(Late { version, head, site })),
+            Seen::Nothing => Err(changed(site)),
         }
     }
 
@@ -159,6 +159,6 @@ impl<S: Scheme> Validation<'_, S> {
 }
 
 /// Returns the conflict for a leaf that has changed in a way that cannot be weighed.
-fn changed(place: Place) -> Conflict {
-    Conflict::before(AbortKind::Phantom, Cause::new(Stamp::INFINITY, Dependency::InsertedBy, place))
+fn changed(site: ConflictSite) -> Conflict {
+    Conflict::before(AbortKind::Phantom, Cause::new(Stamp::INFINITY, Dependency::InsertedBy, site))
 }

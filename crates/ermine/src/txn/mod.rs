@@ -12,11 +12,11 @@
 //! - `savepoints`: rolling a transaction back to a savepoint, and moving it on to another snapshot
 //! - `journal`: the log records of a commit
 //! - `leaves`: validation of the leaf set
-//! - `notes`: the notes for an observer
+//! - `trace`: the notes for an observer
 //! - `safe`: snapshots that need no certification
 //! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
-//! - `promises`: prepared transactions, and their reads
-//! - `write_set`: the footprint that a transaction has to remember
+//! - `prepared`: prepared transactions, and their reads
+//! - `write_set`: the read and write sets of a transaction
 //!
 //! Invariants
 //! 1. A transaction sees its own writes because the head of a row that it wrote carries its TID.
@@ -29,7 +29,7 @@ mod claims;
 pub(crate) mod commit_order;
 #[cfg(all(test, loom))]
 mod loom_models;
-pub(crate) mod promises;
+pub(crate) mod prepared;
 pub(crate) mod readers;
 pub(crate) mod safe;
 pub(crate) mod table;
@@ -42,15 +42,15 @@ mod journal;
 #[cfg(not(loom))]
 mod leaves;
 #[cfg(not(loom))]
-mod notes;
-#[cfg(not(loom))]
-mod promise;
+mod prepare;
 #[cfg(not(loom))]
 mod read;
 #[cfg(not(loom))]
 mod scan;
 #[cfg(not(loom))]
 mod secondary;
+#[cfg(not(loom))]
+mod trace;
 #[cfg(not(loom))]
 mod write;
 #[cfg(not(loom))]

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::{
-    notes::Sought,
     running::{Operation, RowRead, Txn},
+    trace::LookupKey,
 };
 use crate::{
     access::Found,
@@ -87,24 +87,24 @@ impl<S: Scheme> Operation<'_, S> {
         first: Lookup,
         at: Stamp,
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
-        let place = self.state.footprint.note(table.id, key);
+        let site = self.state.sets.note(table.id, key);
         let mut spin = Spin::default();
         let (mut lookup, mut at) = (first, at);
-        let sought = Sought::primary(key);
+        let sought = LookupKey::primary(key);
         loop {
             let Lookup { row, seen } = lookup;
             if row.is_none() && self.is_observed() {
-                self.note_missing(table, sought, at)?;
+                self.trace_missing(table, sought, at)?;
             }
-            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, sought, place))? {
+            match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, sought, site))? {
                 RowRead::Live(version) => {
                     if let Some(row) = row {
-                        self.state.footprint.found(place, row);
+                        self.state.sets.found(site, row);
                     }
                     return Ok(Some(version));
                 }
                 RowRead::Nothing => {
-                    self.missed(&seen, place, key)?;
+                    self.missed(&seen, site, key)?;
                     return Ok(None);
                 }
                 RowRead::Gone => spin.wait(),

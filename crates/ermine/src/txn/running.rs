@@ -14,13 +14,13 @@ use crate::{
     options::{Durability, Isolation, Order, Session, TxnOptions},
     platform::budget::Need,
     rows::chain::{Kind, VersionPtr},
-    scheme::{Certifier, Conflict, Place, Running, Scheme, StampsOf},
+    scheme::{Certifier, Conflict, ConflictSite, Running, Scheme, StampsOf},
     sync::Ordering,
     table::TableStore,
     txn::{
-        notes::Sought,
+        trace::LookupKey,
         visible::{Seen, visible},
-        write_set::Looked,
+        write_set::ScannedRange,
     },
     work::{Counts, Work},
     worker::{State, Worker},
@@ -88,9 +88,9 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if tracks_all {
             state.certifier.track_all();
         }
-        if let (Some(began), Some(notes)) = (began, &mut state.notes) {
+        if let (Some(began), Some(trace)) = (began, &mut state.trace) {
             let reads_snapshot = S::SNAPSHOT || snapshot || asks_less;
-            notes.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };
+            trace.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };
         }
         let durability = durability.unwrap_or(engine.options.durability);
         let read_only = read_only || snapshot;
@@ -197,7 +197,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         self.observe(Outcome::Committed(stamp));
         self.session.iter().for_each(|session| session.committed(stamp));
         let state = self.worker().state.borrow();
-        let last = if state.footprint.writes.is_empty() { state.read_from } else { stamp };
+        let last = if state.sets.writes.is_empty() { state.read_from } else { stamp };
         drop(state);
         self.finish();
         let log = self.engine.log.as_deref().filter(|_| last != Stamp::ZERO);
@@ -210,16 +210,16 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let state = worker.state.get_mut();
         state.discard_replaced();
         state.give_up_tid();
-        for at in 0..state.footprint.discarded.len() {
-            let version = state.footprint.discarded[at];
+        for at in 0..state.sets.discarded.len() {
+            let version = state.sets.discarded[at];
             state.retire_version(self.engine, version);
         }
-        if let Some(tid) = state.promised.take() {
-            // After the stamps are stored in the versions (`promises`, invariant 2), or after everything is undone.
-            self.engine.shared.promises.leave(tid);
+        if let Some(tid) = state.prepared_as.take() {
+            // After the stamps are stored in the versions (`prepared`, invariant 2), or after everything is undone.
+            self.engine.shared.prepared.leave(tid);
         }
         state.certifier.end(&state.reader);
-        state.footprint.clear(self.engine.budget.is_tight());
+        state.sets.clear(self.engine.budget.is_tight());
         state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         worker.slot.leave();
@@ -278,8 +278,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         &mut self,
         table: &TableStore<StampsOf<S>>,
         row: RowId,
-        sought: Sought<'_>,
-        place: Place,
+        sought: LookupKey<'_>,
+        site: ConflictSite,
     ) -> Result<RowRead<StampsOf<S>>> {
         let at = self.observed_from();
         let Some(head) = table.rows.slot(row).head() else {
@@ -294,13 +294,13 @@ impl<'t, S: Scheme> Operation<'t, S> {
         counts.rows_read += 1;
         let seen = visible::<S>(&self.engine.shared, *begin, *uncertified, *tid, head, || counts.versions_walked += 1);
         if self.is_observed() {
-            self.note_read(table, sought, head, at, &seen)?;
+            self.trace_read(table, sought, head, at, &seen)?;
         }
         let version = match seen {
             Seen::Own(version) => version,
             Seen::At(version, created) => {
                 self.state.read_from = self.state.read_from.max(created);
-                self.track(table, version, created, place)?;
+                self.track(table, version, created, site)?;
                 version
             }
             Seen::Nothing => return Ok(RowRead::Nothing),
@@ -329,7 +329,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         table: &TableStore<StampsOf<S>>,
         version: VersionPtr<StampsOf<S>>,
         created: Stamp,
-        place: Place,
+        site: ConflictSite,
     ) -> Result<()> {
         let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
         if *uncertified {
@@ -344,60 +344,60 @@ impl<'t, S: Scheme> Operation<'t, S> {
             table_readers: &table.beside.readers,
             rows: table.rows.count(),
         };
-        let read = certifier.read(running, version, created, place);
+        let read = certifier.read(running, version, created, site);
         read.map_err(|conflict| self.lose(conflict))
     }
 
     /// Makes the transaction come after a commit at `stamp` that left no version.
-    pub(super) fn follow(&mut self, stamp: Stamp, place: Place) -> Result<()> {
+    pub(super) fn follow(&mut self, stamp: Stamp, site: ConflictSite) -> Result<()> {
         if self.state.uncertified {
             return Ok(());
         }
-        let followed = self.state.certifier.follow(stamp, place);
+        let followed = self.state.certifier.follow(stamp, site);
         followed.map_err(|conflict| self.lose(conflict))
     }
 
-    /// Notes that the transaction has read a leaf for the keys in `looked`; returns the leaf's position in the leaf
+    /// Notes that the transaction has read a leaf for the keys in `scanned`; returns the leaf's position in the leaf
     /// set, if it was added.
     pub(super) fn saw_leaf(
         &mut self,
         index: IndexOrdinal,
         seen: &LeafSeen,
-        place: Place,
-        looked: Option<Looked>,
+        site: ConflictSite,
+        scanned: Option<ScannedRange>,
     ) -> Result<Option<usize>> {
         self.state.read_from = self.state.read_from.max(seen.removed);
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
-        let at = self.state.footprint.saw_leaf(index, seen, place, looked);
-        self.follow(seen.removed, place)?;
+        let at = self.state.sets.saw_leaf(index, seen, site, scanned);
+        self.follow(seen.removed, site)?;
         Ok(Some(at))
     }
 
     /// Notes that the transaction looked for a key in a leaf and found nothing.
-    pub(super) fn missed(&mut self, seen: &LeafSeen, place: Place, key: &[u8]) -> Result<()> {
-        let noted = place.length as usize == key.len();
-        self.saw_leaf(IndexOrdinal::PRIMARY, seen, place, noted.then_some(Looked::at(place)))?;
+    pub(super) fn missed(&mut self, seen: &LeafSeen, site: ConflictSite, key: &[u8]) -> Result<()> {
+        let noted = site.length as usize == key.len();
+        self.saw_leaf(IndexOrdinal::PRIMARY, seen, site, noted.then_some(ScannedRange::at(site)))?;
         Ok(())
     }
 
     /// Notes that the transaction inserted an entry into a leaf: it comes after the transactions that looked there
     /// before.
-    pub(super) fn inserted(&mut self, inserted: &Inserted, place: Place) -> Result<()> {
+    pub(super) fn inserted(&mut self, inserted: &Inserted, site: ConflictSite) -> Result<()> {
         if !S::Certifier::TRACKS {
             return Ok(());
         }
-        self.state.footprint.changed_leaf(inserted, &self.entered.nodes);
-        self.entered_gap(inserted.gap, place)
+        self.state.sets.changed_leaf(inserted, &self.entered.nodes);
+        self.entered_gap(inserted.gap, site)
     }
 
     /// Notes that the transaction has an entry in a leaf that others read, up to `stamp`, without seeing the entry.
-    pub(super) fn entered_gap(&mut self, stamp: Stamp, place: Place) -> Result<()> {
+    pub(super) fn entered_gap(&mut self, stamp: Stamp, site: ConflictSite) -> Result<()> {
         if !S::Certifier::TRACKS {
             return Ok(());
         }
-        let entered = self.state.certifier.enter_gap(stamp, place);
+        let entered = self.state.certifier.enter_gap(stamp, site);
         entered.map_err(|conflict| self.lose(conflict))
     }
 
@@ -412,9 +412,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
     }
 
     /// Returns the table name and the key of a place.
-    fn name_place(&self, place: Option<Place>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
-        let key = place.filter(|place| place.length > 0).map(|place| self.state.footprint.key(place).into());
-        (place.map(|place| self.engine.table(place.table).name()), key)
+    fn name_place(&self, site: Option<ConflictSite>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
+        let key = site.filter(|site| site.length > 0).map(|site| self.state.sets.key(site).into());
+        (site.map(|site| self.engine.table(site.table).name()), key)
     }
 
     /// Returns whether the transaction reads the snapshot taken at its beginning.
@@ -429,7 +429,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if let Some(table) = conflict.untracked {
             self.engine.table(table).beside.staleness.raise();
         }
-        let abort = Box::new(conflict.report(|place| self.name_place(place)));
+        let abort = Box::new(conflict.report(|site| self.name_place(site)));
         if !(self.state.uncertified && self.state.savepoints.any()) {
             self.state.discard_replaced();
             self.undo();

@@ -18,10 +18,8 @@ use crate::{
     error::{Doom, Result},
     ids::{Stamp, Tid},
     options::Isolation,
-    rows::{
-        chain::{Kind, Origin},
-        reclaim::remove_unused_entry,
-    },
+    reclaim::remove_unused_entry,
+    rows::chain::{Kind, Origin},
     savepoints::{Mark, Savepoint},
     scheme::{Certifier, Scheme},
     types::KeyBuffer,
@@ -33,9 +31,9 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn savepoint(&self) -> Result<Savepoint> {
         let mut operation = self.operation()?;
         let state = &mut *operation.state;
-        let notes = state.notes.as_ref().map_or(0, |notes| notes.count());
-        let (writes, entries) = (state.footprint.writes.len(), state.footprint.entries.len());
-        Ok(state.savepoints.add(Mark { writes, entries, log_bytes: state.footprint.log_bytes, notes }))
+        let trace = state.trace.as_ref().map_or(0, |trace| trace.count());
+        let (writes, entries) = (state.sets.writes.len(), state.sets.entries.len());
+        Ok(state.savepoints.add(Mark { writes, entries, log_bytes: state.sets.log_bytes, trace }))
     }
 
     /// Undoes the writes since the savepoint. Also for a transaction that asked for less than its scheme promises and
@@ -66,10 +64,10 @@ impl<S: Scheme> Txn<'_, S> {
     /// Shows every row that the transaction has written, with its value.
     pub(crate) fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         let operation = self.operation()?;
-        for write in &operation.state.footprint.writes {
-            let key = operation.state.footprint.key(write.place);
+        for write in &operation.state.sets.writes {
+            let key = operation.state.sets.key(write.site);
             let value = (write.new.kind() == Kind::Live).then(|| write.new.payload(&operation.entered.versions));
-            each(&self.engine.table(write.place.table).name(), key, value)?;
+            each(&self.engine.table(write.site.table).name(), key, value)?;
         }
         Ok(())
     }
@@ -81,7 +79,7 @@ impl<S: Scheme> Txn<'_, S> {
             let begin = operation.worker.slot.take(&self.engine.shared.clock, true, self.pinned);
             operation.state.begin = begin;
             // RowIds of rows deleted since may have been reused.
-            operation.state.footprint.forget_found();
+            operation.state.sets.forget_found();
         }
         Ok(())
     }
@@ -98,32 +96,32 @@ impl<S: Scheme> Operation<'_, S> {
 
     fn take_back_since(&mut self, mark: Mark) -> Result<()> {
         let mut put_back = Vec::new();
-        for at in mark.writes..self.state.footprint.writes.len() {
+        for at in mark.writes..self.state.sets.writes.len() {
             self.depend_on_found(at)?;
         }
         while let Some(own) = self.state.savepoints.pop_replaced() {
-            let (State { footprint, tid, .. }, at) = (&mut *self.state, own.write() as usize);
+            let (State { sets, tid, .. }, at) = (&mut *self.state, own.write() as usize);
             if at >= mark.writes {
-                footprint.discarded.push(own);
+                sets.discarded.push(own);
                 continue;
             }
-            let Write { row, new, place, .. } = &mut footprint.writes[at];
-            let slot = self.engine.table(place.table).rows.slot(*row);
+            let Write { row, new, site, .. } = &mut sets.writes[at];
+            let slot = self.engine.table(site.table).rows.slot(*row);
             slot.put_back(*new, own, tid.expect("it has written"));
-            footprint.discarded.push(std::mem::replace(new, own));
+            sets.discarded.push(std::mem::replace(new, own));
             put_back.push(at);
         }
-        while self.state.footprint.writes.len() > mark.writes {
+        while self.state.sets.writes.len() > mark.writes {
             self.undo_last_write();
         }
         for at in put_back {
             self.put_back_entries(at)?;
         }
         self.take_back_entries(mark.entries);
-        let State { footprint, notes, .. } = &mut *self.state;
-        footprint.log_bytes = mark.log_bytes;
-        if let Some(notes) = notes {
-            notes.forget_writes(mark.notes);
+        let State { sets, trace, .. } = &mut *self.state;
+        sets.log_bytes = mark.log_bytes;
+        if let Some(trace) = trace {
+            trace.forget_writes(mark.trace);
         }
         Ok(())
     }
@@ -131,33 +129,32 @@ impl<S: Scheme> Operation<'_, S> {
     /// Inserts the entries of a version that was put back into their indexes. While the version was out of its row,
     /// another transaction may have removed the entries, or given a unique key to another row.
     fn put_back_entries(&mut self, at: usize) -> Result<()> {
-        let Write { row, new, place, .. } = self.state.footprint.writes[at];
+        let Write { row, new, site, .. } = self.state.sets.writes[at];
         if new.kind() != Kind::Live {
             return Ok(());
         }
-        let table = self.engine.table(place.table);
-        let entries =
-            table.new_entries(self.state.footprint.key(place), None, Some(new.payload(&self.entered.versions)))?;
+        let table = self.engine.table(site.table);
+        let entries = table.new_entries(self.state.sets.key(site), None, Some(new.payload(&self.entered.versions)))?;
         self.add_entries(table, row, &entries, Stamp::ZERO)
     }
 
     /// Removes the entries, from `from` on, of rows that the transaction does not write any more. Entries of other rows
     /// may belong to a version that an earlier savepoint will put back: they stay until the end.
     fn take_back_entries(&mut self, from: usize) {
-        let State { footprint, tid, .. } = &mut *self.state;
+        let State { sets, tid, .. } = &mut *self.state;
         let mut kept = from;
-        for at in from..footprint.entries.len() {
-            let NeededEntry { row, index, entry } = footprint.entries[at];
+        for at in from..sets.entries.len() {
+            let NeededEntry { row, index, entry } = sets.entries[at];
             let table = self.engine.table(entry.table);
             let head = table.rows.slot(row).head().map(|head| head.origin().load());
             if tid.is_some_and(|tid| matches!(head, Some(Origin::By(writer)) if writer == tid)) {
-                footprint.entries.swap(kept, at);
+                sets.entries.swap(kept, at);
                 kept += 1;
             } else {
-                remove_unused_entry(table, row, index, footprint.key(entry), Stamp::ZERO, &self.entered.nodes);
+                remove_unused_entry(table, row, index, sets.key(entry), Stamp::ZERO, &self.entered.nodes);
             }
         }
-        footprint.entries.truncate(kept);
+        sets.entries.truncate(kept);
     }
 
     /// Tracks the state that one of the transaction's writes found.
@@ -165,20 +162,20 @@ impl<S: Scheme> Operation<'_, S> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(());
         }
-        let Write { old, fresh, place, .. } = self.state.footprint.writes[at];
-        let table = self.engine.table(place.table);
+        let Write { old, fresh, site, .. } = self.state.sets.writes[at];
+        let table = self.engine.table(site.table);
         let was_there = old.filter(|_| !fresh);
         if let Some(old) = was_there {
             let shared = &self.engine.shared;
             let Standing::Committed(created) = standing(shared, self.state.tid, Stamp::INFINITY, old) else {
                 unreachable!("only what is committed is overwritten");
             };
-            self.track(table, old, created, place)?;
+            self.track(table, old, created, site)?;
         }
         if was_there.is_none_or(|old| old.kind() != Kind::Live) {
-            let key = KeyBuffer::from_slice(self.state.footprint.key(place));
+            let key = KeyBuffer::from_slice(self.state.sets.key(site));
             let seen = table.primary.get(&self.entered.nodes, &key).seen;
-            self.missed(&seen, place, &key)?;
+            self.missed(&seen, site, &key)?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@
 use std::ops::{Bound, Range};
 
 use super::{
-    notes::Sought,
     running::{Operation, RowRead, Txn},
+    trace::LookupKey,
 };
 use crate::{
     access::{Direction, ScanRange, Visit},
@@ -16,10 +16,10 @@ use crate::{
     ids::{IndexOrdinal, RowId, TableId},
     index::{self, Batch, LeafSeen, Lookup},
     rows::chain::VersionPtr,
-    scheme::{Certifier, Place, Scheme, StampsOf},
+    scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
-    txn::write_set::Looked,
+    txn::write_set::ScannedRange,
     worker::State,
 };
 
@@ -101,7 +101,7 @@ impl<S: Scheme> Txn<'_, S> {
 #[derive(Default)]
 struct Walk {
     /// The rest of the range.
-    rest: Option<Looked>,
+    rest: Option<ScannedRange>,
     /// The position of the last leaf in the leaf set.
     leaf: Option<usize>,
     /// The transaction reads the table as a whole: leaves need not be remembered any more.
@@ -110,21 +110,21 @@ struct Walk {
 
 impl Walk {
     /// Ends the scan at a key: it has not looked beyond.
-    fn stop<S: Scheme>(&self, state: &mut State<S>, direction: Direction, last: Place) {
-        if let Some(looked) = self.leaf.and_then(|leaf| state.footprint.leaves[leaf].looked.as_mut()) {
-            looked.end_at(direction, last);
+    fn stop<S: Scheme>(&self, state: &mut State<S>, direction: Direction, last: ConflictSite) {
+        if let Some(scanned) = self.leaf.and_then(|leaf| state.sets.leaves[leaf].scanned.as_mut()) {
+            scanned.end_at(direction, last);
         }
     }
 }
 
 /// Returns the place of an entry's key in the transaction's key bytes.
-pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Option<u32>) -> Place {
+pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Option<u32>) -> ConflictSite {
     match keys_at {
         Some(first) => {
             let span = batch.key_span(at);
-            Place { table, at: first + span.start as u32, length: span.len() as u16 }
+            ConflictSite { table, at: first + span.start as u32, length: span.len() as u16 }
         }
-        None => Place { table, at: 0, length: 0 },
+        None => ConflictSite { table, at: 0, length: 0 },
     }
 }
 
@@ -141,32 +141,32 @@ impl<S: Scheme> Operation<'_, S> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
-        let footprint = &mut self.state.footprint;
+        let sets = &mut self.state.sets;
         if walk.whole {
-            let keys_at = footprint.note_run(batch.key_bytes());
-            self.follow(seen.removed, Place { table: table.id, at: 0, length: 0 })?;
+            let keys_at = sets.note_run(batch.key_bytes());
+            self.follow(seen.removed, ConflictSite { table: table.id, at: 0, length: 0 })?;
             return Ok(keys_at);
         }
         if walk.leaf.is_none() {
-            walk.rest = footprint.note_range(table.id, range.lower, range.upper);
+            walk.rest = sets.note_range(table.id, range.lower, range.upper);
         }
-        let keys_at = footprint.note_run(batch.key_bytes());
-        let (mut place, mut looked) = (Place { table: table.id, at: 0, length: 0 }, None);
+        let keys_at = sets.note_run(batch.key_bytes());
+        let (mut site, mut scanned) = (ConflictSite { table: table.id, at: 0, length: 0 }, None);
         if let Some(rest) = &mut walk.rest
             && (keys_at.is_some() || batch.is_empty())
         {
-            (place, looked) = (rest.lower, Some(*rest));
+            (site, scanned) = (rest.lower, Some(*rest));
             if !batch.is_empty() {
                 // An insert between the last key of the previous leaf and the first key of this one may go into either
                 // leaf.
                 let last = batch_place(table.id, batch, batch.len() - 1, keys_at);
-                place = batch_place(table.id, batch, 0, keys_at);
-                let before = walk.leaf.and_then(|leaf| footprint.leaves[leaf].looked.as_mut());
-                before.into_iter().for_each(|before| before.end_at(range.direction, place));
+                site = batch_place(table.id, batch, 0, keys_at);
+                let before = walk.leaf.and_then(|leaf| sets.leaves[leaf].scanned.as_mut());
+                before.into_iter().for_each(|before| before.end_at(range.direction, site));
                 rest.begin_at(range.direction, last);
             }
         }
-        walk.leaf = self.saw_leaf(range.index, seen, place, looked)?;
+        walk.leaf = self.saw_leaf(range.index, seen, site, scanned)?;
         Ok(keys_at)
     }
 
@@ -181,8 +181,8 @@ impl<S: Scheme> Operation<'_, S> {
     ) -> Result<Rows<StampsOf<S>>> {
         let mut rows = [None; RESOLVED_AHEAD];
         for (row, at) in rows.iter_mut().zip(entries) {
-            let place = batch_place(table.id, batch, at, keys_at);
-            *row = self.read_entry(table, index, batch.row(at), batch.key(at), place)?;
+            let site = batch_place(table.id, batch, at, keys_at);
+            *row = self.read_entry(table, index, batch.row(at), batch.key(at), site)?;
             row.inspect(|version| version.prefetch_payload());
         }
         Ok(rows)
@@ -195,14 +195,14 @@ impl<S: Scheme> Operation<'_, S> {
         index: IndexOrdinal,
         row: RowId,
         entry: &[u8],
-        place: Place,
+        site: ConflictSite,
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
         let mut row = row;
         let mut spin = Spin::default();
-        let sought = Sought { index, entry };
+        let sought = LookupKey { index, entry };
         loop {
             let at = self.observed_from();
-            match self.read_row(table, row, sought, place)? {
+            match self.read_row(table, row, sought, site)? {
                 RowRead::Live(version) => {
                     let belongs = index == IndexOrdinal::PRIMARY
                         || table.secondary(index).matches(entry, version.payload(&self.entered.versions))?;
@@ -213,9 +213,9 @@ impl<S: Scheme> Operation<'_, S> {
                     // Removed since: the transaction comes after the deletion. The leaf is in the leaf set.
                     Lookup { row: None, seen } => {
                         if self.is_observed() && index == IndexOrdinal::PRIMARY {
-                            self.note_missing(table, sought, at)?;
+                            self.trace_missing(table, sought, at)?;
                         }
-                        self.follow(seen.removed, place)?;
+                        self.follow(seen.removed, site)?;
                         return Ok(None);
                     }
                     Lookup { row: Some(found), .. } => {

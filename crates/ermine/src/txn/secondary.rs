@@ -2,7 +2,7 @@
 //!
 //! An entry (secondary key, primary key) -> RowId exists as long as any version of the row, committed or in flight, has
 //! that secondary key. A write adds the entry of its new version after it has installed the version; entries that no
-//! version needs any more are removed with the garbage (`rows::reclaim`), or at once when the writer aborts.
+//! version needs any more are removed with the garbage (`reclaim`), or at once when the writer aborts.
 //!
 //! Unique indexes have the same entries. A writer looks for another row under its secondary key before it writes (a
 //! visible one: the key exists) and again afterwards (a concurrent one: conflict). Of two concurrent writers at least
@@ -21,7 +21,7 @@ use crate::{
     ids::{IndexOrdinal, RowId, Stamp},
     index::{self, Insert},
     rows::chain::{Kind, VersionPtr, installed},
-    scheme::{Conflict, Place, Scheme, StampsOf},
+    scheme::{Conflict, ConflictSite, Scheme, StampsOf},
     table::{NewEntries, TableStore},
     types::{KeyBuffer, byte_successor},
 };
@@ -61,8 +61,8 @@ impl<S: Scheme> Operation<'_, S> {
         entries: &NewEntries,
     ) -> Result<()> {
         for entry in entries {
-            let place = self.state.footprint.keep(table.id, &entry.key)?;
-            self.state.footprint.entries.push(NeededEntry { row, index: entry.index, entry: place });
+            let site = self.state.sets.keep(table.id, &entry.key)?;
+            self.state.sets.entries.push(NeededEntry { row, index: entry.index, entry: site });
         }
         Ok(())
     }
@@ -96,14 +96,14 @@ impl<S: Scheme> Operation<'_, S> {
         row: RowId,
         entry: &[u8],
     ) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, entry)?;
+        let site = self.state.sets.keep(table.id, entry)?;
         match table.index(ordinal).insert_if_absent(&self.entered.nodes, entry, row) {
-            Insert::Done(inserted) => self.inserted(&inserted, place),
+            Insert::Done(inserted) => self.inserted(&inserted, site),
             // An older version of the row has, or had, the same key: a transaction that scanned since the entry was
             // inserted has read the row. One that scanned before has not, and the entry's writer may have aborted and
             // be about to remove it.
-            Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, place),
-            Insert::Exists(..) => Err(self.lose(Conflict::write(place, None))),
+            Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, site),
+            Insert::Exists(..) => Err(self.lose(Conflict::write(site, None))),
         }
     }
 
@@ -113,11 +113,11 @@ impl<S: Scheme> Operation<'_, S> {
         table: &TableStore<StampsOf<S>>,
         ordinal: IndexOrdinal,
         secondary_key: &[u8],
-        place: Place,
+        site: ConflictSite,
     ) -> Result<Vec<(RowId, KeyBuffer)>> {
         let mut found = Vec::new();
         let end = byte_successor(KeyBuffer::from_slice(secondary_key));
-        let looked = self.state.footprint.note_range(table.id, secondary_key, end.as_deref());
+        let scanned = self.state.sets.note_range(table.id, secondary_key, end.as_deref());
         let mut batch = self.state.batches.pop().unwrap_or_default();
         let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         // A separate guard, so that the operation can be changed while the cursor lives.
@@ -125,7 +125,7 @@ impl<S: Scheme> Operation<'_, S> {
         let lower = Bound::Included(secondary_key);
         let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
         while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
-            self.saw_leaf(ordinal, &seen, place, looked)?;
+            self.saw_leaf(ordinal, &seen, site, scanned)?;
             found.extend((0..batch.len()).map(|at| (batch.row(at), KeyBuffer::from_slice(batch.key(at)))));
         }
         self.state.batches.push(batch);
@@ -158,11 +158,11 @@ impl<S: Scheme> Operation<'_, S> {
         row: Option<RowId>,
         secondary_key: &[u8],
     ) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, secondary_key)?;
+        let site = self.state.sets.keep(table.id, secondary_key)?;
         let at = self.observed_from();
         let mut twin = None;
-        for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
-            if Some(other) != row && self.read_entry(table, ordinal, other, &entry, place)?.is_some() {
+        for (other, entry) in self.entries_under(table, ordinal, secondary_key, site)? {
+            if Some(other) != row && self.read_entry(table, ordinal, other, &entry, site)?.is_some() {
                 twin = Some(entry);
                 break;
             }
@@ -173,7 +173,7 @@ impl<S: Scheme> Operation<'_, S> {
                 last.push(0);
                 Some(last)
             });
-            self.note_range(table.id, ordinal, secondary_key, upper.as_deref(), at);
+            self.trace_range(table.id, ordinal, secondary_key, upper.as_deref(), at);
         }
         if twin.is_none() {
             return Ok(());
@@ -192,8 +192,8 @@ impl<S: Scheme> Operation<'_, S> {
         secondary_key: &[u8],
         since: Stamp,
     ) -> Result<()> {
-        let place = self.state.footprint.keep(table.id, secondary_key)?;
-        for (other, entry) in self.entries_under(table, ordinal, secondary_key, place)? {
+        let site = self.state.sets.keep(table.id, secondary_key)?;
+        for (other, entry) in self.entries_under(table, ordinal, secondary_key, site)? {
             if Some(other) == row {
                 continue;
             }
@@ -217,7 +217,7 @@ impl<S: Scheme> Operation<'_, S> {
                     Standing::Unfinished(_) | Standing::Void => None,
                 };
                 if let Some(other) = conflict {
-                    return Err(self.lose(Conflict::write(place, other)));
+                    return Err(self.lose(Conflict::write(site, other)));
                 }
                 next = version.older();
             }

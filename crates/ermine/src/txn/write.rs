@@ -9,9 +9,9 @@
 
 use super::{
     commit_order::Write,
-    notes::Sought,
     read::check_key,
     running::{Operation, Txn},
+    trace::LookupKey,
     visible::{Seen, Standing, standing},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     mutant::Mutant,
     platform::budget::Need,
     rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
-    scheme::{Certifier, Conflict, Place, Scheme, Shared, StampsOf},
+    scheme::{Certifier, Conflict, ConflictSite, Scheme, Shared, StampsOf},
     sync::{Instant, Spin},
     table::TableStore,
     txn::table::Inquiry,
@@ -89,7 +89,7 @@ struct Request<'a, H: CertifierStamps> {
     table: &'a TableStore<H>,
     key: &'a [u8],
     content: Content<'a>,
-    place: Place,
+    site: ConflictSite,
     tid: Tid,
     /// The position in the transaction's write set, if the write is the first of its row.
     write: u32,
@@ -100,7 +100,7 @@ enum Written {
     /// Finished; whether a row was written.
     Done(bool),
     /// Not written yet: to be tried again when this transaction, which has written the row at this place, has ended.
-    After(Tid, Place),
+    After(Tid, ConflictSite),
 }
 
 /// The result of one try of a write.
@@ -129,7 +129,7 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         let operation = self.operation()?;
         let table = self.engine.live_table(table)?;
-        if operation.promise_on(table.id, key).is_some() {
+        if operation.prepared_reader(table.id, key).is_some() {
             return Ok(RowLock::Held);
         }
         let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
@@ -154,22 +154,22 @@ impl<S: Scheme> Txn<'_, S> {
             table.check_writable()?;
             // Before any change.
             operation.provide(table, content)?;
-            let (other, place) = match operation.write(table, key, content, how) {
+            let (other, site) = match operation.write(table, key, content, how) {
                 Ok(Written::Done(written)) => return Ok(written),
-                Ok(Written::After(other, place)) => (other, place),
+                Ok(Written::After(other, site)) => (other, site),
                 Err(error) => return Err(operation.fail_write(error)),
             };
             // Waits outside of the epochs: the table is looked up again afterwards.
             drop(operation);
-            self.outwait(other, place)?;
+            self.outwait(other, site)?;
         }
     }
 
     /// Waits until another transaction has ended that has written the row at `place`. The wait is outside of the
     /// epochs.
     #[cold]
-    fn outwait(&self, other: Tid, place: Place) -> Result<()> {
-        let (Shared { tids, promises, .. }, wait_max) = (&self.engine.shared, self.engine.options.wait_max);
+    fn outwait(&self, other: Tid, site: ConflictSite) -> Result<()> {
+        let (Shared { tids, prepared, .. }, wait_max) = (&self.engine.shared, self.engine.options.wait_max);
         let state = self.worker().state.borrow();
         let waiting = state.tids.begin_waiting();
         let (mut spin, since) = (Spin::default(), Instant::now());
@@ -181,7 +181,7 @@ impl<S: Scheme> Txn<'_, S> {
                     break None;
                 }
                 // A prepared transaction may stay prepared for long.
-                if promises.any() && promises.has(other) {
+                if prepared.any() && prepared.has(other) {
                     break Some(AbortKind::WriteConflict);
                 }
                 if since.elapsed() >= wait_max {
@@ -196,7 +196,7 @@ impl<S: Scheme> Txn<'_, S> {
         match lost {
             None => Ok(()),
             Some(kind) => {
-                Err(self.last_operation(self.enter()).lose(Conflict { kind, ..Conflict::write(place, Some(other)) }))
+                Err(self.last_operation(self.enter()).lose(Conflict { kind, ..Conflict::write(site, Some(other)) }))
             }
         }
     }
@@ -235,14 +235,14 @@ impl<S: Scheme> Operation<'_, S> {
         content: Content<'_>,
         how: Put,
     ) -> Result<Written> {
-        let place = self.state.footprint.keep(table.id, key)?;
-        if self.state.promised.is_none()
-            && let Some(holder) = self.promise_on(table.id, key)
+        let site = self.state.sets.keep(table.id, key)?;
+        if self.state.prepared_as.is_none()
+            && let Some(holder) = self.prepared_reader(table.id, key)
         {
             // The transaction would lose at its commit, if the holder has not ended by then.
-            return Err(self.lose(Conflict::promised(place, holder)));
+            return Err(self.lose(Conflict::prepared(site, holder)));
         }
-        let written = self.write_key(table, key, place, content, how);
+        let written = self.write_key(table, key, site, content, how);
         self.state.arena.give_back_provided();
         written
     }
@@ -251,14 +251,14 @@ impl<S: Scheme> Operation<'_, S> {
         &mut self,
         table: &TableStore<StampsOf<S>>,
         key: &[u8],
-        place: Place,
+        site: ConflictSite,
         content: Content<'_>,
         how: Put,
     ) -> Result<Written> {
         let tid = self.tid()?;
-        let write = u32::try_from(self.state.footprint.writes.len());
+        let write = u32::try_from(self.state.sets.writes.len());
         let write = write.map_err(|_| Error::Limit("4 Gi rows that one transaction writes"))?;
-        let request = Request { table, key, content, place, tid, write };
+        let request = Request { table, key, content, site, tid, write };
         // Inserted keys mostly do not exist yet: this saves one descent.
         if how == Put::Insert
             && table.secondaries().all(|(_, secondary)| !secondary.uniqueness.is_unique())
@@ -270,15 +270,15 @@ impl<S: Scheme> Operation<'_, S> {
         loop {
             match self.try_write(&request, how)? {
                 Tried::Done(written) => return Ok(Written::Done(written)),
-                Tried::After(other) => return Ok(Written::After(other, place)),
+                Tried::After(other) => return Ok(Written::After(other, site)),
                 Tried::Again => spin.wait(),
             }
         }
     }
 
     fn try_write(&mut self, request: &Request<'_, StampsOf<S>>, how: Put) -> Result<Tried> {
-        let Request { table, key, place, .. } = *request;
-        if let Some(row) = self.state.footprint.find(table.id, key)
+        let Request { table, key, site, .. } = *request;
+        if let Some(row) = self.state.sets.find(table.id, key)
             && let Some(done) = self.try_rewrite(request, row, how)?
         {
             return Ok(done);
@@ -288,9 +288,9 @@ impl<S: Scheme> Operation<'_, S> {
         let Some(row) = row else {
             if how == Put::Update {
                 if self.is_observed() {
-                    self.note_missing(table, Sought::primary(key), at)?;
+                    self.trace_missing(table, LookupKey::primary(key), at)?;
                 }
-                self.missed(&seen, place, key)?;
+                self.missed(&seen, site, key)?;
                 return Ok(Tried::Done(false));
             }
             return self.insert_fresh(request);
@@ -312,7 +312,7 @@ impl<S: Scheme> Operation<'_, S> {
             Put::Update if !live => {
                 if let Head::Committed(version, created) = head {
                     self.read_head(request, version, created, at)?;
-                    self.missed(&seen, place, key)?;
+                    self.missed(&seen, site, key)?;
                 }
                 Ok(Tried::Done(false))
             }
@@ -324,10 +324,10 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Returns another transaction that has promised to commit and has read the key.
-    fn promise_on(&self, table: TableId, key: &[u8]) -> Option<Tid> {
-        let promises = &self.engine.shared.promises;
-        if promises.any() { promises.holder(table, key, self.state.tid) } else { None }
+    /// Returns another transaction that is prepared and has read the key.
+    fn prepared_reader(&self, table: TableId, key: &[u8]) -> Option<Tid> {
+        let prepared = &self.engine.shared.prepared;
+        if prepared.any() { prepared.holder(table, key, self.state.tid) } else { None }
     }
 
     /// Tracks the read of a row's head that decided that nothing is written.
@@ -339,9 +339,9 @@ impl<S: Scheme> Operation<'_, S> {
         at: Stamp,
     ) -> Result<()> {
         if self.is_observed() {
-            self.note_read(request.table, Sought::primary(request.key), version, at, &Seen::At(version, created))?;
+            self.trace_read(request.table, LookupKey::primary(request.key), version, at, &Seen::At(version, created))?;
         }
-        self.track(request.table, version, created, request.place)
+        self.track(request.table, version, created, request.site)
     }
 
     /// Overwrites a row that the transaction has just read, where the row can still be overwritten.
@@ -375,7 +375,7 @@ impl<S: Scheme> Operation<'_, S> {
             Contest::Open(stamp) => Ok(Head::Committed(head, stamp)),
             Contest::Moving => Ok(Head::Moving),
             Contest::With(Some(other)) if !self.reads_snapshot() => Ok(Head::Held(other)),
-            Contest::With(other) => Err(self.lose(Conflict::write(request.place, other))),
+            Contest::With(other) => Err(self.lose(Conflict::write(request.site, other))),
         }
     }
 
@@ -404,7 +404,7 @@ impl<S: Scheme> Operation<'_, S> {
         old: VersionPtr<StampsOf<S>>,
         created: Stamp,
     ) -> Result<Tried> {
-        let Request { table, key, content, place, tid, write } = *request;
+        let Request { table, key, content, site, tid, write } = *request;
         let before = (old.kind() == Kind::Live).then_some(old);
         let entries = self.new_entries(table, key, before, content)?;
         self.check_unique(table, Some(row), &entries)?;
@@ -412,12 +412,12 @@ impl<S: Scheme> Operation<'_, S> {
         let Some(new) = table.rows.slot(row).push(&mut self.state.arena, Some(old), new) else {
             return Ok(Tried::Again);
         };
-        self.wrote(Write { row, new, old: Some(old), fresh: false, place }, content);
+        self.wrote(Write { row, new, old: Some(old), fresh: false, site }, content);
         self.need_entries(table, row, &entries)?;
-        let overwritten = self.state.certifier.overwrite(tid, old, created, place);
+        let overwritten = self.state.certifier.overwrite(tid, old, created, site);
         overwritten.map_err(|conflict| self.lose(conflict))?;
         if self.is_observed() {
-            self.note_write(table, key, before, content)?;
+            self.trace_write(table, key, before, content)?;
         }
         self.add_entries(table, row, &entries, self.state.begin)?;
         Ok(Tried::Done(true))
@@ -430,7 +430,7 @@ impl<S: Scheme> Operation<'_, S> {
         row: RowId,
         own: VersionPtr<StampsOf<S>>,
     ) -> Result<Tried> {
-        let Request { table, key, content, tid, place, .. } = *request;
+        let Request { table, key, content, tid, site, .. } = *request;
         let before = (own.kind() == Kind::Live).then_some(own);
         let entries = self.new_entries(table, key, before, content)?;
         self.check_unique(table, Some(row), &entries)?;
@@ -438,20 +438,20 @@ impl<S: Scheme> Operation<'_, S> {
         let new = NewVersion { kind: content.kind(), tid, older, write, payload: content.bytes() };
         let new = table.rows.slot(row).replace(&mut self.state.arena, own, new);
         self.state.replaced(own);
-        self.state.footprint.writes[write as usize].new = new;
+        self.state.sets.writes[write as usize].new = new;
         self.need_entries(table, row, &entries)?;
         if self.is_observed() {
-            self.note_write(table, key, before, content)?;
+            self.trace_write(table, key, before, content)?;
         }
         self.add_entries(table, row, &entries, self.state.begin)?;
         // The key is kept with the first write of the row.
-        self.state.footprint.forget(place);
+        self.state.sets.forget(site);
         Ok(Tried::Done(true))
     }
 
     /// Inserts a key that the index does not contain.
     fn insert_fresh(&mut self, request: &Request<'_, StampsOf<S>>) -> Result<Tried> {
-        let Request { table, key, content, place, tid, write } = *request;
+        let Request { table, key, content, site, tid, write } = *request;
         let entries = self.new_entries(table, key, None, content)?;
         self.check_unique(table, None, &entries)?;
         let row = self.state.row_ids(table.id).take(&table.rows)?;
@@ -464,7 +464,7 @@ impl<S: Scheme> Operation<'_, S> {
             // The mark is set before another transaction can find the row. Nothing depends on a version that was never
             // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted
             // (`inserted`).
-            let _ = self.state.certifier.overwrite(tid, absent, Stamp::ZERO, place);
+            let _ = self.state.certifier.overwrite(tid, absent, Stamp::ZERO, site);
         }
         match table.primary.insert_if_absent(&self.entered.nodes, key, row) {
             Insert::Exists(..) => {
@@ -477,11 +477,11 @@ impl<S: Scheme> Operation<'_, S> {
                 Ok(Tried::Again)
             }
             Insert::Done(inserted) => {
-                self.wrote(Write { row, new, old: absent, fresh: true, place }, content);
+                self.wrote(Write { row, new, old: absent, fresh: true, site }, content);
                 self.need_entries(table, row, &entries)?;
-                self.inserted(&inserted, place)?;
+                self.inserted(&inserted, site)?;
                 if self.is_observed() {
-                    self.note_write(table, key, None, content)?;
+                    self.trace_write(table, key, None, content)?;
                 }
                 self.add_entries(table, row, &entries, self.state.begin)?;
                 Ok(Tried::Done(true))
@@ -493,7 +493,7 @@ impl<S: Scheme> Operation<'_, S> {
     fn wrote(&mut self, write: Write<StampsOf<S>>, content: Content<'_>) {
         /// Bytes of a record's header in the log.
         const RECORD_BYTES: u64 = 32;
-        self.state.footprint.log_bytes += RECORD_BYTES + content.bytes().len() as u64 + u64::from(write.place.length);
-        self.state.footprint.writes.push(write);
+        self.state.sets.log_bytes += RECORD_BYTES + content.bytes().len() as u64 + u64::from(write.site.length);
+        self.state.sets.writes.push(write);
     }
 }

@@ -1,4 +1,4 @@
-//! The footprint of a transaction: the rows that it has written and the places where it looked. It is undone on abort,
+//! The read and write sets of a transaction: the rows that it has written and the places where it looked. Undone on abort,
 //! and stamped on commit.
 
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use crate::{
     ids::{IndexOrdinal, RowId, TableId},
     index::{Inserted, LeafPtr, LeafSeen, LeafVersion},
     rows::chain::VersionPtr,
-    scheme::Place,
+    scheme::ConflictSite,
     txn::commit_order::Write,
 };
 
@@ -22,7 +22,7 @@ pub(crate) struct NeededEntry {
     pub(crate) row: RowId,
     pub(crate) index: IndexOrdinal,
     /// The entry's key.
-    pub(crate) entry: Place,
+    pub(crate) entry: ConflictSite,
 }
 
 impl NeededEntry {
@@ -38,26 +38,26 @@ pub(crate) struct LeafRead {
     pub(crate) leaf: LeafPtr,
     pub(crate) version: LeafVersion,
     /// The table, and the key at which the leaf was first found.
-    pub(crate) place: Place,
+    pub(crate) site: ConflictSite,
     /// The keys that were looked for in the leaf; `None`: there was no room to note them.
-    pub(crate) looked: Option<Looked>,
+    pub(crate) scanned: Option<ScannedRange>,
 }
 
 /// A range of keys that a transaction has examined.
 #[derive(Clone, Copy)]
-pub(crate) struct Looked {
-    pub(crate) lower: Place,
-    pub(crate) upper: Bound<Place>,
+pub(crate) struct ScannedRange {
+    pub(crate) lower: ConflictSite,
+    pub(crate) upper: Bound<ConflictSite>,
 }
 
-impl Looked {
+impl ScannedRange {
     /// Returns the range of a single key.
-    pub(crate) fn at(key: Place) -> Self {
+    pub(crate) fn at(key: ConflictSite) -> Self {
         Self { lower: key, upper: Bound::Included(key) }
     }
 
     /// Cuts off the part of the range that a scan in this direction meets after `key`.
-    pub(crate) fn end_at(&mut self, direction: Direction, key: Place) {
+    pub(crate) fn end_at(&mut self, direction: Direction, key: ConflictSite) {
         match direction {
             Direction::Forward => self.upper = Bound::Included(key),
             Direction::Backward => self.lower = key,
@@ -65,7 +65,7 @@ impl Looked {
     }
 
     /// Cuts off the part of the range that a scan in this direction meets before `key`.
-    pub(crate) fn begin_at(&mut self, direction: Direction, key: Place) {
+    pub(crate) fn begin_at(&mut self, direction: Direction, key: ConflictSite) {
         match direction {
             Direction::Forward => self.lower = key,
             Direction::Backward => self.upper = Bound::Included(key),
@@ -79,7 +79,7 @@ impl Looked {
 /// not reused while the transaction is in the epoch; so a slot with a version still belongs to the key.
 #[derive(Default)]
 struct LastFound {
-    ring: SmallVec<[(Place, RowId); LastFound::LENGTH]>,
+    ring: SmallVec<[(ConflictSite, RowId); LastFound::LENGTH]>,
     /// The position of the next row to store.
     next: usize,
     /// The position after the one that was found last: rows are mostly written in the order in which they were read.
@@ -89,11 +89,11 @@ struct LastFound {
 impl LastFound {
     const LENGTH: usize = 16;
 
-    fn push(&mut self, place: Place, row: RowId) {
+    fn push(&mut self, site: ConflictSite, row: RowId) {
         if self.ring.len() < Self::LENGTH {
-            self.ring.push((place, row));
+            self.ring.push((site, row));
         } else {
-            self.ring[self.next] = (place, row);
+            self.ring[self.next] = (site, row);
         }
         self.next = (self.next + 1) % Self::LENGTH;
     }
@@ -103,7 +103,7 @@ impl LastFound {
         (self.next, self.expected) = (0, 0);
     }
 
-    fn find(&mut self, matches: impl Fn(Place) -> bool) -> Option<RowId> {
+    fn find(&mut self, matches: impl Fn(ConflictSite) -> bool) -> Option<RowId> {
         let length = self.ring.len();
         let order = (self.expected..length).chain(0..self.expected.min(length));
         let at = order.into_iter().find(|&at| matches(self.ring[at].0))?;
@@ -112,25 +112,25 @@ impl LastFound {
     }
 }
 
-/// The footprint of a transaction on rows with versions; it discards versions that it replaced by newer ones of its
+/// The read and write sets of a transaction on rows with versions; it discards versions that it replaced by newer ones of its
 /// own, or unlinked.
-pub(crate) type ChainFootprint<H> = Footprint<Write<H>, VersionPtr<H>>;
+pub(crate) type ChainSets<H> = ReadWriteSets<Write<H>, VersionPtr<H>>;
 
 /// Rows, index entries and leaves of one transaction. The vectors keep their memory for the worker's next one.
-pub(crate) struct Footprint<W, D> {
+pub(crate) struct ReadWriteSets<W, D> {
     pub(crate) writes: Vec<W>,
     pub(crate) entries: Vec<NeededEntry>,
     pub(crate) leaves: Vec<LeafRead>,
     last_found: LastFound,
     /// Versions that the transaction removed from rows: freed when it ends, as views of them may be in use.
     pub(crate) discarded: Vec<D>,
-    /// Bytes of the keys that [`Place`]s refer to.
+    /// Bytes of the keys that [`ConflictSite`]s refer to.
     keys: Vec<u8>,
     /// Bytes that the log block of the transaction takes.
     pub(crate) log_bytes: u64,
 }
 
-/// Maximum bytes of keys that a transaction keeps: a [`Place`] has 32 bits for the start of a key.
+/// Maximum bytes of keys that a transaction keeps: a [`ConflictSite`] has 32 bits for the start of a key.
 const KEY_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { u32::MAX as usize };
 
 /// Beyond this number of bytes, keys are not kept for reports any more, only for writes.
@@ -139,7 +139,7 @@ const REPORTED_KEY_BYTES: usize = KEY_BYTES_MAX >> 6;
 /// Bytes of memory that are kept for the next transaction.
 const KEPT_BYTES: usize = 1 << 20;
 
-impl<W, D> Default for Footprint<W, D> {
+impl<W, D> Default for ReadWriteSets<W, D> {
     fn default() -> Self {
         Self {
             writes: Vec::new(),
@@ -153,8 +153,8 @@ impl<W, D> Default for Footprint<W, D> {
     }
 }
 
-impl<W, D> Footprint<W, D> {
-    /// Returns the bytes that the footprint takes.
+impl<W, D> ReadWriteSets<W, D> {
+    /// Returns the bytes that the sets take.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.capacity()
             + self.writes.capacity() * size_of::<W>()
@@ -163,7 +163,7 @@ impl<W, D> Footprint<W, D> {
             + self.discarded.capacity() * size_of::<D>()
     }
 
-    /// Clears the footprint for a new transaction. The memory of a very large one is freed; so is any memory where
+    /// Clears the sets for a new transaction. The memory of a very large one is freed; so is any memory where
     /// memory `is_tight`, as the next transaction would have to account for the memory that it finds here.
     pub(crate) fn clear(&mut self, is_tight: bool) {
         if self.bytes() > if is_tight { 0 } else { KEPT_BYTES } {
@@ -179,26 +179,26 @@ impl<W, D> Footprint<W, D> {
     }
 
     /// Keeps a key that will be needed at the end.
-    pub(crate) fn keep(&mut self, table: TableId, key: &[u8]) -> Result<Place> {
+    pub(crate) fn keep(&mut self, table: TableId, key: &[u8]) -> Result<ConflictSite> {
         let length = u16::try_from(key.len()).map_err(|_| Error::KeyTooLong { bytes: key.len() })?;
         if key.len() > KEY_BYTES_MAX - self.keys.len() {
             return Err(Error::Limit("4 GiB of keys that one transaction writes"));
         }
         let at = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
-        Ok(Place { table, at, length })
+        Ok(ConflictSite { table, at, length })
     }
 
     /// Forgets the key that was kept last, if nothing was kept after it. No place of it is in use.
-    pub(crate) fn forget(&mut self, place: Place) {
-        if place.at as usize + place.length as usize == self.keys.len() {
-            self.keys.truncate(place.at as usize);
+    pub(crate) fn forget(&mut self, site: ConflictSite) {
+        if site.at as usize + site.length as usize == self.keys.len() {
+            self.keys.truncate(site.at as usize);
         }
     }
 
     /// Keeps a key for reports, unless there are too many.
-    pub(crate) fn note(&mut self, table: TableId, key: &[u8]) -> Place {
-        let nowhere = Place { table, at: 0, length: 0 };
+    pub(crate) fn note(&mut self, table: TableId, key: &[u8]) -> ConflictSite {
+        let nowhere = ConflictSite { table, at: 0, length: 0 };
         if self.keys.len() > REPORTED_KEY_BYTES { nowhere } else { self.keep(table, key).unwrap_or(nowhere) }
     }
 
@@ -213,7 +213,7 @@ impl<W, D> Footprint<W, D> {
     }
 
     /// Notes that a point read found the row of a key.
-    pub(crate) fn found(&mut self, key: Place, row: RowId) {
+    pub(crate) fn found(&mut self, key: ConflictSite, row: RowId) {
         if key.length > 0 {
             self.last_found.push(key, row);
         }
@@ -227,17 +227,17 @@ impl<W, D> Footprint<W, D> {
     /// Returns the row of a key, if a recent point read has found it.
     pub(crate) fn find(&mut self, table: TableId, key: &[u8]) -> Option<RowId> {
         let keys = &self.keys;
-        let same = |place: Place| place.table == table && keys[place.at as usize..][..place.length as usize] == *key;
+        let same = |site: ConflictSite| site.table == table && keys[site.at as usize..][..site.length as usize] == *key;
         self.last_found.find(same)
     }
 
     /// Returns the bytes of a key.
-    pub(crate) fn key(&self, place: Place) -> &[u8] {
-        &self.keys[place.at as usize..][..place.length as usize]
+    pub(crate) fn key(&self, site: ConflictSite) -> &[u8] {
+        &self.keys[site.at as usize..][..site.length as usize]
     }
 
     /// Keeps a range that will be examined.
-    pub(crate) fn note_range(&mut self, table: TableId, lower: &[u8], upper: Option<&[u8]>) -> Option<Looked> {
+    pub(crate) fn note_range(&mut self, table: TableId, lower: &[u8], upper: Option<&[u8]>) -> Option<ScannedRange> {
         if self.keys.len() > REPORTED_KEY_BYTES {
             return None;
         }
@@ -247,7 +247,7 @@ impl<W, D> Footprint<W, D> {
             Some(upper) => Bound::Excluded(self.keep(table, upper).ok()?),
             None => Bound::Unbounded,
         };
-        Some(Looked { lower, upper })
+        Some(ScannedRange { lower, upper })
     }
 
     /// Adds a leaf that was read; returns its position in `leaves`.
@@ -255,10 +255,10 @@ impl<W, D> Footprint<W, D> {
         &mut self,
         index: IndexOrdinal,
         seen: &LeafSeen,
-        place: Place,
-        looked: Option<Looked>,
+        site: ConflictSite,
+        scanned: Option<ScannedRange>,
     ) -> usize {
-        self.leaves.push(LeafRead { index, leaf: seen.leaf, version: seen.version, place, looked });
+        self.leaves.push(LeafRead { index, leaf: seen.leaf, version: seen.version, site, scanned });
         self.leaves.len() - 1
     }
 
@@ -266,14 +266,14 @@ impl<W, D> Footprint<W, D> {
     /// leaf stay valid (Silo's fix-up). Linear in the leaves read.
     pub(crate) fn changed_leaf(&mut self, inserted: &Inserted, nodes: &Guard<'_>) {
         for at in 0..self.leaves.len() {
-            let LeafRead { index, place, mut leaf, mut version, looked } = self.leaves[at];
+            let LeafRead { index, site, mut leaf, mut version, scanned } = self.leaves[at];
             if inserted.has_absorbed {
                 (leaf, version) = leaf.heir(nodes, version);
             }
             if leaf == inserted.leaf && version == inserted.before {
                 (self.leaves[at].leaf, self.leaves[at].version) = (leaf, inserted.after);
                 if let Some((leaf, version)) = inserted.split {
-                    self.leaves.push(LeafRead { index, leaf, version, place, looked });
+                    self.leaves.push(LeafRead { index, leaf, version, site, scanned });
                 }
             }
         }
@@ -330,10 +330,10 @@ mod tests {
             let (one, other) = (begun.unwrap(), other.unwrap());
             let (lower, upper) = ("b".repeat(70_000), "c".repeat(70_000));
             let look = |txn: &crate::Transaction<'_>| txn.scan(&table, lower.as_str()..upper.as_str()).collect();
-            let looked = [look(&one), look(&other)];
+            let scanned = [look(&one), look(&other)];
             let written = [one.insert(&table, "c1", &1), other.insert(&table, "c2", &2)];
             let committed = [one.commit(), other.commit()];
-            let both = looked.iter().all(Result::is_ok)
+            let both = scanned.iter().all(Result::is_ok)
                 && written.iter().all(Result::is_ok)
                 && committed.iter().all(Result::is_ok);
             assert!(!both, "{scheme}");

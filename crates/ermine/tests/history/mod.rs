@@ -439,8 +439,8 @@ pub struct Session<'s> {
     pub aborted: Option<Abort>,
     /// Whether it has seen an impossible state, and must not commit.
     must_fail: bool,
-    /// Whether it has promised to commit.
-    promised: bool,
+    /// Whether it is prepared.
+    is_prepared: bool,
 }
 
 impl<'s> Session<'s> {
@@ -460,7 +460,7 @@ impl<'s> Session<'s> {
             record: Record { name, begun, relaxed, is_snapshot: snapshot, order, ..Record::default() },
             aborted: None,
             must_fail: false,
-            promised: false,
+            is_prepared: false,
         }
     }
 
@@ -639,13 +639,13 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Promises to commit, if possible: then the commit must not lose.
+    /// Prepares to commit, if possible: then the commit must not lose.
     #[allow(dead_code, reason = "not all test programs that share this ask for it")]
-    pub fn promise(&mut self) {
-        match self.txn.promise() {
-            Ok(promised) => self.promised = promised,
+    pub fn prepare(&mut self) {
+        match self.txn.prepare() {
+            Ok(is_prepared) => self.is_prepared = is_prepared,
             Err(Error::Abort(abort)) => drop(self.abort(*abort)),
-            Err(error) => panic!("promise: {error}"),
+            Err(error) => panic!("prepare: {error}"),
         }
     }
 
@@ -665,7 +665,7 @@ impl<'s> Session<'s> {
                     assert_eq!(*abort, *first, "a transaction that is over keeps saying why");
                 }
                 assert!(!self.snapshot, "a reader of a safe snapshot was aborted: {abort}");
-                assert!(!self.promised, "a transaction that has promised to commit has lost: {abort}");
+                assert!(!self.is_prepared, "a prepared transaction has lost: {abort}");
                 (self.record, Err(*abort))
             }
             Err(error) => panic!("commit: {error}"),

@@ -16,8 +16,11 @@ use ermine::{Database, Options, Scheme};
 
 use super::*;
 use crate::{
-    session::parse::{self, Tree},
-    session::{Gathered, SqlDatabase},
+    result::RowSet,
+    session::{
+        Session, SqlDatabase,
+        tree::{self, Tree},
+    },
 };
 
 fn database(scheme: Scheme) -> SqlDatabase {
@@ -39,16 +42,16 @@ impl Drop for Ends<'_> {
 
 /// Runs a text; returns the rows, or the code of the error.
 fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>, &'static str> {
-    let mut rows = Gathered::default();
+    let mut rows = RowSet::default();
     session.run(text, &mut rows).map_err(|error| error.state().0)?;
     Ok(rows.texts())
 }
 
 /// Begins the addition of a text that has one statement.
 fn begin(session: &mut Session, text: &str) -> Begun {
-    let Tree::Plain(statement) = parse::statements(text).unwrap().remove(0) else { panic!("{text}") };
+    let Tree::Plain(statement) = tree::statements(text).unwrap().remove(0) else { panic!("{text}") };
     let definition = Definition::of(&statement).unwrap().unwrap();
-    let begun = session.begin_addition(&definition.addition().unwrap(), &mut Gathered::default());
+    let begun = session.change_context().begin_addition(&definition.addition().unwrap(), &mut RowSet::default());
     begun.unwrap().unwrap()
 }
 
@@ -130,17 +133,17 @@ fn without_waiting_for_users_an_index_lacks_entries() {
         let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
         if waits {
             own.environment.interrupt.deadline = Some(Instant::now() + Duration::from_millis(20));
-            let waited = own.outlast_users(&begun);
+            let waited = own.change_context().outlast_users(&begun);
             own.environment.interrupt.deadline = None;
             assert_eq!(waited.unwrap_err().state(), SqlState::QUERY_CANCELED);
             run(&mut other, "COMMIT").unwrap();
-            own.outlast_users(&begun).unwrap();
-            own.go_through(&begun).unwrap();
+            own.change_context().outlast_users(&begun).unwrap();
+            own.change_context().go_through(&begun).unwrap();
         } else {
-            own.go_through(&begun).unwrap();
+            own.change_context().go_through(&begun).unwrap();
             run(&mut other, "COMMIT").unwrap();
         }
-        drop(own.finish_addition(&begun).unwrap());
+        drop(own.change_context().finish_addition(&begun).unwrap());
         drop(begun);
         assert_eq!(own.disagreements().unwrap().is_empty(), waits);
     }
@@ -160,12 +163,12 @@ fn without_waiting_for_users_a_constraint_does_not_hold() {
             let begun = begin(&mut own, text);
             if waits {
                 run(&mut other, "COMMIT").unwrap();
-                own.outlast_users(&begun).unwrap();
+                own.change_context().outlast_users(&begun).unwrap();
             }
-            let holds = own.go_through(&begun).map_err(|error| error.state());
+            let holds = own.change_context().go_through(&begun).map_err(|error| error.state());
             if waits {
                 assert!(matches!(holds, Err(SqlState::CHECK_VIOLATION | SqlState::NOT_NULL_VIOLATION)), "{text}");
-                drop(own.take_away(&begun).unwrap());
+                drop(own.change_context().take_away(&begun).unwrap());
             } else {
                 assert_eq!(holds, Ok(()), "{text}: the row is not seen");
                 run(&mut other, "COMMIT").unwrap();
@@ -185,9 +188,9 @@ fn entries_that_older_transactions_outdate_are_purged() {
     let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
     run(&mut new, "UPDATE t SET a = 5 WHERE id = 1").unwrap();
     run(&mut old, "UPDATE t SET a = 6 WHERE id = 1; COMMIT").unwrap();
-    own.outlast_users(&begun).unwrap();
-    own.go_through(&begun).unwrap();
-    drop(own.finish_addition(&begun).unwrap());
+    own.change_context().outlast_users(&begun).unwrap();
+    own.change_context().go_through(&begun).unwrap();
+    drop(own.change_context().finish_addition(&begun).unwrap());
     drop(begun);
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
@@ -199,13 +202,13 @@ fn a_row_without_entry_takes_none_away() {
     let (mut own, mut other) = (session(&database), session(&database));
     run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (0, 0), (5, 1), (6, 2)").unwrap();
     let begun = begin(&mut own, "CREATE UNIQUE INDEX i ON t (a)");
-    own.outlast_users(&begun).unwrap();
-    let behind_first = own.batch(&begun, Batch::Fill, &[], 1).unwrap().unwrap();
+    own.change_context().outlast_users(&begun).unwrap();
+    let behind_first = own.change_context().batch(&begun, Batch::Fill, &[], 1).unwrap().unwrap();
     run(&mut other, "INSERT INTO t VALUES (-2, 1), (-1, 2)").unwrap();
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
     run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
-    assert_eq!(own.batch(&begun, Batch::Fill, &behind_first, 10).unwrap(), None);
-    drop(own.finish_addition(&begun).unwrap());
+    assert_eq!(own.change_context().batch(&begun, Batch::Fill, &behind_first, 10).unwrap(), None);
+    drop(own.change_context().finish_addition(&begun).unwrap());
     drop(begun);
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
@@ -220,8 +223,8 @@ fn what_is_unfinished_is_not_relied_on() {
     let begun = begin(&mut own, "ALTER TABLE t ALTER a SET NOT NULL");
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, NULL)"), Err("23502"));
     assert_eq!(run(&mut other, "SELECT id FROM t ORDER BY a NULLS FIRST").unwrap(), [["2"], ["1"]]);
-    assert_eq!(own.go_through(&begun).unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
-    drop(own.take_away(&begun).unwrap());
+    assert_eq!(own.change_context().go_through(&begun).unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
+    drop(own.change_context().take_away(&begun).unwrap());
     drop(begun);
     run(&mut other, "INSERT INTO t VALUES (3, NULL)").unwrap();
 
@@ -236,9 +239,9 @@ fn what_is_unfinished_is_not_relied_on() {
         .unwrap(),
         [["f"]]
     );
-    own.outlast_users(&begun).unwrap();
-    own.go_through(&begun).unwrap();
-    drop(own.finish_addition(&begun).unwrap());
+    own.change_context().outlast_users(&begun).unwrap();
+    own.change_context().go_through(&begun).unwrap();
+    drop(own.change_context().finish_addition(&begun).unwrap());
     drop(begun);
     run(&mut other, "INSERT INTO t VALUES (4, 1) ON CONFLICT (a) DO NOTHING").unwrap();
 }
@@ -295,8 +298,8 @@ fn unfinished_additions_go_when_the_database_is_opened() {
         run(&mut own, "CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, a int)").unwrap();
         run(&mut own, "DELETE FROM t; INSERT INTO t SELECT 10 + n, n FROM generate_series(1, 200) n").unwrap();
         let begun = begin(&mut own, text);
-        own.outlast_users(&begun).unwrap();
-        own.batch(&begun, Batch::Fill, &[], 100).unwrap();
+        own.change_context().outlast_users(&begun).unwrap();
+        own.change_context().batch(&begun, Batch::Fill, &[], 100).unwrap();
         run(&mut own, "INSERT INTO t VALUES (-1, 1000)").unwrap();
         drop((begun, own, database));
 

@@ -544,40 +544,137 @@ pub(super) fn to_number(text: &str, pattern: &str) -> Result<Numeric> {
         let what = if parsed.is_roman { "RN" } else { "EEEE" };
         return Err(SqlError::unsupported(format_args!("\"{what}\" for input")));
     }
-    let mut number = String::new();
-    let trimmed = text.trim();
-    let negative = trimmed.contains('-') || (parsed.in_brackets && trimmed.starts_with('<'));
-    let (mut whole, mut fraction, mut is_behind) = (0, 0, false);
-    for character in trimmed.chars() {
-        match character {
-            '0'..='9' if !is_behind && whole < parsed.whole => {
-                whole += 1;
-                number.push(character);
+    let mut reader = Reader { pattern: &parsed, rest: text, sign: None, whole: String::new(), fraction: None };
+    parsed.pieces.iter().for_each(|piece| reader.read(*piece));
+    let Reader { sign, whole, fraction, .. } = reader;
+    let fraction = fraction.unwrap_or_default();
+    if whole.is_empty() && fraction.is_empty() {
+        let message = "invalid input syntax for type numeric: \" \"";
+        return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message));
+    }
+    if whole.trim_start_matches('0').len() > parsed.whole + parsed.shift {
+        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow"));
+    }
+    let point = if fraction.is_empty() { "" } else { "." };
+    let number: Numeric = format!("0{whole}{point}{fraction}").parse()?;
+    let number = if sign == Some('-') { number.negate() } else { number };
+    match parsed.has_shift {
+        true => number.divide(&format!("1e{}", parsed.shift).parse()?),
+        false => Ok(number),
+    }
+}
+
+/// Reads a number with a pattern. Each piece of the pattern takes its characters, or none; the digits before the point
+/// that are found at the places behind it count as well, as they do in PostgreSQL.
+struct Reader<'t> {
+    pattern: &'t Pattern,
+    rest: &'t str,
+    /// The first sign that was read: `+` or `-`.
+    sign: Option<char>,
+    whole: String,
+    /// The digits behind the point; `None`: no point has been read.
+    fraction: Option<String>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, piece: Piece) {
+        match piece {
+            Piece::Nine | Piece::Zero | Piece::Point => self.place(piece),
+            Piece::Comma if self.rest.starts_with(',') => self.rest = &self.rest[1..],
+            Piece::Comma => {}
+            Piece::Minus => self.sign_or_blank("-"),
+            Piece::Plus => self.sign_or_blank("+"),
+            Piece::AnySign => self.sign_or_blank("+-"),
+            Piece::Currency => self.blanks(1),
+            Piece::Ordinal { .. } => self.blanks(2),
+            Piece::Text(_) => drop(self.next()),
+            Piece::Sign | Piece::Silent | Piece::Roman { .. } => {}
+        }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let mut characters = self.rest.chars();
+        let next = characters.next();
+        self.rest = characters.as_str();
+        next
+    }
+
+    /// Reads the sign, if it is one of these; otherwise skips a character that belongs to no number.
+    fn sign_or_blank(&mut self, signs: &str) {
+        match self.rest.chars().next() {
+            Some(sign) if signs.contains(sign) => self.sign = self.next(),
+            _ => self.blanks(1),
+        }
+    }
+
+    /// Skips characters that belong to no number.
+    fn blanks(&mut self, count: usize) {
+        for _ in 0..count {
+            if !self.rest.starts_with(|next: char| next.is_ascii_digit() || ".,+-".contains(next)) {
+                self.next();
             }
-            '0'..='9' if is_behind && fraction < parsed.fraction => {
-                fraction += 1;
-                number.push(character);
+        }
+    }
+
+    /// Reads a digit or the point, with a sign before the first digit or behind the last.
+    fn place(&mut self, piece: Piece) {
+        self.rest = self.rest.strip_prefix(' ').unwrap_or(self.rest);
+        let digits = self.whole.len() + self.fraction.as_ref().map_or(0, String::len);
+        if self.sign.is_none() && digits == 0 && piece != Piece::Point {
+            self.take_sign();
+        }
+        let Some(first) = self.rest.chars().next() else { return };
+        let mut is_read = false;
+        match &mut self.fraction {
+            Some(fraction) if first.is_ascii_digit() => {
+                if fraction.len() == self.pattern.fraction {
+                    return;
+                }
+                fraction.push(first);
+                is_read = true;
             }
-            '.' if !is_behind && parsed.pieces.contains(&Piece::Point) => {
-                is_behind = true;
-                number.push('.');
+            None if first.is_ascii_digit() => {
+                self.whole.push(first);
+                is_read = true;
+            }
+            None if first == '.' && self.pattern.has_point => {
+                self.fraction = Some(String::new());
+                is_read = true;
             }
             _ => {}
         }
+        let digits = self.whole.len() + self.fraction.as_ref().map_or(0, String::len);
+        // A pattern with more places than the number has digits does not reach MI, PL or SG.
+        let has_free_sign = self.pattern.has_minus || self.pattern.has_plus;
+        if !is_read && self.sign.is_none() && digits > 0 && has_free_sign && matches!(first, '-' | '+') {
+            self.sign = Some(first);
+        }
+        // A character that is neither digit nor point nor sign is skipped.
+        self.next();
+        // S reads the sign right behind the last digit.
+        if is_read && self.sign.is_none() && digits > 0 && self.pattern.sign.is_some() {
+            self.take_sign();
+        }
     }
-    if whole + fraction == 0 {
-        return Err(SqlError::new(
-            SqlState::INVALID_TEXT_REPRESENTATION,
-            format!("invalid input syntax for type numeric: \"{text}\""),
-        ));
+
+    fn take_sign(&mut self) {
+        let sign = match self.rest.chars().next() {
+            Some('<') if self.pattern.in_brackets => '-',
+            Some(sign @ ('-' | '+')) => sign,
+            _ => return,
+        };
+        self.sign = Some(sign);
+        self.next();
     }
-    let number: Numeric = number.parse()?;
-    Ok(if negative { number.negate() } else { number })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{functions::tests::call, types::SqlType};
+    use crate::{
+        error::{SqlError, SqlState},
+        functions::tests::call,
+        types::SqlType,
+    };
 
     #[test]
     fn patterns_are_postgresqls() {
@@ -611,5 +708,27 @@ mod tests {
             call("to_number", &[(SqlType::TEXT, "-12,454.8"), (SqlType::TEXT, "S99G999D9")]).unwrap(),
             "-12454.8"
         );
+        for (text, pattern, expected) in [
+            ("12", "99.9", Ok("12")),
+            ("1212", "999.99", Err(SqlState::NUMERIC_VALUE_OUT_OF_RANGE)),
+            ("12.345", "99.9", Ok("12.3")),
+            ("12.", "99.9", Ok("12")),
+            ("  485-", "999S", Ok("48")),
+            (" 485-", "999S", Ok("-485")),
+            ("5.01-", "FM9.999999MI", Ok("-5.01")),
+            ("<485>", "999PR", Ok("-485")),
+            ("-1", "9", Ok("-1")),
+            ("$1,234.5", "L9,999.9", Ok("1234.5")),
+            ("12th", "99th", Ok("12")),
+            ("x", "9", Err(SqlState::INVALID_TEXT_REPRESENTATION)),
+            ("a12", "\"x\"99", Ok("12")),
+            ("1 2", "99", Ok("12")),
+            ("1x2", "999", Ok("12")),
+            ("1234", "99V99", Ok("12.3400000000000000")),
+        ] {
+            let found = call("to_number", &[(SqlType::TEXT, text), (SqlType::TEXT, pattern)]);
+            let found = found.as_deref().map_err(SqlError::state);
+            assert_eq!(found, expected, "{text} {pattern}");
+        }
     }
 }

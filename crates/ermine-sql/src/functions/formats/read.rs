@@ -250,33 +250,51 @@ fn parse(text: &str, pattern: &str) -> Result<Fields> {
 impl Fields {
     /// Reads a field. `ends`: a number ends with its last digit.
     fn read(&mut self, name: &str, word: &Word, reader: &mut Reader<'_>, ends: bool, skipped: i64) -> Result<()> {
-        let width = word.word.len();
-        let mut into = |field: &mut i64, width: usize| -> Result<usize> {
-            let (number, length) = reader.number(width, word, ends)?;
-            set(field, number, word.word)?;
-            Ok(length)
-        };
+        if !self.read_name(name, word, reader)? && !self.read_zone(name, word, reader, ends, skipped)? {
+            self.read_number(name, word, reader, ends)?;
+            reader.skip_suffix(word.suffix);
+        }
+        Ok(())
+    }
+
+    /// Reads a field that is a name; returns false for any other.
+    fn read_name(&mut self, name: &str, word: &Word, reader: &mut Reader<'_>) -> Result<bool> {
+        let short = |name: &'static str| &name[..3];
         match name {
-            "FX" => return Ok(()),
+            "FX" => {}
             "A.M." | "P.M." | "AM" | "PM" => {
                 let names = if name.len() > 2 { ["A.M.", "P.M."] } else { ["AM", "PM"] };
                 set(&mut self.afternoon, reader.name(&names, word)?, word.word)?;
                 self.has_twelve_hours = true;
-                return Ok(());
             }
             "A.D." | "B.C." | "AD" | "BC" => {
                 let names = if name.len() > 2 { ["A.D.", "B.C."] } else { ["AD", "BC"] };
-                return set(&mut self.is_before_christ, reader.name(&names, word)?, word.word);
+                set(&mut self.is_before_christ, reader.name(&names, word)?, word.word)?;
             }
-            "MONTH" => return set(&mut self.month, reader.name(&MONTHS, word)? + 1, word.word),
-            "MON" => return set(&mut self.month, reader.name(&MONTHS.map(|name| &name[..3]), word)? + 1, word.word),
-            "RM" => return set(&mut self.month, 12 - reader.name(&ROMAN_MONTHS, word)?, word.word),
-            "DAY" => return set(&mut self.weekday, reader.name(&WEEKDAYS, word)? + 1, word.word),
-            "DY" => return set(&mut self.weekday, reader.name(&WEEKDAYS.map(|name| &name[..3]), word)? + 1, word.word),
+            "MONTH" => set(&mut self.month, reader.name(&MONTHS, word)? + 1, word.word)?,
+            "MON" => set(&mut self.month, reader.name(&MONTHS.map(short), word)? + 1, word.word)?,
+            "RM" => set(&mut self.month, 12 - reader.name(&ROMAN_MONTHS, word)?, word.word)?,
+            "DAY" => set(&mut self.weekday, reader.name(&WEEKDAYS, word)? + 1, word.word)?,
+            "DY" => set(&mut self.weekday, reader.name(&WEEKDAYS.map(short), word)? + 1, word.word)?,
             "TZ" | "OF" => {
                 let message = format!("formatting field \"{}\" is only supported in to_char", word.word);
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Reads the hours or minutes of a time zone; returns false for any other field.
+    fn read_zone(
+        &mut self,
+        name: &str,
+        word: &Word,
+        reader: &mut Reader<'_>,
+        ends: bool,
+        skipped: i64,
+    ) -> Result<bool> {
+        match name {
             "TZH" => {
                 // A minus may have been skipped as a separator.
                 let before = &reader.text[..reader.text.len() - reader.rest.len()];
@@ -289,13 +307,26 @@ impl Fields {
                     _ => 1,
                 };
                 let (number, _) = reader.number(2, word, ends)?;
-                return set(&mut self.zone_hours, number, word.word);
+                set(&mut self.zone_hours, number, word.word)?;
             }
             "TZM" => {
                 self.zone_sign = if self.zone_sign == 0 { 1 } else { self.zone_sign };
                 let (number, _) = reader.number(2, word, ends)?;
-                return set(&mut self.zone_minutes, number, word.word);
+                set(&mut self.zone_minutes, number, word.word)?;
             }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn read_number(&mut self, name: &str, word: &Word, reader: &mut Reader<'_>, ends: bool) -> Result<()> {
+        let width = word.word.len();
+        let mut into = |field: &mut i64, width: usize| -> Result<usize> {
+            let (number, length) = reader.number(width, word, ends)?;
+            set(field, number, word.word)?;
+            Ok(length)
+        };
+        match name {
             "Y,YYY" => {
                 let wrong = || invalid_format("invalid input string for \"Y,YYY\"");
                 let (thousands, taken) = long(reader.rest);
@@ -348,7 +379,6 @@ impl Fields {
                 }
             }
         }
-        reader.skip_suffix(word.suffix);
         Ok(())
     }
 

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
+use jiff::tz::TimeZone;
+
 use crate::{
     error::{Result, SqlError, SqlState},
     types::{
         Environment, Value,
         datetime::{
-            self, Civil, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, century,
+            self, Civil, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, abbreviation, century,
             civil_from_days, day_of_week, day_of_year, days_from_civil, iso_week, to_local, utc_offset, write_offset,
         },
     },
@@ -55,40 +57,10 @@ fn in_case_of(name: &str, word: &str) -> String {
 
 /// `to_char` of a point in time or an interval; infinities have no text.
 pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environment) -> Result<Option<String>> {
-    let zone = &environment.time_zone;
-    let (civil, days, time, offset) = match at {
-        Value::Timestamp(micros) | Value::TimestampTz(micros) if datetime::is_infinite(*micros) => {
-            return Ok(None);
-        }
-        Value::Timestamp(_) | Value::TimestampTz(_) => {
-            let (local, offset) = match at {
-                Value::TimestampTz(micros) => (to_local(*micros, zone), Some(utc_offset(*micros, zone))),
-                Value::Timestamp(micros) => (*micros, None),
-                _ => return Err(crate::operators::mismatch()),
-            };
-            let days = local.div_euclid(MICROS_PER_DAY);
-            (civil_from_days(days), days, local.rem_euclid(MICROS_PER_DAY), offset)
-        }
-        Value::Interval { months, days, micros } => {
-            let civil = Civil { year: (months / 12).into(), month: (months % 12).into(), day: (*days).into() };
-            (civil, 0, *micros, None)
-        }
-        _ => return Err(crate::operators::mismatch()),
-    };
-    let is_interval = matches!(at, Value::Interval { .. });
-    let shown_year = if is_interval || civil.year > 0 { civil.year } else { 1 - civil.year };
-    // For an interval, the days of its months are counted, and its weeks are those of the day that its fields would
-    // name.
-    let (year_day, days) = match is_interval {
-        true => ((civil.year * 12 + civil.month) * 30 + civil.day, named_day(civil)),
-        false => (day_of_year(days), days),
-    };
-    let iso_year = match iso_week(days).0 {
-        year if is_interval || year > 0 => year,
-        year => 1 - year,
-    };
-    let hours = time / MICROS_PER_HOUR;
-    let micros = time % MICROS_PER_SECOND;
+    if matches!(at, Value::Timestamp(micros) | Value::TimestampTz(micros) if datetime::is_infinite(*micros)) {
+        return Ok(None);
+    }
+    let parts = Parts::of(at, environment)?;
     let mut out = String::new();
     for piece in pieces(pattern) {
         let Word { word, is_bare, is_translated, suffix } = match piece {
@@ -99,14 +71,117 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
             Piece::Word(word) => word,
         };
         let upper = word.to_ascii_uppercase();
-        if is_interval && NOT_OF_INTERVALS.contains(&&*upper) {
+        if parts.is_interval && NOT_OF_INTERVALS.contains(&&*upper) {
             return Err(SqlError::new(
                 SqlState::INVALID_DATETIME_FORMAT,
                 "invalid format specification for an interval value",
             )
             .hint("Intervals are not tied to specific calendar dates."));
         }
-        let (number, width) = match &*upper {
+        let number = match parts.number(&upper) {
+            Some((number, width)) => {
+                // The sign has a place of its own, except before fractions of a second.
+                let is_fraction = matches!(&*upper, "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6");
+                let is_year = upper.ends_with('Y') || upper == "I";
+                let has_sign = if is_year { parts.shown_year < 0 } else { number < 0 };
+                let width = match is_bare {
+                    _ if is_fraction => width,
+                    true => 0,
+                    false => width + usize::from(has_sign && width > 1),
+                };
+                let _ = write!(out, "{number:0width$}");
+                number
+            }
+            None => {
+                out.push_str(&parts.name(word, !is_bare, is_translated));
+                // Of the others, only this one is a number.
+                if upper != "Y,YYY" {
+                    continue;
+                }
+                parts.shown_year
+            }
+        };
+        match suffix {
+            Suffix::None => {}
+            Suffix::Lower => out.push_str(ordinal_suffix(number)),
+            Suffix::Upper => out.push_str(&ordinal_suffix(number).to_uppercase()),
+        }
+    }
+    Ok(Some(out))
+}
+
+/// Fields that an interval does not have.
+const NOT_OF_INTERVALS: [&str; 14] =
+    ["A.D.", "B.C.", "AD", "BC", "TZ", "TZH", "TZM", "OF", "MONTH", "MON", "DAY", "DY", "D", "ID"];
+
+/// Returns the day that the fields of an interval would name as a date.
+fn named_day(Civil { year, month, day }: Civil) -> i64 {
+    let (year, month) = if month > 0 { (year, month) } else { (year - 1, month + 12) };
+    days_from_civil(Civil { year, month, day })
+}
+
+/// A point in time, or an interval, by its parts.
+struct Parts<'e> {
+    is_interval: bool,
+    civil: Civil,
+    /// The day; of an interval, the one that its fields would name as a date.
+    days: i64,
+    /// Microseconds of the day, or of the interval.
+    time: i64,
+    /// Microseconds in UTC, where the value has a time zone, and that.
+    zoned: Option<(i64, &'e TimeZone)>,
+    shown_year: i64,
+    iso_year: i64,
+    /// Of an interval, the days of its months are counted.
+    year_day: i64,
+}
+
+impl<'e> Parts<'e> {
+    fn of(at: &Value, environment: &'e Environment) -> Result<Self> {
+        let (local, zoned) = match at {
+            Value::Interval { months, days, micros } => return Ok(Self::of_interval(*months, *days, *micros)),
+            Value::Timestamp(micros) => (*micros, None),
+            Value::TimestampTz(micros) => {
+                let zone = &environment.time_zone;
+                (to_local(*micros, zone), Some((*micros, zone)))
+            }
+            _ => return Err(crate::operators::mismatch()),
+        };
+        let days = local.div_euclid(MICROS_PER_DAY);
+        let civil = civil_from_days(days);
+        let shown = |year: i64| if year > 0 { year } else { 1 - year };
+        Ok(Self {
+            is_interval: false,
+            civil,
+            days,
+            time: local.rem_euclid(MICROS_PER_DAY),
+            zoned,
+            shown_year: shown(civil.year),
+            iso_year: shown(iso_week(days).0),
+            year_day: day_of_year(days),
+        })
+    }
+
+    fn of_interval(months: i32, days: i32, micros: i64) -> Self {
+        let civil = Civil { year: (months / 12).into(), month: (months % 12).into(), day: days.into() };
+        let days = named_day(civil);
+        Self {
+            is_interval: true,
+            civil,
+            days,
+            time: micros,
+            zoned: None,
+            shown_year: civil.year,
+            iso_year: iso_week(days).0,
+            year_day: (civil.year * 12 + civil.month) * 30 + civil.day,
+        }
+    }
+
+    /// Returns the number that a word stands for, and its width; `None`: it is a name.
+    fn number(&self, word: &str) -> Option<(i64, usize)> {
+        let &Self { is_interval, civil, days, time, shown_year, iso_year, year_day, .. } = self;
+        let (hours, micros) = (time / MICROS_PER_HOUR, time % MICROS_PER_SECOND);
+        Some(match word {
             "HH24" => (hours, 2),
             "HH12" | "HH" => (if hours % 12 == 0 { 12 } else { hours % 12 }, 2),
             "MI" => (time / MICROS_PER_MINUTE % 60, 2),
@@ -137,117 +212,55 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
             "W" => ((civil.day - 1) / 7 + 1, 0),
             "CC" => (if is_interval { shown_year / 100 } else { century(civil.year, 100) }, 2),
             "J" => (days + i64::from(datetime::EPOCH_JULIAN_DAY), 0),
-            "Q" if civil.month == 0 => continue,
-            "Q" => ((civil.month - 1) / 3 + 1, 0),
-            "FX" => continue,
-            _ => {
-                let text = name(word, !is_bare, is_translated, civil, days, hours, shown_year, offset);
-                out.push_str(&text);
-                if upper != "Y,YYY" {
-                    continue;
-                }
-                (shown_year, usize::MAX)
-            }
-        };
-        // The sign has a place of its own, except before fractions of a second.
-        let is_fraction = matches!(&*upper, "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6");
-        match width {
-            usize::MAX => {}
-            _ if is_fraction => {
-                let _ = write!(out, "{number:0width$}");
-            }
-            width => {
-                let is_year = upper.ends_with('Y') || upper == "I";
-                let has_sign = if is_year { shown_year < 0 } else { number < 0 };
-                let width = if is_bare { 0 } else { width + usize::from(has_sign && width > 1) };
-                let _ = write!(out, "{number:0width$}");
-            }
-        }
-        match suffix {
-            Suffix::None => {}
-            Suffix::Lower => out.push_str(ordinal_suffix(number)),
-            Suffix::Upper => out.push_str(&ordinal_suffix(number).to_uppercase()),
-        }
+            "Q" if civil.month != 0 => ((civil.month - 1) / 3 + 1, 0),
+            _ => return None,
+        })
     }
-    Ok(Some(out))
-}
 
-/// Fields that an interval does not have.
-const NOT_OF_INTERVALS: [&str; 14] =
-    ["A.D.", "B.C.", "AD", "BC", "TZ", "TZH", "TZM", "OF", "MONTH", "MON", "DAY", "DY", "D", "ID"];
-
-/// Returns the day that the fields of an interval would name as a date.
-fn named_day(Civil { year, month, day }: Civil) -> i64 {
-    let (year, month) = if month > 0 { (year, month) } else { (year - 1, month + 12) };
-    days_from_civil(Civil { year, month, day })
-}
-
-/// Returns the text for a word that stands for a name.
-#[expect(clippy::too_many_arguments, reason = "how it is written, and all of the point in time that has names")]
-fn name(
-    word: &'static str,
-    fill: bool,
-    is_translated: bool,
-    civil: Civil,
-    days: i64,
-    hours: i64,
-    year: i64,
-    offset: Option<i64>,
-) -> String {
-    let filled = |text: String| if fill && !is_translated { format!("{text:9}") } else { text };
-    let month = usize::try_from(civil.month - 1).unwrap_or(0).min(11);
-    let weekday = WEEKDAYS[day_of_week(days) as usize];
-    let mut zone = String::new();
-    match word.to_ascii_uppercase().as_str() {
-        "MONTH" => filled(in_case_of(MONTHS[month], word)),
-        "MON" => in_case_of(&MONTHS[month][..3], word),
-        "DAY" => filled(in_case_of(weekday, word)),
-        "DY" => in_case_of(&weekday[..3], word),
-        "RM" if civil.month == 0 && civil.year == 0 => zone,
-        "RM" => {
-            // The months of an interval are counted from both ends, and no months count as twelve.
-            let month = match civil.month {
-                0 if civil.year >= 0 => 11,
-                0 => 0,
-                ..0 => 12 + civil.month,
-                month => month - 1,
-            };
-            let roman = if word == "rm" {
-                ROMAN_MONTHS[month as usize].to_lowercase()
-            } else {
-                ROMAN_MONTHS[month as usize].into()
-            };
-            if fill { format!("{roman:4}") } else { roman }
-        }
-        "AM" | "PM" => in_case_of(if hours % 24 >= 12 { "PM" } else { "AM" }, word),
-        "A.M." | "P.M." => {
-            let text = if hours % 24 >= 12 { "P.M." } else { "A.M." };
-            if word.starts_with(char::is_lowercase) { text.to_lowercase() } else { text.into() }
-        }
-        "BC" | "AD" => in_case_of(if civil.year > 0 { "AD" } else { "BC" }, word),
-        "B.C." | "A.D." => {
-            let text = if civil.year > 0 { "A.D." } else { "B.C." };
-            if word.starts_with(char::is_lowercase) { text.to_lowercase() } else { text.into() }
-        }
-        "Y,YYY" => format!("{},{:03}", year / 1000, year % 1000),
-        "TZ" => match offset {
-            Some(0) => in_case_of("UTC", word),
-            Some(offset) => {
-                let _ = write_offset(offset, &mut zone);
-                zone
+    /// Returns the text for a word that stands for a name, or for nothing.
+    fn name(&self, word: &str, fill: bool, is_translated: bool) -> String {
+        let Civil { year, month, .. } = self.civil;
+        let filled = |text: String| if fill && !is_translated { format!("{text:9}") } else { text };
+        let month_name = MONTHS[usize::try_from(month - 1).unwrap_or(0).min(11)];
+        let weekday = WEEKDAYS[day_of_week(self.days) as usize];
+        let is_afternoon = self.time / MICROS_PER_HOUR % 24 >= 12;
+        let offset = || self.zoned.map_or(0, |(micros, zone)| utc_offset(micros, zone));
+        let with_points =
+            |text: &str| if word.starts_with(char::is_lowercase) { text.to_lowercase() } else { text.into() };
+        match word.to_ascii_uppercase().as_str() {
+            "MONTH" => filled(in_case_of(month_name, word)),
+            "MON" => in_case_of(&month_name[..3], word),
+            "DAY" => filled(in_case_of(weekday, word)),
+            "DY" => in_case_of(&weekday[..3], word),
+            "RM" if month == 0 && year == 0 => String::new(),
+            "RM" => {
+                // The months of an interval are counted from both ends, and no months count as twelve.
+                let place = match month {
+                    0 if year >= 0 => 11,
+                    0 => 0,
+                    ..0 => 12 + month,
+                    month => month - 1,
+                };
+                let roman = ROMAN_MONTHS[place as usize];
+                let roman = if word == "rm" { roman.to_lowercase() } else { roman.into() };
+                if fill { format!("{roman:4}") } else { roman }
             }
-            None => zone,
-        },
-        "OF" => {
-            let _ = write_offset(offset.unwrap_or(0), &mut zone);
-            zone
+            "AM" | "PM" => in_case_of(if is_afternoon { "PM" } else { "AM" }, word),
+            "A.M." | "P.M." => with_points(if is_afternoon { "P.M." } else { "A.M." }),
+            "BC" | "AD" => in_case_of(if year > 0 { "AD" } else { "BC" }, word),
+            "B.C." | "A.D." => with_points(if year > 0 { "A.D." } else { "B.C." }),
+            "Y,YYY" => format!("{},{:03}", self.shown_year / 1000, self.shown_year % 1000),
+            "TZ" => self.zoned.map_or_else(String::new, |(micros, zone)| in_case_of(&abbreviation(micros, zone), word)),
+            "OF" => {
+                let mut text = String::new();
+                let _ = write_offset(offset(), &mut text);
+                text
+            }
+            "TZH" => format!("{}{:02}", if offset() < 0 { '-' } else { '+' }, offset().abs() / 3600),
+            "TZM" => format!("{:02}", offset().abs() / 60 % 60),
+            // FX, and the quarter of no month.
+            _ => String::new(),
         }
-        "TZH" => {
-            let offset = offset.unwrap_or(0);
-            format!("{}{:02}", if offset < 0 { '-' } else { '+' }, offset.abs() / 3600)
-        }
-        "TZM" => format!("{:02}", offset.unwrap_or(0).abs() / 60 % 60),
-        _ => String::new(),
     }
 }
 

@@ -170,91 +170,114 @@ pub fn parse_interval(text: &str) -> Result<Value> {
     if trimmed.starts_with('p') {
         return parse_iso(trimmed, text);
     }
-    let mut sum = Sum::default();
-    let mut rest = skip(trimmed);
-    // A number whose unit has not been read yet.
-    let mut pending: Option<Amount> = None;
-    let mut found = false;
+    let mut reader = Reader { text, rest: skip(trimmed), sum: Sum::default(), pending: None, found: false };
     let mut is_ago = false;
-    while !rest.is_empty() {
-        let first = rest.as_bytes()[0];
+    while let Some(first) = reader.rest.bytes().next() {
         if first.is_ascii_digit() || matches!(first, b'+' | b'-' | b'.') {
-            let sign_length = usize::from(matches!(first, b'+' | b'-'));
-            let signed = rest[sign_length..].trim_start_matches(is_space);
-            let length = signed.bytes().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.')).count();
-            let (token, after) = signed.split_at(length);
-            let negative = first == b'-';
-            if token.contains(':') {
-                // A number before a time of day counts days.
-                if let Some(days) = pending.take() {
-                    sum.add(days, Unit::Days(1));
-                }
-                let micros = clock(token).ok_or_else(|| invalid(text))?;
-                sum.micros += if negative { -micros } else { micros };
-                found = true;
-                rest = after;
-            } else if after.starts_with('-') && after[1..].starts_with(|character: char| character.is_ascii_digit()) {
-                // Years and months.
-                let length = after[1..].bytes().take_while(u8::is_ascii_digit).count();
-                let years: i64 = token.parse().map_err(|_| invalid(text))?;
-                let months: i64 = after[1..1 + length].parse().map_err(|_| overflow(text))?;
-                if months >= 12 {
-                    return Err(overflow(text));
-                }
-                let months = i128::from(years) * 12 + i128::from(months);
-                sum.months += if negative { -months } else { months };
-                found = true;
-                rest = &after[1 + length..];
-                // A date is not an interval.
-                if !rest.is_empty() && !rest.starts_with(|next| is_space(next) || next == ',') {
-                    return Err(invalid(text));
-                }
-            } else {
-                if pending.is_some() {
-                    return Err(invalid(text));
-                }
-                let valid = token.chars().filter(|character| *character == '.').count() <= 1;
-                let parsed = amount(token).filter(|_| valid);
-                let is_long = token.bytes().take_while(u8::is_ascii_digit).count() > 18;
-                let (number, ..) = parsed.ok_or_else(|| if is_long { overflow(text) } else { invalid(text) })?;
-                pending = Some(match negative {
-                    true => Amount { whole: -number.whole, fraction: -number.fraction },
-                    false => number,
-                });
-                rest = after;
-            }
+            reader.number()?;
         } else {
-            let length = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
-            if length == 0 {
-                return Err(invalid(text));
-            }
-            let (word, after) = rest.split_at(length);
-            rest = after;
-            match (word, pending.take()) {
-                ("ago", None) if found => is_ago = true,
-                ("and", None) => {}
-                // The first unit behind a number counts, later ones do not.
-                (word, None) if unit(word).is_some() => {}
-                (word, Some(amount)) => {
-                    sum.add(amount, unit(word).ok_or_else(|| invalid(text))?);
-                    found = true;
-                }
-                _ => return Err(invalid(text)),
-            }
+            is_ago |= reader.word()?;
         }
-        rest = skip(rest);
+        reader.rest = skip(reader.rest);
     }
-    if let Some(seconds) = pending {
-        sum.add(seconds, Unit::Micros(MICROS_PER_SECOND));
-        found = true;
-    }
-    if !found {
-        return Err(invalid(text));
-    }
-    if is_ago {
-        sum = Sum { months: -sum.months, days: -sum.days, micros: -sum.micros };
-    }
+    let Sum { months, days, micros } = reader.finish()?;
+    let sum = if is_ago { Sum { months: -months, days: -days, micros: -micros } } else { Sum { months, days, micros } };
     sum.finish(text)
+}
+
+/// Reads numbers and words one after the other.
+struct Reader<'t> {
+    /// The whole text, for errors.
+    text: &'t str,
+    rest: &'t str,
+    sum: Sum,
+    /// A number whose unit has not been read yet.
+    pending: Option<Amount>,
+    /// Whether anything has been added to the sum.
+    found: bool,
+}
+
+impl Reader<'_> {
+    /// Reads a number with its sign: a time of day, years and months, or a number whose unit follows.
+    fn number(&mut self) -> Result<()> {
+        let is_negative = self.rest.starts_with('-');
+        let unsigned = self.rest.strip_prefix(['+', '-']).unwrap_or(self.rest).trim_start_matches(is_space);
+        let length = unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.')).count();
+        let (token, after) = unsigned.split_at(length);
+        self.rest = after;
+        let signed = |number: i128| if is_negative { -number } else { number };
+        if token.contains(':') {
+            // A number before a time of day counts days.
+            if let Some(days) = self.pending.take() {
+                self.sum.add(days, Unit::Days(1));
+            }
+            self.sum.micros += signed(clock(token).ok_or_else(|| invalid(self.text))?);
+            self.found = true;
+        } else if after.starts_with('-') && !token.is_empty() && !token.contains('.') {
+            self.sum.months += signed(self.years_and_months(token)?);
+            self.found = true;
+        } else {
+            if self.pending.is_some() {
+                return Err(invalid(self.text));
+            }
+            let is_one = token.bytes().filter(|byte| *byte == b'.').count() <= 1;
+            let is_long = token.bytes().take_while(u8::is_ascii_digit).count() > 18;
+            let fail = || if is_long { overflow(self.text) } else { invalid(self.text) };
+            let (Amount { whole, fraction }, ..) = amount(token).filter(|_| is_one).ok_or_else(fail)?;
+            self.pending = Some(match is_negative {
+                true => Amount { whole: -whole, fraction: -fraction },
+                false => Amount { whole, fraction },
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads the months behind the years, and the `-` between them; returns the number of months.
+    fn years_and_months(&mut self, years: &str) -> Result<i128> {
+        let behind = &self.rest[1..];
+        let (months, after) = behind.split_at(behind.bytes().take_while(u8::is_ascii_digit).count());
+        self.rest = after;
+        let years: i64 = years.parse().map_err(|_| invalid(self.text))?;
+        let months: i64 = match months {
+            "" => 0,
+            months => months.parse().map_err(|_| overflow(self.text))?,
+        };
+        if months >= 12 {
+            return Err(overflow(self.text));
+        }
+        // A date is not an interval.
+        if after.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '-') {
+            return Err(invalid(self.text));
+        }
+        Ok(i128::from(years) * 12 + i128::from(months))
+    }
+
+    /// Reads a word; returns whether it is `ago`.
+    fn word(&mut self) -> Result<bool> {
+        let (word, after) = self.rest.split_at(self.rest.bytes().take_while(u8::is_ascii_alphabetic).count());
+        self.rest = after;
+        match (word, self.pending.take()) {
+            ("ago", None) if self.found => return Ok(true),
+            ("and", None) => {}
+            // The first unit behind a number counts, later ones do not.
+            (word, None) if unit(word).is_some() => {}
+            (word, Some(amount)) => {
+                self.sum.add(amount, unit(word).ok_or_else(|| invalid(self.text))?);
+                self.found = true;
+            }
+            _ => return Err(invalid(self.text)),
+        }
+        Ok(false)
+    }
+
+    /// Returns the sum; a number without a unit counts seconds.
+    fn finish(mut self) -> Result<Sum> {
+        if let Some(seconds) = self.pending {
+            self.sum.add(seconds, Unit::Micros(MICROS_PER_SECOND));
+            self.found = true;
+        }
+        if self.found { Ok(self.sum) } else { Err(invalid(self.text)) }
+    }
 }
 
 /// `P1Y2M3W4DT5H6M7.8S`
@@ -304,6 +327,8 @@ mod tests {
         for (text, expected) in [
             ("1 year 2 months 3 days 4 hours 5 minutes 6 seconds", "1 year 2 mons 3 days 04:05:06"),
             ("1-2", "1 year 2 mons"),
+            ("1-2,3", "1 year 2 mons 00:00:03"),
+            ("3-*-1", "3 years -00:00:01"),
             ("1-2 -3 04:05", "1 year 2 mons -3 days +04:05:00"),
             ("3 4:05:06", "3 days 04:05:06"),
             ("P1Y2M3DT4H5M6S", "1 year 2 mons 3 days 04:05:06"),

@@ -24,6 +24,7 @@ pub(crate) use parse::check_civil;
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
 pub(crate) use write::write_offset;
 pub use write::{write_date, write_interval, write_time, write_timestamp, write_timestamptz};
+pub(crate) use zone::abbreviation;
 pub use zone::{find_zone, to_local, to_utc, utc_offset};
 
 use crate::error::{SqlError, SqlState};

@@ -28,6 +28,13 @@ pub fn utc_offset(micros: i64, zone: &TimeZone) -> i64 {
     Timestamp::from_second(unix).map_or(0, |timestamp| zone.to_offset(timestamp).seconds().into())
 }
 
+/// Returns a zone's abbreviation at a point in time, such as CEST; for a zone without one, its offset.
+pub(crate) fn abbreviation(micros: i64, zone: &TimeZone) -> String {
+    let unix = (folded(micros) - UNIX_EPOCH).div_euclid(MICROS_PER_SECOND);
+    Timestamp::from_second(unix)
+        .map_or_else(|_| String::new(), |timestamp| zone.to_offset_info(timestamp).abbreviation().to_owned())
+}
+
 /// Returns the local time of a zone at a point in time.
 pub fn to_local(micros: i64, zone: &TimeZone) -> i64 {
     if super::is_infinite(micros) {

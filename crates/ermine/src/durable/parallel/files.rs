@@ -8,7 +8,10 @@ use std::{
 };
 
 use super::{
-    super::{copy::UNFINISHED, recovery::said_of, store::storage},
+    super::{
+        recovery::{check_finished, said_of},
+        store::storage,
+    },
     image::Manifest,
 };
 use crate::{
@@ -21,7 +24,7 @@ use crate::{
         },
     },
     options::{Options, Scheme},
-    platform::file::{Directory, real::RealDirectory, wary::WaryDirectory},
+    platform::file::{Directory, real::RealDirectory, sync_guard::SyncGuardedDirectory},
 };
 
 /// The directories of a database: its own, and one per device (which may be the same).
@@ -47,11 +50,12 @@ impl Places {
         options: &Options,
         real: impl Fn(&Path) -> io::Result<RealDirectory>,
     ) -> Result<Self> {
-        let wary = |directory: Arc<dyn Directory>| -> Arc<dyn Directory> { Arc::new(WaryDirectory::new(directory)) };
-        let directory = wary(directory.clone());
-        let mut devices: Vec<_> = options.log_directories_in.iter().cloned().map(wary).collect();
+        let guarded =
+            |directory: Arc<dyn Directory>| -> Arc<dyn Directory> { Arc::new(SyncGuardedDirectory::new(directory)) };
+        let directory = guarded(directory.clone());
+        let mut devices: Vec<_> = options.log_directories_in.iter().cloned().map(guarded).collect();
         for path in &options.log_directories {
-            devices.push(wary(Arc::new(real(path).map_err(storage)?)));
+            devices.push(guarded(Arc::new(real(path).map_err(storage)?)));
         }
         if devices.is_empty() {
             devices.push(directory.clone());
@@ -179,12 +183,7 @@ pub(super) struct Found {
 pub(super) fn find(places: &Places, scheme: Scheme) -> Result<Found> {
     let names = places.directory.list().map_err(storage)?;
     check_family(&*places.directory, &names, scheme)?;
-    if names.iter().any(|name| name == UNFINISHED) {
-        return Err(Error::Storage(format!(
-            "a backup to {} has broken off: remove the directory and make it again",
-            places.directory.path()
-        )));
-    }
+    check_finished(&*places.directory, &names)?;
     let roles = |names: &[String]| names.iter().filter_map(|name| Role::parse(name)).collect::<Vec<_>>();
     let mut found = Found { manifest: newest_manifest(&*places.directory, &names, places.said)?, ..Found::default() };
     let counts = found.manifest.as_ref().map(|manifest| manifest.epoch);

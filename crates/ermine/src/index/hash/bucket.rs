@@ -50,12 +50,12 @@ pub(super) struct Entry {
 
 /// The key of a lookup, in the form that an entry would have.
 #[derive(Clone, Copy)]
-pub(super) struct Sought<'k> {
+pub(super) struct LookupKey<'k> {
     key: &'k [u8],
     head: u64,
 }
 
-impl<'k> Sought<'k> {
+impl<'k> LookupKey<'k> {
     #[inline]
     pub(super) fn new(key: &'k [u8], hash: KeyHash) -> Self {
         Self { key, head: if key.len() <= HEAD { head_of(key) } else { hash.0 } }
@@ -179,7 +179,11 @@ impl Bucket {
 
     /// Returns the index of a key, and its row.
     #[inline]
-    pub(super) fn find(&self, sought: Sought<'_>, still: &impl Fn() -> bool) -> Result<Option<(usize, RowId)>, Torn> {
+    pub(super) fn find(
+        &self,
+        sought: LookupKey<'_>,
+        still: &impl Fn() -> bool,
+    ) -> Result<Option<(usize, RowId)>, Torn> {
         let count = self.count();
         let (mut block, mut first) = (&self.block, 0);
         loop {

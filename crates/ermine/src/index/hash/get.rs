@@ -1,13 +1,13 @@
 //! Point lookup.
 
-use super::{At, Guard, Hash, KeyHash, Lookup, Torn, bucket::Sought};
+use super::{At, Guard, Hash, KeyHash, Lookup, Torn, bucket::LookupKey};
 
 impl Hash {
     /// See [`Index::get`](crate::index::Index::get).
     #[inline]
     pub(crate) fn get(&self, _guard: &Guard<'_>, key: &[u8]) -> Lookup {
         let hash = KeyHash::of(key);
-        let sought = Sought::new(key, hash);
+        let sought = LookupKey::new(key, hash);
         loop {
             if let Ok(lookup) = self.try_find(hash).and_then(|at| at.lookup(sought)) {
                 return lookup;
@@ -28,7 +28,7 @@ impl Hash {
 
 impl At<'_> {
     #[inline]
-    fn lookup(&self, sought: Sought<'_>) -> Result<Lookup, Torn> {
+    fn lookup(&self, sought: LookupKey<'_>) -> Result<Lookup, Torn> {
         let row = self.bucket.find(sought, &self.still())?.map(|(_, row)| row);
         Ok(Lookup { row, seen: self.believed()? })
     }

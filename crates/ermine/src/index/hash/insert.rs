@@ -1,6 +1,6 @@
 //! Insertion of a key that is not in the index yet.
 
-use super::{Guard, Hash, Insert, Inserted, KEY_LENGTH_MAX, KeyHash, RowId, Torn, assert_row_fits, bucket::Sought};
+use super::{Guard, Hash, Insert, Inserted, KEY_LENGTH_MAX, KeyHash, RowId, Torn, assert_row_fits, bucket::LookupKey};
 
 impl Hash {
     /// See [`Index::insert_if_absent`](crate::index::Index::insert_if_absent).
@@ -8,7 +8,7 @@ impl Hash {
         assert!(key.len() <= KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
         assert_row_fits(row);
         let hash = KeyHash::of(key);
-        let sought = Sought::new(key, hash);
+        let sought = LookupKey::new(key, hash);
         loop {
             if let Ok((outcome, was_full)) = self.try_insert(guard, hash, sought, row) {
                 if was_full {
@@ -24,7 +24,7 @@ impl Hash {
         &self,
         guard: &Guard<'_>,
         hash: KeyHash,
-        sought: Sought<'_>,
+        sought: LookupKey<'_>,
         row: RowId,
     ) -> Result<(Insert, bool), Torn> {
         let at = self.try_find(hash)?;

@@ -1,6 +1,6 @@
 //! Removal of a key that no transaction can see any more.
 
-use super::{Guard, Hash, KeyHash, RowId, Stamp, Torn, bucket::Sought};
+use super::{Guard, Hash, KeyHash, RowId, Stamp, Torn, bucket::LookupKey};
 
 impl Hash {
     /// See [`Index::remove_if`](crate::index::Index::remove_if).
@@ -14,7 +14,7 @@ impl Hash {
         still: impl FnOnce() -> bool,
     ) -> bool {
         let hash = KeyHash::of(key);
-        let sought = Sought::new(key, hash);
+        let sought = LookupKey::new(key, hash);
         let mut still = Some(still);
         loop {
             if let Ok(done) = self.try_remove(guard, hash, sought, row, (gap, removed), &mut still) {
@@ -27,7 +27,7 @@ impl Hash {
         &self,
         guard: &Guard<'_>,
         hash: KeyHash,
-        sought: Sought<'_>,
+        sought: LookupKey<'_>,
         row: RowId,
         (gap, removed): (Stamp, Stamp),
         still: &mut Option<impl FnOnce() -> bool>,

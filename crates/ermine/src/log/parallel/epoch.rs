@@ -16,7 +16,7 @@ impl EpochClock {
     pub(crate) fn current(&self) -> u64 {
         total_order();
         // SeqCst: between the locks of a commit before it and the loads of read words after it (`single::commit`);
-        // between a seat's announcement and the loggers' visit of the seats (`seats`).
+        // between a slot's announcement and the loggers' visit of the slots (`worker_slots`).
         self.0.load(Ordering::SeqCst)
     }
 

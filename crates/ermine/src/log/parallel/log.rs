@@ -12,7 +12,7 @@ use super::{
     file::FileName,
     logger::Leader,
     pepoch::Reach,
-    seats::{Seat, Seats},
+    worker_slots::{WorkerSlot, WorkerSlots},
 };
 use crate::{
     error::{Error, Result},
@@ -23,7 +23,7 @@ use crate::{
 
 /// The log of a database.
 pub(crate) struct ParallelLog {
-    pub(super) seats: Seats,
+    pub(super) slots: WorkerSlots,
     pub(super) epochs: Arc<EpochClock>,
     /// Waiters for epochs; epochs below the number in it are durable.
     pub(crate) waiters: Waiters,
@@ -71,7 +71,7 @@ impl ParallelLog {
     pub(crate) fn start(epochs: Arc<EpochClock>, start: Start) -> Result<Arc<Self>> {
         let Start { directory, devices, generation, file_bytes, buffer_bytes, interval, identity } = start;
         let log = Arc::new(Self {
-            seats: Seats::new(devices.len(), buffer_bytes),
+            slots: WorkerSlots::new(devices.len(), buffer_bytes),
             waiters: Waiters::new(epochs.current()),
             epochs,
             room: Room::new(directory.clone()),
@@ -108,15 +108,15 @@ impl ParallelLog {
         }
     }
 
-    /// Returns a seat for a new worker.
-    pub(crate) fn join(&self) -> Arc<Seat> {
-        self.seats.join()
+    /// Returns a slot for a new worker.
+    pub(crate) fn join(&self) -> Arc<WorkerSlot> {
+        self.slots.join()
     }
 
     /// Makes room for a record of `bytes` bytes; waits while the devices are behind. The caller holds nothing.
-    pub(crate) fn make_room(&self, seat: &Seat, bytes: usize) -> Result<()> {
+    pub(crate) fn make_room(&self, slot: &WorkerSlot, bytes: usize) -> Result<()> {
         self.check()?;
-        while !self.seats.make_room(seat, bytes) {
+        while !self.slots.make_room(slot, bytes) {
             self.wake_logger();
             thread::sleep(Duration::from_micros(50));
             self.check()?;
@@ -128,7 +128,7 @@ impl ParallelLog {
     /// Keeps room in reserve for the next file and the one after it, each with the bytes that may have to be written
     /// before a file is seen to be full.
     pub(crate) fn keep_room(&self) {
-        let bytes = self.file_bytes + self.seats.limit();
+        let bytes = self.file_bytes + self.slots.limit();
         self.room.keep(bytes, bytes, bytes);
     }
 
@@ -158,9 +158,9 @@ impl ParallelLog {
         Ok(())
     }
 
-    /// Announces that the worker of that seat is about to commit.
-    pub(crate) fn announce(&self, seat: &Seat) {
-        seat.announce(&self.epochs);
+    /// Announces that the worker of that slot is about to commit.
+    pub(crate) fn announce(&self, slot: &WorkerSlot) {
+        slot.announce(&self.epochs);
     }
 
     /// Notes that an index entry that belonged to a row as of `epoch` is about to be removed. A transaction that does
@@ -265,7 +265,7 @@ impl ParallelLog {
 
     /// Whether a committed record is in no file yet.
     pub(crate) fn seats_have_records(&self) -> bool {
-        self.seats.has_records()
+        self.slots.has_records()
     }
 
     pub(super) fn count_bytes(&self, bytes: u64) {

@@ -1,6 +1,6 @@
 //! The loggers: one thread per device, the first of which also leads the rounds and maintains the persistent epoch.
 //!
-//! A round: advance to the next epoch -> collect the workers' buffers ([`super::seats`]) -> every logger writes the
+//! A round: advance to the next epoch -> collect the workers' buffers ([`super::worker_slots`]) -> every logger writes the
 //! buffers of its device, and syncs -> write the persistent epoch, sync -> publish it and wake the waiters. So an epoch
 //! lasts one round, which takes as long as the devices need and at least
 //! [`Options::epoch_interval`](crate::Options::epoch_interval); while no thread waits, commits gather for some
@@ -27,7 +27,7 @@ use super::{
     file::{FileHead, FileName},
     pepoch::{Of, Persistent, PersistentFile, Reach},
     record::Note,
-    seats::Buffer,
+    worker_slots::Buffer,
 };
 use crate::platform::file::{Directory, File, Open};
 
@@ -107,7 +107,7 @@ impl Leader {
 
     fn lead(&mut self) -> io::Result<()> {
         while !self.log.stop.load(Ordering::SeqCst) {
-            if self.log.seats.is_pressed() {
+            if self.log.slots.is_pressed() {
                 self.round()?;
             } else if !self.log.waiters.is_empty() {
                 let passed = self.last_round.map_or(Duration::MAX, |last| last.elapsed());
@@ -138,15 +138,15 @@ impl Leader {
             thread::park_timeout(GATHER);
         }
         self.log.waiters.end_rest();
-        let is_due = self.log.waiters.is_empty() && (self.log.seats.has_records() || self.written > self.said.epoch);
+        let is_due = self.log.waiters.is_empty() && (self.log.slots.has_records() || self.written > self.said.epoch);
         if is_due { self.round() } else { Ok(()) }
     }
 
     fn round(&mut self) -> io::Result<()> {
         self.last_round = Some(Instant::now());
         self.log.epochs.advance();
-        let (least, mut taken) = self.log.seats.collect(&self.log.epochs);
-        // After the visit of the seats: epochs below `least` have ended.
+        let (least, mut taken) = self.log.slots.collect(&self.log.epochs);
+        // After the visit of the slots: epochs below `least` have ended.
         let note = Note::now(least - 1);
         if taken.iter().any(|buffers| !buffers.is_empty()) {
             self.make_file()?;
@@ -244,7 +244,7 @@ impl Device {
                 self.write_together()?;
                 self.put(&buffer.bytes)?;
             }
-            self.log.seats.written(buffer);
+            self.log.slots.written(buffer);
             if self.together.len() >= SMALL_BYTES {
                 self.write_together()?;
             }

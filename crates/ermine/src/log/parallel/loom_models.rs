@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::{
     epoch::EpochClock,
-    seats::{BUFFER_BYTES, Seat, Seats},
+    worker_slots::{BUFFER_BYTES, WorkerSlot, WorkerSlots},
 };
 
 /// The first epoch.
@@ -18,7 +18,7 @@ const FIRST: u64 = 5;
 
 struct Model {
     epochs: EpochClock,
-    seats: Seats,
+    slots: WorkerSlots,
     /// Epochs of records that were synced. A plain lock: it orders nothing under loom.
     synced: StdMutex<Vec<u8>>,
 }
@@ -26,26 +26,26 @@ struct Model {
 impl Model {
     fn new() -> Arc<Self> {
         let epochs = EpochClock::starting_at(FIRST);
-        Arc::new(Self { epochs, seats: Seats::new(1, 1 << 30), synced: StdMutex::default() })
+        Arc::new(Self { epochs, slots: WorkerSlots::new(1, 1 << 30), synced: StdMutex::default() })
     }
 
     /// Commits; returns the epoch of the commit.
-    fn commit(&self, seat: &Seat, bytes: usize) -> u64 {
-        assert!(self.seats.make_room(seat, bytes));
-        seat.announce(&self.epochs);
+    fn commit(&self, slot: &WorkerSlot, bytes: usize) -> u64 {
+        assert!(self.slots.make_room(slot, bytes));
+        slot.announce(&self.epochs);
         let epoch = self.epochs.current();
-        seat.append(epoch, |buffer| buffer.resize(buffer.len() + bytes, epoch as u8));
-        seat.withdraw();
+        slot.append(epoch, |buffer| buffer.resize(buffer.len() + bytes, epoch as u8));
+        slot.withdraw();
         epoch
     }
 
     /// Runs a round; returns the epoch that is persistent then.
     fn round(&self) -> u64 {
         self.epochs.advance();
-        let (least, taken) = self.seats.collect(&self.epochs);
+        let (least, taken) = self.slots.collect(&self.epochs);
         for buffer in taken.into_iter().flatten() {
             self.synced.lock().unwrap().extend(&buffer.bytes);
-            self.seats.written(buffer);
+            self.slots.written(buffer);
         }
         least - 1
     }
@@ -76,13 +76,13 @@ fn what_is_persistent_has_been_synced() {
         let model = Model::new();
         let workers: Vec<_> = (0..2)
             .map(|worker| {
-                let (model, seat) = (model.clone(), model.seats.join());
+                let (model, slot) = (model.clone(), model.slots.join());
                 thread::spawn(move || {
                     if worker == 0 {
                         // Other threads than the logger advance epochs, too.
                         model.epochs.advance();
                     }
-                    (model.commit(&seat, 1), 1)
+                    (model.commit(&slot, 1), 1)
                 })
             })
             .collect();
@@ -99,11 +99,11 @@ fn what_is_persistent_has_been_synced() {
 fn a_full_buffer_is_not_missed() {
     explore(|| {
         let model = Model::new();
-        let seat = model.seats.join();
+        let slot = model.slots.join();
         let worker = {
             let model = model.clone();
             // The second commit hands over the buffer of the first.
-            thread::spawn(move || [1, BUFFER_BYTES].map(|bytes| (model.commit(&seat, bytes), bytes)))
+            thread::spawn(move || [1, BUFFER_BYTES].map(|bytes| (model.commit(&slot, bytes), bytes)))
         };
         let rounds = model.run_rounds(2);
         let commits = worker.join().unwrap();
@@ -117,7 +117,7 @@ fn who_sits_down_late_is_not_missed() {
         let model = Model::new();
         let worker = {
             let model = model.clone();
-            thread::spawn(move || (model.commit(&model.seats.join(), 1), 1))
+            thread::spawn(move || (model.commit(&model.slots.join(), 1), 1))
         };
         let rounds = model.run_rounds(2);
         let commits = [worker.join().unwrap()];

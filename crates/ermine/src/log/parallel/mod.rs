@@ -10,7 +10,7 @@
 //! | file | what |
 //! |---|---|
 //! | `epoch` | the current epoch |
-//! | `seats` | the workers that are committing, and their buffers |
+//! | `worker_slots` | the workers that are committing, and their buffers |
 //! | `record` | the format of a transaction |
 //! | `file` | the files of the log, and reading them |
 //! | `pepoch` | the persistent epoch |
@@ -25,7 +25,7 @@
 //! 2. A record above the persistent epoch of its generation never counts.
 
 pub(crate) mod epoch;
-pub(crate) mod seats;
+pub(crate) mod worker_slots;
 
 #[cfg(all(test, loom))]
 mod loom_models;

@@ -17,7 +17,7 @@ mod lock;
 pub mod overlay;
 pub mod real;
 #[cfg(not(loom))]
-pub(crate) mod wary;
+pub(crate) mod sync_guard;
 
 use std::{fmt, io, path::Path, sync::Arc};
 

@@ -13,7 +13,7 @@ use crate::{
         in_place::{CommitTid, RecordPtr, TidWord},
     },
     scheme::{
-        Conflict, Place,
+        Conflict, ConflictSite,
         in_place::{Begun, Declared, InPlace, Limits, Ranges, Reach},
         partitioned::Partitioned,
         serial::Serial,
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-pub(super) const PLACE: Place = Place { table: TableId(0), at: 0, length: 0 };
+pub(super) const SITE: ConflictSite = ConflictSite { table: TableId(0), at: 0, length: 0 };
 
 /// The epoch in which a model begins.
 const FIRST: u64 = 5;
@@ -182,13 +182,13 @@ impl<P: Modelled> Actor<P> {
 
     /// Calls `reach`; every row is a partition.
     fn reach(&mut self, row: usize) -> Result<(), Conflict> {
-        P::reach(&self.rows.shared, &mut self.state, Reach::Partition(row as u64), PLACE)
+        P::reach(&self.rows.shared, &mut self.state, Reach::Partition(row as u64), SITE)
     }
 
     pub(super) fn read(&mut self, row: usize) -> Result<(), Conflict> {
         self.reach(row)?;
         let Self { rows, state, copies, .. } = self;
-        let (word, value) = P::read(&rows.shared, state, rows.records[row], PLACE, Some(copies))?;
+        let (word, value) = P::read(&rows.shared, state, rows.records[row], SITE, Some(copies))?;
         self.last_tid = self.last_tid.max(word.tid());
         self.read.push((row, value.expect("no model deletes a row").bytes(&())[0]));
         rows.touch(row, false);
@@ -197,7 +197,7 @@ impl<P: Modelled> Actor<P> {
 
     pub(super) fn write(&mut self, row: usize) -> Result<(), Conflict> {
         self.reach(row)?;
-        P::claim(&self.rows.shared, &mut self.state, self.rows.records[row], PLACE)?;
+        P::claim(&self.rows.shared, &mut self.state, self.rows.records[row], SITE)?;
         self.rows.touch(row, true);
         self.writes.push(row);
         Ok(())

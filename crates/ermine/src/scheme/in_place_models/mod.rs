@@ -28,7 +28,7 @@ use std::{
 
 use loom::thread;
 
-use self::actor::{A, Actor, B, C, History, Modelled, PLACE, Rows, assert_serializable};
+use self::actor::{A, Actor, B, C, History, Modelled, Rows, SITE, assert_serializable};
 use super::{
     in_place::{Declared, InPlace},
     partitioned::Partitioned,
@@ -162,7 +162,7 @@ fn removal<P: Modelled>() -> BTreeSet<[bool; 2]> {
         let mut reader = Actor::new(&rows, 1).begin();
         let reading = thread::spawn(move || {
             let Actor { rows, state, copies, .. } = &mut reader;
-            let (word, _) = P::read(&rows.shared, state, rows.records[A], PLACE, Some(copies)).unwrap();
+            let (word, _) = P::read(&rows.shared, state, rows.records[A], SITE, Some(copies)).unwrap();
             (reader, word)
         });
         let word = record.lock();

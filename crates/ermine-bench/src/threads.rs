@@ -46,6 +46,8 @@ pub struct Pace {
     pub warmup: Duration,
     /// Measured time.
     pub measured: Duration,
+    /// Number of transactions that each thread completes at least: the measured time goes on until then.
+    pub least: u64,
 }
 
 /// An event that is reported to the watcher of a run.
@@ -92,6 +94,8 @@ pub struct Done<W> {
     pub measured: Duration,
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+
 const WARMUP: u8 = 0;
 const MEASURED: u8 = 1;
 const OVER: u8 = 2;
@@ -117,12 +121,12 @@ impl Slate {
 }
 
 /// Runs one thread per worker; `watch` is called every second. The first failure ends the run for all.
-pub fn run<W: Worker>(crew: Vec<W>, pace: Pace, watch: &mut dyn FnMut(Event)) -> Result<Vec<Done<W>>> {
+pub fn run<W: Worker>(workers: Vec<W>, pace: Pace, watch: &mut dyn FnMut(Event)) -> Result<Vec<Done<W>>> {
     let phase = AtomicU8::new(WARMUP);
-    let start = Barrier::new(crew.len() + 1);
-    let slates: Vec<Slate> = crew.iter().map(|_| Slate::default()).collect();
+    let start = Barrier::new(workers.len() + 1);
+    let slates: Vec<Slate> = workers.iter().map(|_| Slate::default()).collect();
     thread::scope(|scope| {
-        let threads: Vec<_> = crew
+        let threads: Vec<_> = workers
             .into_iter()
             .zip(&slates)
             .map(|(worker, slate)| {
@@ -164,22 +168,37 @@ fn work<W: Worker>(mut worker: W, phase: &AtomicU8, slate: &Slate) -> Result<Don
 
 /// Moves all workers from phase to phase.
 fn direct(phase: &AtomicU8, slates: &[Slate], pace: Pace, watch: &mut dyn FnMut(Event)) {
-    observe(phase, WARMUP, pace.warmup, slates, watch);
+    observe(phase, WARMUP, pace.warmup, 0, slates, watch);
     // A failed worker has set the phase to OVER: leave it at that.
     if phase.compare_exchange(WARMUP, MEASURED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         watch(Event::Measuring);
-        observe(phase, MEASURED, pace.measured, slates, watch);
+        observe(phase, MEASURED, pace.measured, pace.least, slates, watch);
     }
     phase.store(OVER, Ordering::Relaxed);
 }
 
-fn observe(phase: &AtomicU8, current: u8, length: Duration, slates: &[Slate], watch: &mut dyn FnMut(Event)) {
+/// Observes one phase, which lasts for this time, and until each thread has completed this many transactions.
+fn observe(
+    phase: &AtomicU8,
+    current: u8,
+    length: Duration,
+    least: u64,
+    slates: &[Slate],
+    watch: &mut dyn FnMut(Event),
+) {
     let begin = Instant::now();
     let (mut last, mut before) = (begin, Progress::default());
-    while phase.load(Ordering::Relaxed) == current && begin.elapsed() < length {
-        let wake = (last + Duration::from_secs(1)).min(begin + length);
+    let is_short = || slates.iter().any(|slate| slate.read().completed < least);
+    while phase.load(Ordering::Relaxed) == current && (begin.elapsed() < length || is_short()) {
+        let wake = match begin.elapsed() < length {
+            true => (last + SECOND).min(begin + length),
+            false => Instant::now() + Duration::from_millis(5),
+        };
         thread::sleep(wake.saturating_duration_since(Instant::now()));
         let now = Instant::now();
+        if now < last + SECOND && begin.elapsed() > length && is_short() {
+            continue;
+        }
         let total = slates.iter().map(Slate::read).fold(Progress::default(), |sum, one| Progress {
             completed: sum.completed + one.completed,
             aborted: sum.aborted + one.aborted,
@@ -221,13 +240,13 @@ mod tests {
         }
     }
 
-    const PACE: Pace = Pace { warmup: Duration::from_millis(50), measured: Duration::from_millis(100) };
+    const PACE: Pace = Pace { warmup: Duration::from_millis(50), measured: Duration::from_millis(100), least: 0 };
 
     #[test]
     fn measures_only_the_measured_time() {
-        let crew = (0..3).map(|_| Counter { steps: 0, fail_at: u64::MAX }).collect();
+        let workers = (0..3).map(|_| Counter { steps: 0, fail_at: u64::MAX }).collect();
         let mut ticks = Vec::new();
-        let done = run(crew, PACE, &mut |event| match event {
+        let done = run(workers, PACE, &mut |event| match event {
             Event::Second(tick) => ticks.push(Some(tick.warmup)),
             Event::Measuring => ticks.push(None),
         })
@@ -241,11 +260,19 @@ mod tests {
     }
 
     #[test]
+    fn each_thread_completes_the_least() {
+        let pace = Pace { least: 150, measured: Duration::from_millis(1), ..PACE };
+        let workers = (0..3).map(|_| Counter { steps: 0, fail_at: u64::MAX }).collect();
+        let done = run(workers, pace, &mut |_| {}).unwrap();
+        assert!(done.iter().all(|done| done.worker.steps >= 150));
+    }
+
+    #[test]
     fn one_failure_ends_the_run() {
-        let crew = vec![Counter { steps: 0, fail_at: u64::MAX }, Counter { steps: 0, fail_at: 5 }];
+        let workers = vec![Counter { steps: 0, fail_at: u64::MAX }, Counter { steps: 0, fail_at: 5 }];
         let pace = Pace { warmup: Duration::from_secs(60), ..PACE };
         let begin = Instant::now();
-        assert!(run(crew, pace, &mut |_| {}).is_err());
+        assert!(run(workers, pace, &mut |_| {}).is_err());
         assert!(begin.elapsed() < Duration::from_secs(10));
     }
 }

@@ -8,11 +8,13 @@ use std::{
 
 use ermine::{Durability, Isolation, Order, OwnedReceipt, OwnedTransaction, Savepoint, TxnOptions};
 
-use super::{cursor::Cursors, settings::Level};
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, storages::Taken},
+    catalog::{
+        Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, relation_files::Taken,
+    },
+    cursors::Cursors,
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
+    level::Level,
 };
 
 /// The modes that were requested for a transaction.
@@ -48,12 +50,12 @@ impl Modes {
         let mut options = options.isolation(isolation).session(&following.session);
         options.order = following.order;
         options.tracks_all = self.tracks_all;
-        database.begin_owned(options).map_err(of_engine)
+        database.begin_owned(options).map_err(SqlError::from)
     }
 }
 
 /// An open transaction.
-pub(crate) struct Open {
+pub(crate) struct ActiveTransaction {
     pub(crate) txn: OwnedTransaction,
     /// The catalog as of the transaction's beginning, with its own changes.
     pub(crate) catalog: Arc<Catalog>,
@@ -64,17 +66,17 @@ pub(crate) struct Open {
     version: u64,
     pub(crate) level: Level,
     /// Its savepoints, by name.
-    savepoints: Vec<(String, Point)>,
-    pub(super) cursors: Cursors,
-    /// The number of storages that had become free when it began.
-    free_storages: u64,
+    savepoints: Vec<(String, SavepointState)>,
+    pub(crate) cursors: Cursors,
+    /// The number of relation files that had become free when it began.
+    free_files: u64,
     taken: RefCell<Option<Taken>>,
     /// Last field: released when the transaction has ended, however it ended.
     held: RefCell<Held>,
 }
 
 /// A point that a transaction can be rolled back to.
-pub(crate) struct Point {
+pub(crate) struct SavepointState {
     savepoint: Savepoint,
     catalog: Arc<Catalog>,
     changes: usize,
@@ -156,7 +158,7 @@ impl Patience {
     }
 }
 
-impl Open {
+impl ActiveTransaction {
     pub(crate) fn begin(
         store: &CatalogStore,
         database: &Arc<ermine::Database>,
@@ -164,7 +166,7 @@ impl Open {
         following: Following,
     ) -> Result<Self> {
         // Before the snapshot: `share` finds a change that commits in between.
-        let (catalog, free_storages) = (store.current(), store.storages.count());
+        let (catalog, free_files) = (store.current(), store.relation_files.count());
         let txn = modes.begin(database, &following)?;
         // Rows with one version support one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
@@ -180,7 +182,7 @@ impl Open {
             level,
             savepoints: Vec::new(),
             cursors: Cursors::default(),
-            free_storages,
+            free_files,
             taken,
             held,
         })
@@ -230,19 +232,19 @@ impl Open {
         // Before the snapshot, as in `begin`.
         self.catalog = store.current();
         self.version = self.catalog.version;
-        self.txn.renew_snapshot().map_err(of_engine)
+        self.txn.renew_snapshot().map_err(SqlError::from)
     }
 
     /// Returns the current point for a later rollback; the session has set `settings` settings.
-    pub(crate) fn point(&self, settings: usize) -> Result<Point> {
-        let savepoint = self.txn.savepoint().map_err(of_engine)?;
+    pub(crate) fn point(&self, settings: usize) -> Result<SavepointState> {
+        let savepoint = self.txn.savepoint()?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
-        Ok(Point { savepoint, catalog, changes, settings, cursors })
+        Ok(SavepointState { savepoint, catalog, changes, settings, cursors })
     }
 
     /// Rolls back to a point: undoes all writes since. The tables that it has used stay in use.
-    pub(crate) fn go_back(&mut self, point: &Point) -> Result<()> {
-        self.txn.roll_back_to(point.savepoint).map_err(of_engine)?;
+    pub(crate) fn go_back(&mut self, point: &SavepointState) -> Result<()> {
+        self.txn.roll_back_to(point.savepoint)?;
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
         self.cursors.go_back(point.cursors);
@@ -250,8 +252,8 @@ impl Open {
     }
 
     /// Forgets a point that it could be rolled back to.
-    pub(crate) fn release(&mut self, point: &Point) -> Result<()> {
-        self.txn.release(point.savepoint).map_err(of_engine)
+    pub(crate) fn release(&mut self, point: &SavepointState) -> Result<()> {
+        self.txn.release(point.savepoint).map_err(SqlError::from)
     }
 
     /// Runs SAVEPOINT: of several with the same name, the last one counts.
@@ -292,10 +294,10 @@ impl Open {
             .ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 
-    /// Returns storage for a table or an index, which the transaction will put into a definition: the number of an
+    /// Returns a relation file for a table or an index, which the transaction will put into a definition: the number of an
     /// empty table of the engine.
-    pub(crate) fn storage(&self, store: &CatalogStore) -> Result<ObjectId> {
-        store.storages.take(&self.txn, self.free_storages, &mut self.taken.borrow_mut(), || store.number())
+    pub(crate) fn relation_file(&self, store: &CatalogStore) -> Result<ObjectId> {
+        store.relation_files.take(&self.txn, self.free_files, &mut self.taken.borrow_mut(), || store.number())
     }
 
     /// Uses tables until the transaction ends; returns false if one of them has been changed since it began. Calls
@@ -355,7 +357,7 @@ impl Open {
         Ok(())
     }
 
-    /// Holds a table exclusively as [`Open::take`] does. If the transaction has done nothing yet, it continues as if it
+    /// Holds a table exclusively as [`ActiveTransaction::take`] does. If the transaction has done nothing yet, it continues as if it
     /// had begun now, and sees the changes of the transactions that it has waited for.
     pub(crate) fn take_newest(
         &mut self,
@@ -371,7 +373,7 @@ impl Open {
         }
         if self.is_serializable() {
             // Before the snapshot, as in `begin`.
-            (self.catalog, self.free_storages) = (store.current(), store.storages.count());
+            (self.catalog, self.free_files) = (store.current(), store.relation_files.count());
             self.version = self.catalog.version;
             self.txn = self.modes.begin(database, &self.following)?;
             return Ok(());
@@ -397,11 +399,11 @@ impl Open {
     /// durability.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
         let Self { txn, catalog, changes, taken, held, .. } = self;
-        let receipt = txn.commit_async().map_err(of_engine)?;
+        let receipt = txn.commit_async()?;
         taken.into_inner().into_iter().for_each(|taken| taken.keep(&changes));
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes, &catalog)? };
         drop(held);
-        dropped.into_iter().for_each(|storage| store.storages.dropped(storage));
+        dropped.into_iter().for_each(|file| store.relation_files.dropped(file));
         Ok(receipt)
     }
 
@@ -410,7 +412,7 @@ impl Open {
     pub(crate) fn fail(self, error: SqlError) -> SqlError {
         let Self { txn, held, .. } = self;
         let failed = match may_follow_from_reads(error.state()) {
-            true => txn.commit_reads().map_or_else(of_engine, |_| error),
+            true => txn.commit_reads().map_or_else(SqlError::from, |_| error),
             false => error,
         };
         drop(held);

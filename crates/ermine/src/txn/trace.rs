@@ -1,4 +1,4 @@
-//! The notes that a transaction takes for an observer, if there is one.
+//! The trace of a transaction: its actions, recorded for an observer, if there is one.
 //!
 //! A read of a row of which no version was visible is a read of the state before the row's versions: the invisible
 //! ones, which an observer knows by their stamps. So `Missing` carries the lowest stamp of any of them.
@@ -13,23 +13,23 @@ use crate::{
     access::{ScanRange, Visit},
     error::Result,
     ids::{IndexOrdinal, Stamp, TableId},
-    noting::{self, note_entries, watch_scan},
     observer::{Action, Digest, IndexId, Outcome, ReadVersion},
     rows::chain::{CertifierStamps, Kind, Origin, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
+    trace::{self, trace_entries, watch_scan},
     txn::{table::Inquiry, visible::Seen},
 };
 
 /// The entry and the index under which a row is looked for.
 #[derive(Clone, Copy)]
-pub(super) struct Sought<'a> {
+pub(super) struct LookupKey<'a> {
     pub(super) index: IndexOrdinal,
     pub(super) entry: &'a [u8],
 }
 
-impl<'a> Sought<'a> {
+impl<'a> LookupKey<'a> {
     pub(super) fn primary(key: &'a [u8]) -> Self {
         Self { index: IndexOrdinal::PRIMARY, entry: key }
     }
@@ -39,11 +39,11 @@ impl<S: Scheme> Operation<'_, S> {
     /// Returns whether there is an observer.
     #[inline]
     pub(super) fn is_observed(&self) -> bool {
-        self.state.notes.is_some()
+        self.state.trace.is_some()
     }
 
-    fn note(&mut self, action: Action<'_>) {
-        self.state.notes.as_mut().expect("only an observed transaction notes").note(action);
+    fn record(&mut self, action: Action<'_>) {
+        self.state.trace.as_mut().expect("only an observed transaction has a trace").record(action);
     }
 
     /// Returns the stamp from which on an observed transaction reads: for a subsequent lookup.
@@ -56,12 +56,12 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Notes a read of a row, whose newest version was `head`, from `at` on.
+    /// Records a read of a row, whose newest version was `head`, from `at` on.
     #[cold]
-    pub(super) fn note_read(
+    pub(super) fn trace_read(
         &mut self,
         table: &TableStore<StampsOf<S>>,
-        sought: Sought<'_>,
+        sought: LookupKey<'_>,
         head: VersionPtr<StampsOf<S>>,
         at: Stamp,
         seen: &Seen<StampsOf<S>>,
@@ -79,29 +79,29 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let value = live.map(|version| Digest::of(version.payload(&self.entered.versions)));
         let key = primary_key(table, sought)?;
-        self.note(Action::Read { table: table.id, key, version, value });
+        self.record(Action::Read { table: table.id, key, version, value });
         Ok(())
     }
 
     /// Returns whether a row was deleted after the scan of its entry began, or was being inserted then: this happens
     /// only without a snapshot.
     fn changed_under_scan(&self, seen: &Seen<StampsOf<S>>, read: ReadVersion) -> bool {
-        let since = self.state.notes.as_ref().map_or(Stamp::ZERO, |notes| notes.scanning_from);
+        let since = self.state.trace.as_ref().map_or(Stamp::ZERO, |trace| trace.scanning_from);
         let died = matches!(*seen, Seen::At(version, stamp) if version.kind() == Kind::Tombstone && stamp >= since);
         let being_born = matches!(read, ReadVersion::Missing(before) if before < since);
         !self.reads_snapshot() && (died || being_born)
     }
 
-    /// Notes that nothing was found under an entry.
+    /// Records that nothing was found under an entry.
     #[cold]
-    pub(super) fn note_missing(
+    pub(super) fn trace_missing(
         &mut self,
         table: &TableStore<StampsOf<S>>,
-        sought: Sought<'_>,
+        sought: LookupKey<'_>,
         at: Stamp,
     ) -> Result<()> {
         let key = primary_key(table, sought)?;
-        self.note(Action::Read { table: table.id, key, version: ReadVersion::Missing(at), value: None });
+        self.record(Action::Read { table: table.id, key, version: ReadVersion::Missing(at), value: None });
         Ok(())
     }
 
@@ -125,25 +125,25 @@ impl<S: Scheme> Operation<'_, S> {
         stamps.min().map_or(at, |lowest| lowest.min(at))
     }
 
-    /// Notes a write of a row, in place of the version `before`.
+    /// Records a write of a row, in place of the version `before`.
     #[cold]
-    pub(super) fn note_write(
+    pub(super) fn trace_write(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         key: &[u8],
         before: Option<VersionPtr<StampsOf<S>>>,
         content: Content<'_>,
     ) -> Result<()> {
-        self.note(Action::Write { table: table.id, key, value: content.value().map(Digest::of) });
+        self.record(Action::Write { table: table.id, key, value: content.value().map(Digest::of) });
         let Self { state, entered, .. } = self;
-        let notes = state.notes.as_mut().expect("only an observed transaction notes");
+        let trace = state.trace.as_mut().expect("only an observed transaction has a trace");
         let before = before.map(|version| version.payload(&entered.versions));
-        note_entries(notes, table, key, before, content.value())
+        trace_entries(trace, table, key, before, content.value())
     }
 
-    /// Notes that a range was examined, from `at` on.
+    /// Records that a range was examined, from `at` on.
     #[cold]
-    pub(super) fn note_range(
+    pub(super) fn trace_range(
         &mut self,
         table: TableId,
         index: IndexOrdinal,
@@ -151,12 +151,12 @@ impl<S: Scheme> Operation<'_, S> {
         upper: Option<&[u8]>,
         at: Stamp,
     ) {
-        self.note(Action::Range { index: IndexId { table, ordinal: index.0 }, lower, upper, at });
+        self.record(Action::Range { index: IndexId { table, ordinal: index.0 }, lower, upper, at });
     }
 }
 
 impl<S: Scheme> Txn<'_, S> {
-    /// Works as `scan`, and notes the part of the range that was examined.
+    /// Works as `scan`, and records the part of the range that was examined.
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
@@ -168,15 +168,15 @@ impl<S: Scheme> Txn<'_, S> {
         };
         watch_scan(range, scan, visit, |lower, upper| {
             if let Ok(mut operation) = self.operation() {
-                operation.note_range(range.table, range.index, lower, upper, at);
+                operation.trace_range(range.table, range.index, lower, upper, at);
             }
         })
     }
 
     fn scanning_from(&self, at: Stamp) -> Stamp {
         let mut state = self.worker().state.borrow_mut();
-        let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        std::mem::replace(&mut notes.scanning_from, at)
+        let trace = state.trace.as_mut().expect("a worker has a trace when there is an observer");
+        std::mem::replace(&mut trace.scanning_from, at)
     }
 
     /// Shows the observer the transaction's actions.
@@ -184,13 +184,13 @@ impl<S: Scheme> Txn<'_, S> {
         let Some(observer) = &self.engine.options.observer else { return };
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
-        let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        noting::show(&**observer, begin, outcome, self.isolation, notes);
+        let trace = state.trace.as_mut().expect("a worker has a trace when there is an observer");
+        trace::show(&**observer, begin, outcome, self.isolation, trace);
     }
 }
 
 /// Returns the primary key in an entry.
-fn primary_key<'a, H: CertifierStamps>(table: &TableStore<H>, sought: Sought<'a>) -> Result<&'a [u8]> {
+fn primary_key<'a, H: CertifierStamps>(table: &TableStore<H>, sought: LookupKey<'a>) -> Result<&'a [u8]> {
     Ok(match sought.index {
         IndexOrdinal::PRIMARY => sought.entry,
         index => table.secondary(index).primary_key(sought.entry)?,

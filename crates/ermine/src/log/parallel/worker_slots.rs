@@ -1,11 +1,11 @@
-//! The meeting point of workers and loggers: one seat per worker, with the epoch in which the worker is committing and
+//! The meeting point of workers and loggers: one slot per worker, with the epoch in which the worker is committing and
 //! the buffer that it fills.
 //!
 //! ```text
 //!   worker                                        logger
 //!   room in the buffer (may wait)                 E := current epoch
-//!   committing := current epoch                   least := min(E, committing of all seats)
-//!   lock records, read the epoch: e               take the content of the buffers of all seats,
+//!   committing := current epoch                   least := min(E, committing of all slots)
+//!   lock records, read the epoch: e               take the content of the buffers of all slots,
 //!   append the record                             then all buffers that were handed over
 //!   committing := none                            write, sync: epochs below `least` are durable
 //! ```
@@ -16,11 +16,11 @@
 //! Invariants
 //! 1. *Every record below `least` has been taken*, by this collection or an earlier one. Consider a record of epoch e
 //!    that has not been taken: its commit read e after announcing itself, at an epoch of at most e. If the collection's
-//!    visit of the seat saw the announcement, `least` is at most e. If the visit came after the withdrawal, the record
+//!    visit of the slot saw the announcement, `least` is at most e. If the visit came after the withdrawal, the record
 //!    was in the buffer before, and the buffer is taken later. If the visit came before the announcement, E was read
 //!    before the visit, and the commit read its epoch after the announcement; all four are sequentially consistent, so
 //!    e is at least E, and E at least `least`.
-//! 2. *A buffer is always in a seat or among those handed over*: it is moved under the seat's lock, and seats are
+//! 2. *A buffer is always in a slot or among those handed over*: it is moved under the slot's lock, and slots are
 //!    visited first.
 //! 3. *No worker that waits for room holds anything*: room is made before the announcement and before any record is
 //!    locked.
@@ -40,19 +40,19 @@ pub(crate) struct Buffer {
     pub(crate) last_epoch: u64,
 }
 
-/// A worker's seat.
+/// A worker's slot.
 #[repr(align(128))]
-pub(crate) struct Seat {
+pub(crate) struct WorkerSlot {
     /// Lower bound of the epoch of the record that the worker is about to append.
     committing: AtomicU64,
     buffer: Mutex<Buffer>,
-    /// The device whose logger takes the seat's buffers.
+    /// The device whose logger takes the slot's buffers.
     device: usize,
 }
 
-/// All seats, and buffers that are full.
-pub(crate) struct Seats {
-    seats: AppendList<Arc<Seat>>,
+/// All slots, and buffers that are full.
+pub(crate) struct WorkerSlots {
+    slots: AppendList<Arc<WorkerSlot>>,
     /// By device.
     handed_over: Box<[Mutex<Vec<Buffer>>]>,
     /// Bytes handed over or collected that have not been written yet.
@@ -68,7 +68,7 @@ const NOBODY: u64 = u64::MAX;
 /// Size of a buffer in bytes (SiloR 3.4).
 pub(crate) const BUFFER_BYTES: usize = 512 << 10;
 
-impl Seat {
+impl WorkerSlot {
     /// Announces that the worker is about to commit, before it reads the epoch for its record.
     pub(crate) fn announce(&self, epochs: &EpochClock) {
         // SeqCst: invariant 1, before the commit's load of the epoch.
@@ -96,11 +96,11 @@ impl Seat {
     }
 }
 
-impl Seats {
-    /// Creates an empty list of seats; buffers of `limit` bytes altogether may wait to be written.
+impl WorkerSlots {
+    /// Creates an empty list of slots; buffers of `limit` bytes altogether may wait to be written.
     pub(crate) fn new(devices: usize, limit: u64) -> Self {
         Self {
-            seats: AppendList::new(),
+            slots: AppendList::new(),
             handed_over: (0..devices).map(|_| Mutex::new(Vec::new())).collect(),
             waiting_bytes: AtomicU64::new(0),
             spare: Mutex::new(Vec::new()),
@@ -108,15 +108,15 @@ impl Seats {
         }
     }
 
-    /// Returns a seat for a new worker.
-    pub(crate) fn join(&self) -> Arc<Seat> {
+    /// Returns a slot for a new worker.
+    pub(crate) fn join(&self) -> Arc<WorkerSlot> {
         let mut joined = None;
-        self.seats.push_with(|number| {
+        self.slots.push_with(|number| {
             let device = number % self.handed_over.len();
             let (committing, buffer) = (AtomicU64::new(NOBODY), Mutex::new(Buffer::default()));
-            joined.insert(Arc::new(Seat { committing, buffer, device })).clone()
+            joined.insert(Arc::new(WorkerSlot { committing, buffer, device })).clone()
         });
-        // A collection that does not see the seat has read the epoch before this seat's worker reads it: pairs with the
+        // A collection that does not see the slot has read the epoch before this slot's worker reads it: pairs with the
         // fence there.
         fence(Ordering::SeqCst);
         joined.expect("the list asks once")
@@ -128,8 +128,8 @@ impl Seats {
     }
 
     /// Makes room for a record; false if the device is behind and the worker must wait.
-    pub(crate) fn make_room(&self, seat: &Seat, bytes: usize) -> bool {
-        let mut buffer = seat.buffer.lock().expect("no code panics while it holds a buffer");
+    pub(crate) fn make_room(&self, slot: &WorkerSlot, bytes: usize) -> bool {
+        let mut buffer = slot.buffer.lock().expect("no code panics while it holds a buffer");
         let used = buffer.bytes.len();
         if used > 0 && used + bytes > BUFFER_BYTES {
             if self.is_full() {
@@ -138,7 +138,7 @@ impl Seats {
             let full = std::mem::take(&mut *buffer);
             // Relaxed: a bound that may be a moment late.
             self.waiting_bytes.fetch_add(full.bytes.len() as u64, Ordering::Relaxed);
-            self.handed_over[seat.device].lock().expect("no code panics while it holds the list").push(full);
+            self.handed_over[slot.device].lock().expect("no code panics while it holds the list").push(full);
         }
         if buffer.bytes.capacity() == 0 {
             buffer.bytes = self.spare.lock().expect("no code panics while it holds the list").pop().unwrap_or_default();
@@ -162,8 +162,8 @@ impl Seats {
     /// Whether there is anything to be collected.
     pub(crate) fn has_records(&self) -> bool {
         let mut found = self.waiting_bytes.load(Ordering::Relaxed) > 0;
-        self.seats.visit(|seat| {
-            found = found || !seat.buffer.lock().expect("no code panics while it holds a buffer").bytes.is_empty();
+        self.slots.visit(|slot| {
+            found = found || !slot.buffer.lock().expect("no code panics while it holds a buffer").bytes.is_empty();
             !found
         });
         found
@@ -174,23 +174,23 @@ impl Seats {
         let mut least = epochs.current();
         // Pairs with the fence in `join`.
         fence(Ordering::SeqCst);
-        self.seats.visit(|seat| {
-            least = least.min(seat.committing());
+        self.slots.visit(|slot| {
+            least = least.min(slot.committing());
             true
         });
         let mut taken: Vec<Vec<Buffer>> = self.handed_over.iter().map(|_| Vec::new()).collect();
-        self.seats.visit(|seat| {
-            let mut buffer = seat.buffer.lock().expect("no code panics while it holds a buffer");
+        self.slots.visit(|slot| {
+            let mut buffer = slot.buffer.lock().expect("no code panics while it holds a buffer");
             if !buffer.bytes.is_empty() {
                 self.waiting_bytes.fetch_add(buffer.bytes.len() as u64, Ordering::Relaxed);
                 // Another buffer takes its place: the worker may have made room for a record that it has yet to append.
                 let spare = self.spare.lock().expect("no code panics while it holds the list").pop();
                 let bytes = spare.unwrap_or_else(|| Vec::with_capacity(if cfg!(loom) { 0 } else { BUFFER_BYTES }));
-                taken[seat.device].push(std::mem::replace(&mut *buffer, Buffer { bytes, last_epoch: 0 }));
+                taken[slot.device].push(std::mem::replace(&mut *buffer, Buffer { bytes, last_epoch: 0 }));
             }
             true
         });
-        // After the seats: invariant 2.
+        // After the slots: invariant 2.
         for (taken, handed_over) in taken.iter_mut().zip(&self.handed_over) {
             taken.append(&mut handed_over.lock().expect("no code panics while it holds the list"));
         }

@@ -11,7 +11,7 @@ use std::{
 
 /// Keyed by the address of a query or a source in the plan.
 #[derive(Default)]
-pub(crate) struct Actuals(RefCell<HashMap<usize, Actual>>);
+pub(crate) struct Instrumentation(RefCell<HashMap<usize, Actual>>);
 
 /// Statistics of one part, summed over all its runs.
 #[derive(Clone, Copy, Default)]
@@ -21,14 +21,14 @@ pub(crate) struct Actual {
     pub(crate) took: Duration,
 }
 
-impl Actuals {
+impl Instrumentation {
     /// Returns the statistics of a part; `None`: it was not run.
     pub(crate) fn of<T>(&self, part: &T) -> Option<Actual> {
         self.0.borrow().get(&address(part)).copied()
     }
 
     /// Records a run of a part.
-    pub(super) fn note<T>(&self, part: &T, run: &OneRun) {
+    pub(super) fn record<T>(&self, part: &T, run: &OneRun) {
         let mut all = self.0.borrow_mut();
         let actual = all.entry(address(part)).or_default();
         actual.runs = actual.runs.saturating_add(1);

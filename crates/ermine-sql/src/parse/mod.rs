@@ -1,136 +1,35 @@
-//! From text to trees.
+//! From text to the parser's trees.
 //!
 //! Trees are larger than texts, a thousand times if a text consists only of statements, and as deep as its chains are
-//! long. So a text is measured before it is cut into tokens ([`super::measure`]), and the tokens before they become
+//! long. So a text is measured before it is cut into tokens (`measure`), and the tokens before they become
 //! trees: no text takes more than some gigabytes, and none takes more stack than a thread has.
 
+mod grammar;
+mod marks;
+mod measure;
+mod precedence;
+
+use std::sync::LazyLock;
+
+use regex_automata::meta::Regex;
 use sqlparser::{
-    ast::{Expr, ObjectName, Query, Statement},
+    ast::{Expr, ObjectName, Query},
     dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace},
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
-use super::{
-    cursor::Fetch,
-    grammar::check_grammar,
-    maintenance::Maintenance,
+pub(crate) use self::{grammar::check_grammar, measure::tree_bytes, precedence::correct_precedence};
+use self::{
     marks::{mark_lists, mark_subscripts},
     measure::{check_chains, check_size},
-    modes::ModesTree,
-    precedence::arrange,
 };
-use crate::{
-    copy::CopyTree,
-    ddl::role::{RoleTree, password_in},
-    error::{Result, SqlError, SqlState},
-};
-
-/// The tree of a statement.
-#[derive(Clone, Debug)]
-pub(crate) enum Tree {
-    /// A statement as sqlparser represents it.
-    Plain(Box<Statement>),
-    Copy(CopyTree),
-    Fetch(Fetch),
-    Maintenance(Maintenance),
-    Modes(ModesTree),
-    Role(RoleTree),
-    /// Prepares or ends the prepared transaction of this name.
-    TwoPhase(TwoPhase, String),
-}
-
-/// An operation on a prepared transaction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TwoPhase {
-    Prepare,
-    Commit,
-    RollBack,
-}
-
-impl TwoPhase {
-    /// Returns the words that the statement begins with, which are also its tag.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Prepare => "PREPARE TRANSACTION",
-            Self::Commit => "COMMIT PREPARED",
-            Self::RollBack => "ROLLBACK PREPARED",
-        }
-    }
-
-    /// Consumes the words, if they come next.
-    fn parse(parser: &mut Parser<'_>) -> Option<Self> {
-        let next = format!("{} {}", parser.peek_nth_token_ref(0), parser.peek_nth_token_ref(1));
-        let all = [Self::Prepare, Self::Commit, Self::RollBack];
-        let found = all.into_iter().find(|one| next.eq_ignore_ascii_case(one.words()))?;
-        parser.next_token();
-        parser.next_token();
-        Some(found)
-    }
-}
+use crate::error::{Result, SqlError, SqlState};
 
 /// Maximum depth of nesting: a statement in a statement takes the parser some 20 KiB of stack.
 const DEPTH: usize = 60;
-pub(super) const DIALECT: &PostgreSqlDialect = &PostgreSqlDialect {};
-
-/// Returns the statements of a text.
-pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
-    // The options of VACUUM are dropped: the engine reclaims space automatically, and the grammar accepts one form of
-    // it only.
-    let first = text.split_whitespace().next().unwrap_or_default();
-    let text = if first.eq_ignore_ascii_case("vacuum") && !text.trim_end().trim_end_matches(';').contains(';') {
-        "VACUUM"
-    } else {
-        text
-    };
-    let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
-    for tree in &mut trees {
-        if let Tree::Plain(statement) = tree {
-            check_grammar(statement, text)?;
-            arrange(&mut **statement);
-        }
-    }
-    Ok(trees)
-}
-
-fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
-    let mut trees = Vec::new();
-    loop {
-        while parser.consume_token(&Token::SemiColon) {}
-        if parser.peek_token_ref().token == Token::EOF {
-            return Ok(trees);
-        }
-        trees.push(if parser.parse_keyword(Keyword::COPY) {
-            Tree::Copy(CopyTree::parse(parser)?)
-        } else if parser.parse_keyword(Keyword::FETCH) {
-            Tree::Fetch(Fetch::parse(parser)?)
-        } else if let Some(what) = TwoPhase::parse(parser) {
-            Tree::TwoPhase(what, parser.parse_literal_string()?)
-        } else if let Some(what) = Maintenance::parse(parser)? {
-            Tree::Maintenance(what)
-        } else if let Some(modes) = ModesTree::parse(parser)? {
-            Tree::Modes(modes)
-        } else if let Some(role) = RoleTree::parse(parser)? {
-            Tree::Role(role)
-        } else if is_alone(parser) {
-            parser.next_token();
-            // One row without columns, which the grammar accepts only with FROM.
-            Tree::Plain(Box::new(Statement::Query(query("SELECT FROM (VALUES (1)) AS one")?)))
-        } else {
-            Tree::Plain(Box::new(parser.parse_statement()?))
-        });
-        if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
-            return parser.expected_ref("end of statement", parser.peek_token_ref());
-        }
-    }
-}
-
-/// Whether the next statement is the single word SELECT.
-fn is_alone(parser: &Parser<'_>) -> bool {
-    matches!(&parser.peek_nth_token_ref(0).token, Token::Word(word) if word.keyword == Keyword::SELECT)
-        && matches!(parser.peek_nth_token_ref(1).token, Token::SemiColon | Token::EOF)
-}
+const DIALECT: &PostgreSqlDialect = &PostgreSqlDialect {};
 
 /// Parses a query that is composed from names as they were written.
 pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
@@ -140,12 +39,12 @@ pub(crate) fn query(text: &str) -> Result<Box<Query>, ParserError> {
 /// Parses an expression that the catalog stores.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
     let mut expr = parser(text)?.parse_expr().map_err(|error| failure(text, &error))?;
-    arrange(&mut expr);
+    correct_precedence(&mut expr);
     Ok(expr)
 }
 
 /// Returns a parser at the beginning of a text.
-fn parser(text: &str) -> Result<Parser<'static>> {
+pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     check_size(text)?;
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| failure(text, &error.into()))?;
@@ -260,7 +159,8 @@ fn is_operator(token: &str) -> bool {
         && !["+", "-", "*", "/", "%", "^", "<", ">", "=", "<=", ">=", "=>", "<>", "!="].contains(&token)
 }
 
-fn failure(text: &str, error: &ParserError) -> SqlError {
+/// Converts an error of the parser.
+pub(crate) fn failure(text: &str, error: &ParserError) -> SqlError {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
         ParserError::RecursionLimitExceeded => {
@@ -274,9 +174,8 @@ fn failure(text: &str, error: &ParserError) -> SqlError {
     };
     let position = place.and_then(|place| {
         let (line, column) = place.split_once(", Column: ")?;
-        let location =
-            sqlparser::tokenizer::Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? };
-        crate::bind::names::position(text, location)
+        let location = Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? };
+        position(text, location)
     });
     // An operator directly after itself: PostgreSQL accepts any operator before an operand, and finds none of this
     // name.
@@ -295,4 +194,41 @@ fn failure(text: &str, error: &ParserError) -> SqlError {
         (Some(_), None) => "syntax error".into(),
     };
     SqlError::new(SqlState::SYNTAX_ERROR, message).at(position)
+}
+
+/// Converts a place in a text to a count of characters, from 1 on.
+pub(crate) fn position(text: &str, location: Location) -> Option<usize> {
+    if location.line == 0 {
+        return None;
+    }
+    let before = text.split('\n').take(location.line as usize - 1).map(|line| line.chars().count() + 1).sum::<usize>();
+    Some(before + location.column as usize)
+}
+
+/// Returns the place in a text where a role's password may begin: after the word before it. Such a text is not to be
+/// shown to others.
+pub fn password_in(text: &str) -> Option<usize> {
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+        let words = r"(?is)\b(?:create|alter)\b.+?\b(?:user|role)\b.+?\bpassword\b";
+        Regex::new(words).expect("it is well-formed")
+    });
+    BEFORE.find(text).map(|found| found.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_found_in_texts() {
+        for (text, before) in [
+            ("CREATE USER eva PASSWORD 'pencil'", Some("CREATE USER eva PASSWORD")),
+            ("BEGIN; alter/**/role\neva password$$pencil$$", Some("BEGIN; alter/**/role\neva password")),
+            ("CREATE USER password PASSWORD'pencil'", Some("CREATE USER password")),
+            ("SELECT password FROM users", None),
+            ("SELECT 'created', role, password", None),
+        ] {
+            assert_eq!(password_in(text).map(|at| &text[..at]), before);
+        }
+    }
 }

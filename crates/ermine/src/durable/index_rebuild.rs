@@ -61,11 +61,11 @@ pub(super) fn primary<H: CertifierStamps>(
     participant: &Participant,
 ) -> Result<(Index, RowSet)> {
     let (keys, renewed) = newest(array, notes, |notes| notes.keys.get(&table));
-    let index = load(array, kind, &keys, &[&renewed], run, (table, participant))?;
+    let (index, _) = load(array, kind, &keys, &[&renewed], run, (table, participant))?;
     Ok((index, renewed))
 }
 
-/// Builds a secondary index of a table.
+/// Builds a secondary index of a table; also returns its number of entries.
 pub(super) fn secondary<H: CertifierStamps>(
     array: &ChainArray<H>,
     table: TableId,
@@ -74,12 +74,12 @@ pub(super) fn secondary<H: CertifierStamps>(
     notes: &[Notes],
     run: Run<'_>,
     participant: &Participant,
-) -> Result<Index> {
+) -> Result<(Index, u64)> {
     let (entries, changed) = newest(array, notes, |notes| notes.entries.get(&(table, index)));
     load(array, kind, &entries, &[renewed, &changed], run, (table, participant))
 }
 
-/// Merges keys of the log with those of the checkpoint that are not `stale`.
+/// Merges keys of the log with those of the checkpoint that are not `stale`; also returns their number.
 fn load<H: CertifierStamps>(
     array: &ChainArray<H>,
     kind: IndexKind,
@@ -87,15 +87,15 @@ fn load<H: CertifierStamps>(
     stale: &[&RowSet],
     run: Run<'_>,
     (table, participant): (TableId, &Participant),
-) -> Result<Index> {
-    let failure = RefCell::new(None);
+) -> Result<(Index, u64)> {
+    let (failure, mut count) = (RefCell::new(None), 0);
     let old = run
         .map_while(|entry| entry.map_err(|error| failure.replace(Some(error))).ok())
         .filter(|(_, row)| is_live(array, *row) && !stale.iter().any(|stale| stale.contains(*row)));
     let new = keys.iter().map(|(key, row)| (KeyBytes::from_slice(key), *row));
     if !kind.is_ordered() {
-        let index = load_unordered(kind, old.chain(new), table, participant);
-        return failure.into_inner().map_or(index, Err);
+        let index = load_unordered(kind, old.chain(new).inspect(|_| count += 1), table, participant)?;
+        return failure.into_inner().map_or(Ok((index, count)), Err);
     }
     let mut last: Option<KeyBytes> = None;
     let ascending = merge(old.peekable(), new.peekable()).map_while(|(key, row)| {
@@ -108,11 +108,12 @@ fn load<H: CertifierStamps>(
             return None;
         }
         last = Some(key.clone());
+        count += 1;
         Some((key, row))
     });
     let index = Index::bulk_load(kind, participant, ascending);
     match failure.into_inner() {
-        None => Ok(index),
+        None => Ok((index, count)),
         Some(error) => Err(error),
     }
 }

@@ -1,18 +1,18 @@
-//! The notes that transactions of both families take for an observer in the same way.
+//! The steps of a trace that transactions of both families share.
 
 use crate::{
     access::{ScanRange, Visit},
     error::Result,
     ids::Stamp,
-    observer::{Action, IndexId, Notes, Observed, Observer, Outcome},
+    observer::{Action, IndexId, Observed, Observer, Outcome, Trace},
     options::Isolation,
     table::{Family, TableParts},
     types::KeyBuffer,
 };
 
-/// Notes the index entries that a write takes from a row, and those that it adds.
-pub(crate) fn note_entries<F: Family>(
-    notes: &mut Notes,
+/// Records the index entries that a write takes from a row, and those that it adds.
+pub(crate) fn trace_entries<F: Family>(
+    trace: &mut Trace,
     table: &TableParts<F>,
     key: &[u8],
     before: Option<&[u8]>,
@@ -21,7 +21,7 @@ pub(crate) fn note_entries<F: Family>(
     table.changed_entries(key, before, value, |ordinal, old, new| {
         let index = IndexId { table: table.id, ordinal: ordinal.0 };
         for (entry, present) in [(old, false), (new, true)] {
-            entry.into_iter().for_each(|entry| notes.note(Action::Entry { index, entry, present }));
+            entry.into_iter().for_each(|entry| trace.record(Action::Entry { index, entry, present }));
         }
     })
 }
@@ -48,7 +48,7 @@ pub(crate) fn watch_scan<'t>(
 }
 
 /// Shows the observer the actions of a transaction, and then forgets them.
-pub(crate) fn show(observer: &dyn Observer, begin: Stamp, outcome: Outcome, isolation: Isolation, notes: &mut Notes) {
-    observer.ended(&Observed::new(begin, outcome, isolation, notes));
-    notes.clear();
+pub(crate) fn show(observer: &dyn Observer, begin: Stamp, outcome: Outcome, isolation: Isolation, trace: &mut Trace) {
+    observer.ended(&Observed::new(begin, outcome, isolation, trace));
+    trace.clear();
 }

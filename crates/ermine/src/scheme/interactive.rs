@@ -9,9 +9,9 @@ use crate::sync::{AtomicU64, Instant, Ordering, Spin};
 /// had their turn.
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct ByHand(AtomicU64);
+pub(super) struct InteractiveTurns(AtomicU64);
 
-impl ByHand {
+impl InteractiveTurns {
     /// Lets waiting transactions go first, for the longest wait at most.
     pub(super) fn give_way(&self, wait_max: Duration) {
         // Relaxed: a courtesy.

@@ -1,4 +1,4 @@
-//! Reads a segment of the log with all processors: the heads of its commits, which are what recovery needs of them.
+//! Reads a segment of the log with all processors: the headers and descriptors of its commits, which are what recovery needs of them.
 //!
 //! Blocks follow each other, and only a block itself says where it ends. So a segment is read in windows, and each
 //! window in pieces, one per thread: a thread that starts in the middle seeks bytes that look like the beginning of a
@@ -27,7 +27,7 @@ const PIECE_BYTES_MAX: u64 = 8 << 20;
 
 /// A run of consecutive blocks: their total bytes, and the header and descriptors of the commits among them.
 #[derive(Default)]
-pub(super) struct Heads {
+pub(super) struct Headers {
     bytes: Vec<u8>,
     commits: Vec<Header>,
     pub(super) log_bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct Heads {
     pub(super) durable: u64,
 }
 
-impl Heads {
+impl Headers {
     fn add(&mut self, header: &Header, block: &[u8]) {
         self.log_bytes += header.size;
         self.durable = self.durable.max(header.durable());
@@ -49,9 +49,9 @@ impl Heads {
     pub(super) fn commits(&self) -> impl Iterator<Item = (&Header, &[u8])> {
         let mut rest = &self.bytes[..];
         self.commits.iter().map(move |header| {
-            let (head, behind) = rest.split_at(header.payload_at() as usize);
+            let (front, behind) = rest.split_at(header.payload_at() as usize);
             rest = behind;
-            (header, head)
+            (header, front)
         })
     }
 }
@@ -68,7 +68,7 @@ pub(super) enum Stop {
 /// The part of a segment that was read in one go.
 pub(super) struct Window {
     /// In the order of the log.
-    pub(super) pieces: Vec<Heads>,
+    pub(super) pieces: Vec<Headers>,
     /// Position of the next block.
     pub(super) end: u64,
     pub(super) stop: Option<Stop>,
@@ -77,7 +77,7 @@ pub(super) struct Window {
 struct Piece {
     /// Position of the first block.
     first: u64,
-    heads: Heads,
+    headers: Headers,
     end: u64,
     stop: Option<Stop>,
 }
@@ -104,7 +104,7 @@ pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usi
             Some(piece) if piece.first == window.end => piece,
             _ => read_piece(Scan::new(file, extent, window.end).until(until(start)), until(start))?,
         };
-        window.pieces.push(piece.heads);
+        window.pieces.push(piece.headers);
         window.end = piece.end;
         window.stop = piece.stop;
         if window.stop.is_some() {
@@ -117,11 +117,11 @@ pub(super) fn read_window(file: &dyn File, extent: Extent, at: u64, threads: usi
 /// Reads the blocks that begin before `until`, from the position of the scan on.
 fn read_piece(mut scan: Scan<'_>, until: u64) -> io::Result<Piece> {
     let first = scan.at();
-    let mut piece = Piece { first, heads: Heads::default(), end: first, stop: None };
+    let mut piece = Piece { first, headers: Headers::default(), end: first, stop: None };
     while piece.stop.is_none() && (piece.end < until || scan.is_at_end()) {
         match scan.next()? {
             Found::Block(header, block) => {
-                piece.heads.add(&header, block);
+                piece.headers.add(&header, block);
                 piece.end = header.end();
             }
             Found::End => piece.stop = Some(Stop::End),
@@ -239,10 +239,10 @@ mod tests {
                 let (mut commits, mut at, mut bytes) = (Vec::new(), span.start, 0);
                 let stop = loop {
                     let window = read_window(&*file, span.into(), at, threads).unwrap();
-                    for heads in &window.pieces {
-                        bytes += heads.log_bytes;
-                        for (header, head) in heads.commits() {
-                            assert!(header.verify(head));
+                    for headers in &window.pieces {
+                        bytes += headers.log_bytes;
+                        for (header, front) in headers.commits() {
+                            assert!(header.verify(front));
                             commits.push(*header);
                         }
                     }

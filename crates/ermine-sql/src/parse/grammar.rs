@@ -5,26 +5,25 @@ use std::{cell::OnceCell, collections::HashSet, ops::ControlFlow};
 
 use sqlparser::{
     ast::{
-        BinaryOperator, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Select, Statement,
-        TableFactor, Visit, Visitor,
+        BinaryOperator, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Query, Select,
+        SelectItem, Statement, TableFactor, Visit, Visitor,
     },
     keywords::Keyword,
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
 };
 
-use super::parse::DIALECT;
+use super::{DIALECT, position};
 
 use crate::{
-    bind::names::position,
     error::{Result, SqlError, SqlState},
-    keywords::is_reserved,
+    keywords::{is_reserved, needs_as},
 };
 
 /// Fails for a query, or a statement that writes, that PostgreSQL's grammar does not have.
-pub(super) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
+pub(crate) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            match statement.visit(&mut Grammar { text, labels: OnceCell::new() }) {
+            match statement.visit(&mut Grammar { text, labels: OnceCell::new(), bare: HashSet::new() }) {
                 ControlFlow::Break(error) => Err(error),
                 ControlFlow::Continue(()) => Ok(()),
             }
@@ -38,6 +37,8 @@ struct Grammar<'t> {
     text: &'t str,
     /// Found when the first reserved word is met among the names.
     labels: OnceCell<HashSet<Location>>,
+    /// Where reserved words are labels without AS.
+    bare: HashSet<Location>,
 }
 
 impl Visitor for Grammar<'_> {
@@ -46,10 +47,18 @@ impl Visitor for Grammar<'_> {
     fn pre_visit_ident(&mut self, ident: &Ident) -> ControlFlow<SqlError> {
         let is_name = ident.quote_style.is_some()
             || !is_reserved(&ident.value)
+            || self.bare.contains(&ident.span.start)
             || self.labels.get_or_init(|| labels(self.text)).contains(&ident.span.start);
         match is_name {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(at_or_near(&ident.value).at(position(self.text, ident.span.start))),
+        }
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+        match query.fetch.as_ref().and_then(|_| bare_fetch(self.text)) {
+            Some(word) => ControlFlow::Break(at_or_near(&word)),
+            None => ControlFlow::Continue(()),
         }
     }
 
@@ -61,6 +70,14 @@ impl Visitor for Grammar<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item
+                && is_reserved(&alias.value)
+                && !needs_as(&alias.value)
+            {
+                self.bare.insert(alias.span.start);
+            }
+        }
         select.from.iter().try_for_each(|from| check_joins(&from.joins))
     }
 
@@ -97,6 +114,22 @@ fn labels(text: &str) -> HashSet<Location> {
         follows = matches!(&token, Token::Word(word) if word.keyword == Keyword::AS) || token == Token::Period;
     }
     labels
+}
+
+/// Returns the token behind a FETCH that neither FIRST nor NEXT follows.
+fn bare_fetch(text: &str) -> Option<String> {
+    let labels = labels(text);
+    let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location().unwrap_or_default();
+    let mut tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let is = |token: &Token, words: &[Keyword]| matches!(token, Token::Word(word) if words.contains(&word.keyword));
+    while let Some(fetch) = tokens.find(|found| is(&found.token, &[Keyword::FETCH])) {
+        match tokens.next() {
+            _ if labels.contains(&fetch.span.start) => {}
+            Some(next) if is(&next.token, &[Keyword::FIRST, Keyword::NEXT]) => {}
+            next => return Some(next.map_or_else(String::new, |next| next.token.to_string())),
+        }
+    }
+    None
 }
 
 /// Returns an operator that follows another one without parentheses, where neither binds more tightly.
@@ -186,11 +219,23 @@ fn at_or_near(word: &str) -> SqlError {
 mod tests {
     use super::*;
 
+    fn found(text: &str) -> std::result::Result<(), SqlState> {
+        crate::session::tree::statements(text).map(drop).map_err(|error| error.state())
+    }
+
+    #[test]
+    fn fetch_needs_first_or_next() {
+        assert_eq!(found("SELECT 1 FETCH 2 ROWS ONLY"), Err(SqlState::SYNTAX_ERROR));
+        assert_eq!(found("SELECT 1 AS fetch FETCH next 2 ROWS ONLY"), Ok(()));
+    }
+
     #[test]
     fn labels_may_be_any_word() {
-        let found = |text| crate::session::parse::statements(text).map(drop).map_err(|error| error.state());
         assert_eq!(found("SELECT 1 AS end, t . end, t.\n end FROM t"), Ok(()));
         assert_eq!(found("SELECT end FROM t"), Err(SqlState::SYNTAX_ERROR));
+        assert_eq!(found("SELECT true true, NULL null"), Ok(()));
+        assert_eq!(found("SELECT true true, true"), Ok(()));
+        assert_eq!(found("SELECT 1 grant"), Err(SqlState::SYNTAX_ERROR));
         assert_eq!(found("SELECT 1 AS end, \"end\" FROM t AS t ORDER BY user"), Ok(()));
     }
 }

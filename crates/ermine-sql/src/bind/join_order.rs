@@ -70,7 +70,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
 
 /// Determines the order of the loops, the conditions of each, and its path to its rows. Returns whether rows are
 /// produced in the wanted order.
-pub(super) fn arrange(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
+pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
     let mut rest: Vec<Source> = std::mem::take(&mut from.sources);
     let mut conditions: Vec<Option<Expr>> = filter.into_iter().map(Some).collect();
     if rest.iter().all(|source| source.join == Join::Inner) {

@@ -1,8 +1,9 @@
-//! The engine's tables `sql N` that no longer store any table or index of SQL.
+//! Relation files: the engine's tables `sql N`, each of which stores one table or index of SQL; and the reuse of those
+//! that store none any more. (PostgreSQL stores each in files of their own, numbered by `relfilenode`.)
 //!
 //! The engine can drop a table (`Database::drop_table`), but a drop is no part of a transaction, and a database creates
-//! at most 2^20 tables, whose numbers are never reused. So dropped storage is emptied, which lets the engine free the
-//! rows and their files, and is then reused for another table or index:
+//! at most 2^20 tables, whose numbers are never reused. So a dropped relation file is emptied, which lets the engine free
+//! its rows, and is then reused for another table or index:
 //!
 //! ```text
 //!   in use: a definition refers to it
@@ -10,18 +11,18 @@
 //!   dropped
 //!     | a thread deletes its rows, some at a time         the row: free
 //!   free
-//!     | a change of the catalog that wants storage        no row
+//!     | a change of the catalog that needs one            no row
 //!   in use
 //! ```
 //!
 //! Invariants
-//! 1. *No transaction reads storage that is being emptied*: the transaction that dropped it had the table alone until
-//!    the change was published. So all transactions that used the storage have ended, and no later one finds it. Where
-//!    this does not hold (an unfinished index), the storage is emptied when the database is next opened.
-//! 2. *Free storage is empty for the transaction that takes it*: that transaction began after the storage had become
-//!    free ([`Storages::count`]), so its snapshot contains the deletes. Two transactions that take the same storage
-//!    both delete its row, so one loses.
-//! 3. *No storage is lost*: the transaction that drops the storage writes the row. Storage created by a transaction
+//! 1. *No transaction reads a relation file that is being emptied*: the transaction that dropped it had the table alone
+//!    until the change was published. So all transactions that used the file have ended, and no later one finds it.
+//!    Where this does not hold (an unfinished index), the file is emptied when the database is next opened.
+//! 2. *A free relation file is empty for the transaction that takes it*: that transaction began after the file had
+//!    become free ([`RelationFiles::count`]), so its snapshot contains the deletes. Two transactions that take the same
+//!    file both delete its row, so one loses.
+//! 3. *No relation file is lost*: the transaction that drops one writes its row. One that was created by a transaction
 //!    that did not commit is empty, and becomes free unless the program ends before.
 
 use std::{
@@ -43,11 +44,10 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    failure::of_engine,
-    storage::{RawKey, RawRange, Rows},
+    storage::{RawKey, RawRange, RawTable},
 };
 
-const BY_STORAGE: u8 = 3;
+const BY_RELATION_FILE: u8 = 3;
 const FREE: &[u8] = &[0];
 const DROPPED: &[u8] = &[1];
 
@@ -57,51 +57,52 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Rows deleted per transaction.
 const BATCH: usize = 256;
 
-/// The storage that is not in use.
-pub(crate) struct Storages {
-    rows: Rows,
+/// The relation files that are not in use.
+pub(crate) struct RelationFiles {
+    rows: RawTable,
     free: Arc<Free>,
     dropped: Sender<Dropped>,
     ends: Arc<AtomicBool>,
     emptier: Option<JoinHandle<()>>,
 }
 
-/// The free storage.
+/// The free relation files.
 #[derive(Default)]
 struct Free {
-    /// The number of times that storage has become free.
+    /// The number of times that a relation file has become free.
     count: AtomicU64,
-    /// Each free storage, with the value of `count` when it became free.
+    /// Each free relation file, with the value of `count` when it became free.
     list: Mutex<Vec<(ObjectId, u64)>>,
 }
 
-/// A message to the thread that empties storage.
+/// A message to the thread that empties relation files.
 enum Dropped {
-    Storage(ObjectId),
+    File(ObjectId),
     /// The database is being closed.
     End,
 }
 
-/// The storage that a transaction has taken.
+/// The relation files that a transaction has taken.
 pub(crate) struct Taken {
     all: Vec<ObjectId>,
-    /// Newly created storage, never used before.
+    /// Newly created ones, never used before.
     fresh: Vec<ObjectId>,
     dropped: Sender<Dropped>,
 }
 
 impl Taken {
-    /// Called when the transaction has committed with these changes. Fresh storage that none of them uses was rolled
-    /// back.
+    /// Called when the transaction has committed with these changes. The creation of a file that none of
+    /// them uses was rolled back.
     pub(crate) fn keep(mut self, changes: &[Change]) {
-        let used: BTreeSet<_> = changes.iter().filter_map(Change::table_after).flat_map(TableDef::storages).collect();
-        self.fresh.retain(|storage| !used.contains(storage));
+        let used: BTreeSet<_> =
+            changes.iter().filter_map(Change::table_after).flat_map(TableDef::relation_files).collect();
+        self.fresh.retain(|file| !used.contains(file));
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.fresh.drain(..).for_each(|storage| drop(self.dropped.send(Dropped::Storage(storage))));
+        self.fresh.drain(..).for_each(|file| drop(self.dropped.send(Dropped::File(file))));
     }
 }
 
@@ -110,15 +111,15 @@ impl Free {
         self.list.lock().expect("no code panics while it holds the list")
     }
 
-    fn add(&self, storage: ObjectId) {
+    fn add(&self, file: ObjectId) {
         let mut list = self.list();
-        // Release: pairs with `Storages::count`; a transaction that sees the count begins after the deletes.
+        // Release: pairs with `RelationFiles::count`; a transaction that sees the count begins after the deletes.
         let count = self.count.fetch_add(1, Ordering::Release) + 1;
-        list.push((storage, count));
+        list.push((file, count));
     }
 }
 
-impl Drop for Storages {
+impl Drop for RelationFiles {
     fn drop(&mut self) {
         // Relaxed: publishes nothing else.
         self.ends.store(true, Ordering::Relaxed);
@@ -128,44 +129,44 @@ impl Drop for Storages {
     }
 }
 
-fn key_of(storage: ObjectId) -> KeyBuffer {
-    let mut key = KeyBuffer::from_slice(&[BY_STORAGE]);
-    key.extend_from_slice(&storage.to_be_bytes());
+fn key_of(file: ObjectId) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[BY_RELATION_FILE]);
+    key.extend_from_slice(&file.to_be_bytes());
     key
 }
 
-/// The name of the engine's table for this storage.
-pub(crate) fn engine_name(storage: ObjectId) -> String {
-    format!("sql {storage}")
+/// The name of the engine's table that is this relation file.
+pub(crate) fn engine_name(file: ObjectId) -> String {
+    format!("sql {file}")
 }
 
 impl TableDef {
-    /// The storage of the table and its indexes.
-    pub(crate) fn storages(&self) -> impl Iterator<Item = ObjectId> {
-        [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.storage))
+    /// The relation files of the table and its indexes.
+    pub(crate) fn relation_files(&self) -> impl Iterator<Item = ObjectId> {
+        [self.relation_file].into_iter().chain(self.indexes.iter().map(|index| index.relation_file))
     }
 
-    /// The storage of the unfinished index, if any.
+    /// The relation file of the unfinished index, if any.
     pub(super) fn unfinished_storage(&self) -> Option<ObjectId> {
         let at = (0..self.indexes.len()).find(|at| !self.is_complete(*at))?;
-        Some(self.indexes[at].storage)
+        Some(self.indexes[at].relation_file)
     }
 }
 
-impl Storages {
-    /// Reads the storage rows of the catalog's table, and resumes emptying.
-    pub(super) fn open(database: &Arc<Database>, rows: &Rows) -> Result<Self> {
+impl RelationFiles {
+    /// Reads the rows about relation files in the catalog's table, and resumes emptying.
+    pub(super) fn open(database: &Arc<Database>, rows: &RawTable) -> Result<Self> {
         let stored =
-            database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_STORAGE]))).collect());
+            database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_RELATION_FILE]))).collect());
         let (free, ends) = (Arc::<Free>::default(), Arc::new(AtomicBool::new(false)));
         let (dropped, queue) = channel();
-        for (RawKey(key), state) in stored.map_err(of_engine)? {
-            let Some(storage) = key[1..].try_into().ok().map(u32::from_be_bytes) else { continue };
+        for (RawKey(key), state) in stored? {
+            let Some(file) = key[1..].try_into().ok().map(u32::from_be_bytes) else { continue };
             if state == FREE {
-                free.add(storage);
+                free.add(file);
             } else {
                 // The receiving thread starts below.
-                let _ = dropped.send(Dropped::Storage(storage));
+                let _ = dropped.send(Dropped::File(file));
             }
         }
         let emptier =
@@ -175,7 +176,7 @@ impl Storages {
         Ok(Self { rows: rows.clone(), free, dropped, ends, emptier: Some(emptier) })
     }
 
-    /// Takes storage for a transaction: one that was free when the transaction began, or else a `fresh` one.
+    /// Takes a relation file for a transaction: one that was free when the transaction began, or else a `fresh` one.
     pub(crate) fn take(
         &self,
         txn: &OwnedTransaction,
@@ -188,94 +189,94 @@ impl Storages {
         let free = self.free.list().clone();
         let fit: Vec<_> = free.iter().filter(|(free, at)| *at <= count && !taken.all.contains(free)).collect();
         if fit.is_empty() {
-            let storage = fresh()?;
-            taken.all.push(storage);
-            taken.fresh.push(storage);
-            return Ok(storage);
+            let file = fresh()?;
+            taken.all.push(file);
+            taken.fresh.push(file);
+            return Ok(file);
         }
         // Picks a random one: concurrent transactions pick one, too.
-        let (storage, _) = *fit[fastrand::usize(..fit.len())];
-        let key = key_of(storage);
-        let is_free = txn.view(&self.rows, &key[..]).map_err(of_engine)? == Some(FREE);
-        if !is_free || !txn.delete(&self.rows, &key[..]).map_err(of_engine)? {
-            let message = "could not serialize access: storage was taken by a concurrent transaction";
+        let (file, _) = *fit[fastrand::usize(..fit.len())];
+        let key = key_of(file);
+        let is_free = txn.view(&self.rows, &key[..])? == Some(FREE);
+        if !is_free || !txn.delete(&self.rows, &key[..])? {
+            let message = "could not serialize access: a relation file was taken by a concurrent transaction";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
         }
-        taken.all.push(storage);
-        Ok(storage)
+        taken.all.push(file);
+        Ok(file)
     }
 
-    /// Returns the number of times that storage has become free; a transaction takes only storage that was free before
+    /// Returns the number of times that a relation file has become free; a transaction takes only files that were free before
     /// it began.
     pub(crate) fn count(&self) -> u64 {
         // Acquire: pairs with `Free::add`.
         self.free.count.load(Ordering::Acquire)
     }
 
-    /// Records the storage that a change of a table drops, in the transaction that makes the change.
+    /// Records the relation files that a change of a table drops, in the transaction that makes the change.
     pub(super) fn write(
         &self,
         txn: &OwnedTransaction,
         before: Option<&TableDef>,
         after: Option<&TableDef>,
     ) -> Result<()> {
-        let is_kept = |storage| after.is_some_and(|after| after.storages().any(|kept| kept == storage));
-        let mut dropped = before.into_iter().flat_map(TableDef::storages).filter(|storage| !is_kept(*storage));
+        let is_kept = |file| after.is_some_and(|after| after.relation_files().any(|kept| kept == file));
+        let mut dropped = before.into_iter().flat_map(TableDef::relation_files).filter(|file| !is_kept(*file));
         dropped.try_for_each(|dropped| self.write_dropped(txn, dropped))
     }
 
-    /// Records that the storage is dropped.
-    pub(super) fn write_dropped(&self, txn: &OwnedTransaction, storage: ObjectId) -> Result<()> {
-        txn.put(&self.rows, &key_of(storage)[..], DROPPED).map_err(of_engine)
+    /// Records that the relation file is dropped.
+    pub(super) fn write_dropped(&self, txn: &OwnedTransaction, file: ObjectId) -> Result<()> {
+        txn.put(&self.rows, &key_of(file)[..], DROPPED).map_err(SqlError::from)
     }
 
-    /// Called when a change has been committed that took these storages, if they were free.
-    pub(super) fn taken(&self, storages: &BTreeSet<ObjectId>) {
-        self.free.list().retain(|(storage, _)| !storages.contains(storage));
+    /// Called when a change has been committed that took these relation files, if they were free.
+    pub(super) fn taken(&self, files: &BTreeSet<ObjectId>) {
+        self.free.list().retain(|(file, _)| !files.contains(file));
     }
 
-    /// Describes the free storage that is in use or not empty.
+    /// Describes the free relation files that are in use or not empty.
     pub(crate) fn disagreements(&self, database: &Database, used: &BTreeSet<ObjectId>) -> Result<Vec<String>> {
-        let free: Vec<_> = self.free.list().iter().map(|(storage, _)| *storage).collect();
+        let free: Vec<_> = self.free.list().iter().map(|(file, _)| *file).collect();
         let mut found = Vec::new();
-        for storage in free {
-            let table: Rows = database.table(&engine_name(storage)).map_err(of_engine)?;
-            let row = database.run(|txn| txn.scan(&table, ..).first()).map_err(of_engine)?;
-            if used.contains(&storage) || row.is_some() {
-                found.push(format!("storage {storage} is free; in use: {}, a row: {row:?}", used.contains(&storage)));
+        for file in free {
+            let table: RawTable = database.table(&engine_name(file))?;
+            let row = database.run(|txn| txn.scan(&table, ..).first())?;
+            if used.contains(&file) || row.is_some() {
+                found.push(format!("relation file {file} is free; in use: {}, a row: {row:?}", used.contains(&file)));
             }
         }
         Ok(found)
     }
 
-    /// Called when a change that dropped this storage has been committed and no transaction uses it any more.
-    pub(crate) fn dropped(&self, storage: ObjectId) {
-        // If the thread has ended, the next opening finds the storage.
-        let _ = self.dropped.send(Dropped::Storage(storage));
+    /// Called when a change that dropped this relation file has been committed and no transaction uses it any more.
+    pub(crate) fn dropped(&self, file: ObjectId) {
+        // If the thread has ended, the next opening finds the relation file.
+        let _ = self.dropped.send(Dropped::File(file));
     }
 }
 
-/// The thread that empties dropped storage.
+/// The thread that empties dropped relation files.
 struct Emptier {
     database: Arc<Database>,
-    rows: Rows,
+    rows: RawTable,
     free: Arc<Free>,
     ends: Arc<AtomicBool>,
 }
 
 impl Emptier {
     fn work(&self, queue: &Receiver<Dropped>) {
-        while let Ok(Dropped::Storage(storage)) = queue.recv() {
+        while let Ok(Dropped::File(file)) = queue.recv() {
             loop {
-                match self.empty(storage) {
-                    Ok(true) => self.free.add(storage),
+                match self.empty(file) {
+                    Ok(true) => self.free.add(file),
                     Ok(false) => {}
                     // Without memory for the deletes, memory that other transactions free will serve them.
                     Err(Error::OutOfMemory { .. } | Error::GaveUp { .. }) => {
                         thread::sleep(AGAIN_AFTER);
                         continue;
                     }
-                    // The storage is emptied after the next opening.
+                    // The relation file is emptied after the next opening.
                     Err(_) => {}
                 }
                 break;
@@ -284,8 +285,8 @@ impl Emptier {
     }
 
     /// Deletes all rows; returns false if the database is being closed.
-    fn empty(&self, storage: ObjectId) -> ermine::Result<bool> {
-        let table: Rows = self.database.table(&engine_name(storage))?;
+    fn empty(&self, file: ObjectId) -> ermine::Result<bool> {
+        let table: RawTable = self.database.table(&engine_name(file))?;
         let mut from = KeyBuffer::new();
         loop {
             if self.ends.load(Ordering::Relaxed) {
@@ -305,7 +306,7 @@ impl Emptier {
                 None => break,
             }
         }
-        self.database.run(|txn| txn.put(&self.rows, &key_of(storage)[..], FREE))?;
+        self.database.run(|txn| txn.put(&self.rows, &key_of(file)[..], FREE))?;
         Ok(true)
     }
 }
@@ -317,10 +318,13 @@ mod tests {
     use ermine::{Options, Scheme};
 
     use super::*;
-    use crate::session::{Gathered, Session, SqlDatabase};
+    use crate::{
+        result::RowSet,
+        session::{Session, SqlDatabase},
+    };
 
     fn run(session: &mut Session, text: &str) -> Result<Vec<Vec<String>>> {
-        let mut rows = Gathered::default();
+        let mut rows = RowSet::default();
         session.run(text, &mut rows)?;
         Ok(rows.texts())
     }
@@ -329,16 +333,16 @@ mod tests {
         run(session, text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// The storage of all tables.
+    /// The relation files of all tables.
     fn used(session: &Session) -> BTreeSet<ObjectId> {
-        session.catalog_now().tables().iter().flat_map(|table| table.def.storages()).collect()
+        session.change_context().catalog_now().tables().iter().flat_map(|table| table.def.relation_files()).collect()
     }
 
-    /// Waits until `count` storages are free; returns them.
+    /// Waits until `count` relation files are free; returns them.
     fn free(database: &SqlDatabase, count: usize) -> BTreeSet<ObjectId> {
         let since = Instant::now();
         loop {
-            let free: BTreeSet<_> = database.storages().free.list().iter().map(|(storage, _)| *storage).collect();
+            let free: BTreeSet<_> = database.relation_files().free.list().iter().map(|(file, _)| *file).collect();
             if free.len() >= count {
                 return free;
             }
@@ -351,7 +355,7 @@ mod tests {
         SqlDatabase::open(Arc::new(Database::open_in_memory(Options::default().scheme(scheme)).unwrap())).unwrap()
     }
 
-    /// Only existing storage is used, however often tables are created and dropped, and new tables are empty.
+    /// Only existing relation files are used, however often tables are created and dropped, and new tables are empty.
     #[test]
     fn what_was_dropped_is_used_again() {
         for scheme in [Scheme::SiSsn, Scheme::Rc, Scheme::Silo] {
@@ -374,7 +378,7 @@ mod tests {
         }
     }
 
-    /// The transaction that creates a table on reused storage can insert rows in it, also where rows have numbers and
+    /// The transaction that creates a table on a reused relation file can insert rows in it, also where rows have numbers and
     /// transactions have timestamps.
     #[test]
     fn what_is_used_again_is_written_at_once() {
@@ -391,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Emptied storage is freed.
+    /// The memory of an emptied relation file is freed.
     #[test]
     fn memory_is_bounded_by_what_is_there() {
         let database = in_memory(Scheme::SiSsn);
@@ -402,7 +406,7 @@ mod tests {
             expect(&mut session, "INSERT INTO t SELECT n, repeat('x', 200) FROM generate_series(1, 10000) n");
             expect(&mut session, "TRUNCATE t");
             free(&database, 1);
-            let engine = session.engine();
+            let engine = session.change_context().database;
             let bytes = engine.statistics().version_bytes + engine.index_bytes();
             println!("{bytes}");
             assert!(bytes <= 3 * *first.get_or_insert(bytes), "{bytes} bytes after {first:?}");
@@ -417,7 +421,7 @@ mod tests {
         for _ in 0..5 {
             expect(&mut session, "BEGIN; TRUNCATE t; INSERT INTO t VALUES (2); DROP TABLE t; ROLLBACK");
             assert_eq!(expect(&mut session, "SELECT id FROM t"), [["1"]]);
-            // The storage that TRUNCATE replaced.
+            // The relation file that TRUNCATE replaced.
             assert_eq!(free(&database, 1).len(), 1);
         }
         // A table dropped by the transaction that created it.
@@ -430,7 +434,7 @@ mod tests {
         expect(&mut session, "CREATE TABLE v (id int PRIMARY KEY)");
         assert!(used(&session).is_superset(&was), "{was:?}");
         assert_eq!(expect(&mut session, "SELECT id FROM v"), [[""; 0]; 0]);
-        // Storage rolled back to a savepoint becomes free, though the rest is committed.
+        // A relation file whose creation is rolled back to a savepoint becomes free, though the rest is committed.
         let text =
             "CREATE TABLE a (id int PRIMARY KEY, a int UNIQUE); CREATE TABLE b (id int PRIMARY KEY, a int UNIQUE)";
         expect(&mut session, &format!("BEGIN; SAVEPOINT s; {text}; ROLLBACK TO s; COMMIT"));
@@ -461,10 +465,10 @@ mod tests {
         }
     }
 
-    /// Storage that was dropped when the database was closed is emptied when the database is opened again.
+    /// A relation file that was dropped when the database was closed is emptied when the database is opened again.
     #[test]
     fn emptying_goes_on_after_an_opening() {
-        let directory = std::env::temp_dir().join(format!("ermine-sql-storages-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("ermine-sql-relation-files-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         let open = || SqlDatabase::open(Arc::new(Database::open(&directory, Options::default()).unwrap())).unwrap();
         let mut dropped = BTreeSet::new();
@@ -473,9 +477,9 @@ mod tests {
             let mut session = database.session("tester", "test");
             if round > 0 {
                 assert_eq!(free(&database, 2), dropped);
-                for storage in &dropped {
-                    let engine = session.engine();
-                    let rows: Rows = engine.table(&format!("sql {storage}")).unwrap();
+                for file in &dropped {
+                    let engine = session.change_context().database;
+                    let rows: RawTable = engine.table(&format!("sql {file}")).unwrap();
                     assert!(engine.run(|txn| txn.scan(&rows, ..).first()).unwrap().is_none());
                 }
             }

@@ -1,4 +1,4 @@
-//! Goal: a transaction that has promised to commit does so, whatever other transactions do meanwhile, and holds up only
+//! Goal: a prepared transaction commits, whatever other transactions do meanwhile, and holds up only
 //! writers of what it has read.
 //! Method: single cases, one after the other, under every scheme that keeps versions; histories with threads are in
 //! `concurrent`, schedules in `schedules`.
@@ -49,7 +49,7 @@ fn what_was_read_is_held_until_the_end() {
             assert_eq!(txn.get(&rows, &1000).unwrap(), None);
             assert_eq!(txn.scan(&rows, 50..60).collect().unwrap().len(), 10);
             txn.put(&rows, &100, &1).unwrap();
-            assert!(txn.promise().unwrap() && txn.promise().unwrap(), "{scheme}");
+            assert!(txn.prepare().unwrap() && txn.prepare().unwrap(), "{scheme}");
             for held in [1, 1000, 50, 59, 100] {
                 assert!(is_refused(write(&db, &rows, held)), "{scheme}: {held}");
                 let other = begin(&db);
@@ -78,7 +78,7 @@ fn what_was_read_is_held_until_the_end() {
 }
 
 #[test]
-fn who_has_written_before_the_promise_loses_at_the_commit() {
+fn a_writer_from_before_the_prepare_loses_at_its_commit() {
     for scheme in certified() {
         let (db, rows) = open(Options::default().scheme(scheme), 0..10);
         let (txn, writer, inserter) = (begin(&db), begin(&db), begin(&db));
@@ -87,10 +87,10 @@ fn who_has_written_before_the_promise_loses_at_the_commit() {
         txn.put(&rows, &3, &1).unwrap();
         writer.put(&rows, &1, &1).unwrap();
         inserter.insert(&rows, &100, &1).unwrap();
-        let promised = txn.promise().unwrap();
+        let is_prepared = txn.prepare().unwrap();
         // Without a snapshot it is not known what the transaction saw of a range into which a row was inserted.
-        assert_eq!(promised, scheme.reads_snapshot(), "{scheme}");
-        if promised {
+        assert_eq!(is_prepared, scheme.reads_snapshot(), "{scheme}");
+        if is_prepared {
             assert!(is_refused(writer.commit()) && is_refused(inserter.commit()), "{scheme}");
         }
         drop(txn.commit());
@@ -98,7 +98,7 @@ fn who_has_written_before_the_promise_loses_at_the_commit() {
 }
 
 #[test]
-fn what_was_overwritten_is_not_promised() {
+fn a_transaction_whose_reads_were_overwritten_is_not_prepared() {
     for scheme in certified() {
         let (db, rows) = open(Options::default().scheme(scheme), 0..10);
         for change in [1, 100] {
@@ -106,18 +106,18 @@ fn what_was_overwritten_is_not_promised() {
             txn.get(&rows, &1).unwrap();
             txn.scan(&rows, 50..200).collect().unwrap();
             write(&db, &rows, change).unwrap();
-            assert!(!txn.promise().unwrap(), "{scheme}: {change}");
+            assert!(!txn.prepare().unwrap(), "{scheme}: {change}");
             // The refused transaction holds nothing.
             write(&db, &rows, 1).unwrap();
             drop(txn);
         }
-        // The same holds between transactions that have promised to commit.
+        // The same holds between transactions that are prepared.
         let (one, other) = (begin(&db), begin(&db));
         one.get(&rows, &1).unwrap();
         one.put(&rows, &2, &1).unwrap();
         other.get(&rows, &2).unwrap();
         other.put(&rows, &1, &1).unwrap();
-        assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}");
+        assert!(one.prepare().unwrap() && !other.prepare().unwrap(), "{scheme}");
         one.commit().unwrap();
         // It holds as well for rows inserted into a range, whether the reader met them in flight or not.
         for (key, is_seen) in [(350, false), (360, true)] {
@@ -130,14 +130,14 @@ fn what_was_overwritten_is_not_promised() {
             if is_seen {
                 look();
             }
-            assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}: {is_seen}");
+            assert!(one.prepare().unwrap() && !other.prepare().unwrap(), "{scheme}: {is_seen}");
             one.commit().unwrap();
         }
-        // A transaction that asked for less promises what it writes, and counts as well.
+        // A transaction that asked for less is prepared with what it writes, and counts as well.
         let (one, other) = (db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap(), begin(&db));
         one.put(&rows, &5, &1).unwrap();
         other.get(&rows, &5).unwrap();
-        assert!(one.promise().unwrap() && !other.promise().unwrap(), "{scheme}");
+        assert!(one.prepare().unwrap() && !other.prepare().unwrap(), "{scheme}");
         one.commit().unwrap();
     }
 }
@@ -155,18 +155,18 @@ fn untracked_reads_hold_their_table() {
             db.run(|txn| txn.put(&others, &1, &1)).unwrap();
             let txn = begin(&db);
             txn.get(&rows, &1).unwrap();
-            assert!(txn.promise().unwrap());
+            assert!(txn.prepare().unwrap());
             assert!(is_refused(write(&db, &rows, 1)) && is_refused(write(&db, &rows, 9)), "{scheme} {whole}");
             write(&db, &others, 1).unwrap();
             txn.commit().unwrap();
             write(&db, &rows, 9).unwrap();
-            // A writer that promised earlier pushes at its commit.
+            // A writer that was prepared earlier pushes at its commit.
             for isolation in [Isolation::Scheme, Isolation::Snapshot] {
                 let (reader, writer) = (begin(&db), db.begin(TxnOptions::default().isolation(isolation)).unwrap());
                 reader.get(&rows, &2).unwrap();
                 writer.put(&rows, &2, &1).unwrap();
                 reader.put(&others, &2, &1).unwrap();
-                assert!(writer.promise().unwrap() && !reader.promise().unwrap(), "{scheme} {whole} {isolation:?}");
+                assert!(writer.prepare().unwrap() && !reader.prepare().unwrap(), "{scheme} {whole} {isolation:?}");
                 writer.commit().unwrap();
             }
         }
@@ -188,11 +188,11 @@ fn what_was_read_is_shown_as_ranges() {
         .unwrap();
         shown
     };
-    assert!(shown(&txn).is_empty(), "nothing is promised yet");
-    assert!(txn.promise().unwrap());
+    assert!(shown(&txn).is_empty(), "nothing is held yet");
+    assert!(txn.prepare().unwrap());
     let all = shown(&txn);
     assert!(all.len() >= 2 && all.iter().all(|(table, _)| table == "rows"), "{all:?}");
-    assert!(db.begin(TxnOptions::default()).unwrap().promise().unwrap(), "nothing was read");
+    assert!(db.begin(TxnOptions::default()).unwrap().prepare().unwrap(), "nothing was read");
     let silo = Database::open_in_memory(Options::default().scheme(Scheme::Silo)).unwrap();
-    assert!(!silo.begin(TxnOptions::default()).unwrap().promise().unwrap());
+    assert!(!silo.begin(TxnOptions::default()).unwrap().prepare().unwrap());
 }

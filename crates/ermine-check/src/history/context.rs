@@ -20,7 +20,7 @@ pub enum Order {
 
 /// Facts about a transaction in addition to its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct TransactionContext {
     /// The process that it belongs to.
     pub process: Option<Process>,
     /// It had not begun before this moment; `None`: not known.

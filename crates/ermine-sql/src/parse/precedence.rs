@@ -1,14 +1,14 @@
 //! The precedence of operators, where PostgreSQL's differs from the parser's.
 //!
 //! A sign binds more tightly than `^`, AT TIME ZONE and COLLATE; any other operator before an operand (`~`, `@`, ..)
-//! binds less tightly than arithmetic.
+//! binds less tightly than arithmetic, also where it is itself an operand: `1 + ~ 2 - 3` is `1 + (~ (2 - 3))`.
 
 use std::{mem, ops::ControlFlow};
 
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
 
 /// Rearranges the expressions of a tree.
-pub(super) fn arrange(tree: &mut impl VisitMut) {
+pub(crate) fn correct_precedence(tree: &mut impl VisitMut) {
     let _ = tree.visit(&mut Precedence);
 }
 
@@ -26,18 +26,39 @@ impl VisitorMut for Precedence {
                 put_before(op, &mut operand);
                 *expr = operand;
             }
-            Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
-                if let Expr::UnaryOp { op: before, expr: operand } = &mut **left
-                    && !matches!(before, UnaryOperator::Minus | UnaryOperator::Plus | UnaryOperator::Not)
-                {
-                    let [left, right] = [operand, right].map(|operand| mem::replace(operand, Box::new(nothing())));
-                    let inner = Expr::BinaryOp { left, op: op.clone(), right };
-                    *expr = Expr::UnaryOp { op: *before, expr: Box::new(inner) };
-                }
+            Expr::BinaryOp { left, op, right } if is_arithmetic(op) && ends_with_prefix(left) => {
+                let (op, right) = (op.clone(), mem::replace(right, Box::new(nothing())));
+                let mut whole = mem::replace(&mut **left, nothing());
+                extend_last_operand(&mut whole, op, right);
+                *expr = whole;
             }
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Whether the last operand of an expression belongs to an operator that binds less tightly than arithmetic.
+fn ends_with_prefix(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => ends_with_prefix(expr),
+        Expr::UnaryOp { op, .. } => !matches!(op, UnaryOperator::Not),
+        Expr::BinaryOp { op, right, .. } => is_arithmetic(op) && ends_with_prefix(right),
+        _ => false,
+    }
+}
+
+/// Puts an operation behind the operand of the last prefix operator.
+fn extend_last_operand(expr: &mut Expr, op: BinaryOperator, right: Box<Expr>) {
+    match expr {
+        Expr::UnaryOp { expr: operand, .. } | Expr::BinaryOp { right: operand, .. } if ends_with_prefix(operand) => {
+            extend_last_operand(operand, op, right);
+        }
+        Expr::UnaryOp { expr: operand, .. } => {
+            let left = mem::replace(operand, Box::new(nothing()));
+            **operand = Expr::BinaryOp { left, op, right };
+        }
+        _ => {}
     }
 }
 

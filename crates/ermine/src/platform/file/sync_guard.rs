@@ -13,20 +13,20 @@ use super::{Directory, File, Open};
 
 /// A directory that remembers a failed sync.
 #[derive(Debug)]
-pub(crate) struct WaryDirectory {
+pub(crate) struct SyncGuardedDirectory {
     inner: Arc<dyn Directory>,
     /// Why names could not be synced. Locked during syncs, so that no thread's sync succeeds after one that fails.
     failure: Mutex<Option<(io::ErrorKind, String)>>,
 }
 
-impl WaryDirectory {
+impl SyncGuardedDirectory {
     /// Wraps `inner`, whose names are trusted until a sync fails.
     pub(crate) fn new(inner: Arc<dyn Directory>) -> Self {
         Self { inner, failure: Mutex::new(None) }
     }
 }
 
-impl Directory for WaryDirectory {
+impl Directory for SyncGuardedDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
         self.inner.list()
     }
@@ -69,7 +69,7 @@ mod tests {
     fn after_a_failure_no_sync_succeeds() {
         let inner = FaultyDirectory::new();
         inner.fail_at(2, Fault::Broken);
-        let directory = WaryDirectory::new(Arc::new(inner.clone()));
+        let directory = SyncGuardedDirectory::new(Arc::new(inner.clone()));
         directory.open("a", Open::Create).unwrap();
         directory.sync().unwrap();
         assert!(directory.sync().is_err());

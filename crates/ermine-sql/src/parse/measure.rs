@@ -25,7 +25,7 @@ pub(super) fn check_size(text: &str) -> Result<()> {
 
 /// Returns the approximate bytes that the tree of a text takes. Fails for texts of too many tokens. It never counts too
 /// few tokens, and too many only in dollar quotes.
-pub(super) fn tree_bytes(text: &str) -> Result<usize> {
+pub(crate) fn tree_bytes(text: &str) -> Result<usize> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
     let bytes = text.as_bytes();
     let (mut at, mut count) = (0, 0);

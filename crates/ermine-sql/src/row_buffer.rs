@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
-use super::Rows;
 use crate::{
     error::{Result, SqlError, SqlState},
     memory::{Held, Memory, bytes_of},
+    result::RowSink,
     types::Value,
 };
 
 /// Rows of a portal or a cursor that have not been fetched, or of a query that is run once, in their order.
 #[derive(Debug)]
-pub struct KeptRows {
+pub struct RowBuffer {
     rows: VecDeque<Box<[Value]>>,
     bytes: usize,
     bytes_max: usize,
@@ -20,13 +20,13 @@ pub struct KeptRows {
     held_max: usize,
 }
 
-impl Default for KeptRows {
+impl Default for RowBuffer {
     fn default() -> Self {
         Self::new(Self::BYTES_MAX)
     }
 }
 
-impl KeptRows {
+impl RowBuffer {
     /// The bytes of rows that may be kept at a time.
     pub const BYTES_MAX: usize = 256 << 20;
 
@@ -35,7 +35,7 @@ impl KeptRows {
         Self { rows: VecDeque::new(), bytes: 0, bytes_max, held: Held::default(), held_max: usize::MAX }
     }
 
-    /// Like [`KeptRows::new`], for rows that outlive the statement: they count against the database's budget, and
+    /// Like [`RowBuffer::new`], for rows that outlive the statement: they count against the database's budget, and
     /// `work_mem` bounds them.
     pub(crate) fn counted(bytes_max: usize, memory: &Memory, work_mem: usize) -> Self {
         Self { held: memory.hold(), held_max: work_mem, ..Self::new(bytes_max) }
@@ -65,7 +65,7 @@ impl KeptRows {
     }
 
     /// Sends the first rows, at most `count`, and drops them; returns their number.
-    pub fn fetch(&mut self, count: usize, rows: &mut dyn Rows) -> Result<usize> {
+    pub fn fetch(&mut self, count: usize, rows: &mut dyn RowSink) -> Result<usize> {
         let mut fetched = 0;
         while fetched < count
             && let Some(row) = self.rows.pop_front()

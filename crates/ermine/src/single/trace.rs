@@ -1,4 +1,4 @@
-//! The notes that a transaction takes for an observer, if there is one.
+//! The trace of a transaction: its actions, recorded for an observer, if there is one.
 //!
 //! In an observed database TIDs come from one counter, taken while all locks are held: their order is a serial order of
 //! the transactions that commit at their end, and a read or scan is reported with the value that the counter had before
@@ -9,22 +9,22 @@ use crate::{
     access::{ScanRange, Visit},
     error::Result,
     ids::{IndexOrdinal, Stamp, TableId},
-    noting::{self, note_entries, watch_scan},
     observer::{Action, Digest, IndexId, Outcome, ReadVersion},
     options::Isolation,
     rows::{copies::Copied, in_place::TidWord},
     scheme::in_place::{InPlace, Ranges},
+    trace::{self, trace_entries, watch_scan},
 };
 
 impl<P: InPlace> Operation<'_, P> {
     /// Whether the database has an observer.
     #[inline]
     pub(super) fn is_observed(&self) -> bool {
-        self.state.notes.is_some()
+        self.state.trace.is_some()
     }
 
-    fn note(&mut self, action: Action<'_>) {
-        self.state.notes.as_mut().expect("only an observed transaction notes").note(action);
+    fn record(&mut self, action: Action<'_>) {
+        self.state.trace.as_mut().expect("only an observed transaction has a trace").record(action);
     }
 
     /// Returns the stamp as of which an observed transaction reads from now on.
@@ -45,9 +45,9 @@ impl<P: InPlace> Operation<'_, P> {
         if P::RANGES == Ranges::Stamped { at } else { self.observed_from() }
     }
 
-    /// Notes that the transaction read a record, from `at` on.
+    /// Records that the transaction read a record, from `at` on.
     #[cold]
-    pub(super) fn note_read(
+    pub(super) fn trace_read(
         &mut self,
         table: &TableOf<P>,
         key: &[u8],
@@ -58,41 +58,41 @@ impl<P: InPlace> Operation<'_, P> {
         // A record that no transaction has written yet says nothing of the records that its key had before.
         let version = if word.is_unborn() { ReadVersion::Missing(at) } else { ReadVersion::At(word.tid().stamp()) };
         let value = value.map(|value| Digest::of(value.bytes(&self.nodes)));
-        self.note(Action::Read { table: table.id, key, version, value });
+        self.record(Action::Read { table: table.id, key, version, value });
     }
 
-    /// Notes that the transaction read its own write.
+    /// Records that the transaction read its own write.
     #[cold]
-    pub(super) fn note_own(&mut self, table: &TableOf<P>, key: &[u8], value: Option<Copied>) {
+    pub(super) fn trace_own(&mut self, table: &TableOf<P>, key: &[u8], value: Option<Copied>) {
         let value = value.map(|value| Digest::of(value.bytes(&self.nodes)));
-        self.note(Action::Read { table: table.id, key, version: ReadVersion::Own, value });
+        self.record(Action::Read { table: table.id, key, version: ReadVersion::Own, value });
     }
 
-    /// Notes that the transaction found no row under a key, from `at` on.
+    /// Records that the transaction found no row under a key, from `at` on.
     #[cold]
-    pub(super) fn note_missing(&mut self, table: &TableOf<P>, key: &[u8], at: Stamp) {
-        self.note(Action::Read { table: table.id, key, version: ReadVersion::Missing(at), value: None });
+    pub(super) fn trace_missing(&mut self, table: &TableOf<P>, key: &[u8], at: Stamp) {
+        self.record(Action::Read { table: table.id, key, version: ReadVersion::Missing(at), value: None });
     }
 
-    /// Notes that the transaction is going to write a row that has the value `before`.
+    /// Records that the transaction is going to write a row that has the value `before`.
     #[cold]
-    pub(super) fn note_write(
+    pub(super) fn trace_write(
         &mut self,
         table: &TableOf<P>,
         key: &[u8],
         before: Option<Copied>,
         value: Option<&[u8]>,
     ) -> Result<()> {
-        self.note(Action::Write { table: table.id, key, value: value.map(Digest::of) });
+        self.record(Action::Write { table: table.id, key, value: value.map(Digest::of) });
         let Self { state, nodes, .. } = self;
-        let notes = state.notes.as_mut().expect("only an observed transaction notes");
+        let trace = state.trace.as_mut().expect("only an observed transaction has a trace");
         let before = before.map(|value| value.bytes(nodes));
-        note_entries(notes, table, key, before, value)
+        trace_entries(trace, table, key, before, value)
     }
 
-    /// Notes that the transaction scanned a range, from `at` on.
+    /// Records that the transaction scanned a range, from `at` on.
     #[cold]
-    pub(super) fn note_range(
+    pub(super) fn trace_range(
         &mut self,
         table: TableId,
         index: IndexOrdinal,
@@ -100,12 +100,12 @@ impl<P: InPlace> Operation<'_, P> {
         upper: Option<&[u8]>,
         at: Stamp,
     ) {
-        self.note(Action::Range { index: IndexId { table, ordinal: index.0 }, lower, upper, at });
+        self.record(Action::Range { index: IndexId { table, ordinal: index.0 }, lower, upper, at });
     }
 }
 
 impl<P: InPlace> Txn<'_, P> {
-    /// Scans as `scan`, and notes how far the scan went.
+    /// Scans as `scan`, and records how far the scan went.
     #[cold]
     pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
         let at = self.operation()?.observed_from();
@@ -116,7 +116,7 @@ impl<P: InPlace> Txn<'_, P> {
             |lower, upper| {
                 if let Ok(mut operation) = self.operation() {
                     let at = operation.looked_at(at);
-                    operation.note_range(range.table, range.index, lower, upper, at);
+                    operation.trace_range(range.table, range.index, lower, upper, at);
                 }
             },
         )
@@ -127,7 +127,7 @@ impl<P: InPlace> Txn<'_, P> {
         let Some(observer) = &self.engine.options.observer else { return };
         let mut state = self.worker().state.borrow_mut();
         let begin = state.begin;
-        let notes = state.notes.as_mut().expect("a worker notes when there is an observer");
-        noting::show(&**observer, begin, outcome, Isolation::Scheme, notes);
+        let trace = state.trace.as_mut().expect("a worker has a trace when there is an observer");
+        trace::show(&**observer, begin, outcome, Isolation::Scheme, trace);
     }
 }

@@ -1,7 +1,7 @@
 //! Prepared transactions: those that have promised to commit, with their reads.
 //!
 //! A prepared transaction T has to be able to commit at any later time. It can if pi(T) = c(T), whatever c(T) will be:
-//! then eta(T) < pi(T) holds for any predecessors. So from the moment at which T promises until its end, no other
+//! then eta(T) < pi(T) holds for any predecessors. So from the moment at which T is prepared until its end, no other
 //! transaction may commit a change of T's reads. Reads are never refused, and T does not wait.
 //!
 //! T's reads are kept as ranges of primary keys: keys that were read one by one, ranges that were scanned, and whole
@@ -9,23 +9,23 @@
 //! of a secondary index).
 //!
 //! ```text
-//!   T promises                                    W commits a change
-//!   1. T's reads are among the promises           1. W is marked committing, and has its stamp
-//!   2. check for transactions that have              2. check the promises: W loses if one holds a key
-//!      overwritten a read, or are about to              that it writes
+//!   T is prepared                                 W commits a change
+//!   1. T's reads are entered                      1. W is marked committing, and has its stamp
+//!   2. check for transactions that have              2. look for prepared transactions: W loses
+//!      overwritten a read, or are about to              if one has read a key that it writes
 //!                                                 3. W is certified
 //! ```
 //!
 //! Invariants
 //! 1. *One of the two sees the other*: step 1 of both comes before step 2, sequentially consistent. If W has passed its
-//!    second step before T's first, T finds W committing, waits for its outcome, and does not promise if W commits. A W
+//!    second step before T's first, T finds W committing, waits for its outcome, and is not prepared if W commits. A W
 //!    that is not committing then will lose.
-//! 2. *A promise holds to the end*: T's reads leave the promises after T's stamps are stored in the versions that it
+//! 2. *A prepared transaction stays so to its end*: T's reads are removed after T's stamps are stored in the versions that it
 //!    read. A W that finds them gone is certified afterwards, so it finds the stamps.
-//! 3. *Promises agree*: T does not promise if it writes a key that another promise holds, or has read a key that
-//!    another promised transaction writes. For an untracked read T knows only the table, and the other transaction
-//!    pushes at its commit: so T does not promise if the other one has written anywhere in that table. One transaction
-//!    promises at a time.
+//! 3. *Prepared transactions agree*: T is not prepared if it writes a key that another prepared transaction has read, or
+//!    has read a key that another one writes. For an untracked read T knows only the table, and the other transaction
+//!    pushes at its commit: so T is not prepared if the other one has written anywhere in that table. Transactions are
+//!    prepared one at a time.
 //! 4. *T commits*: no transaction that overwrites its reads commits. Its other possible conflicts (with a reader that
 //!    came later and cannot be informed any more) depend on its stamp, and it takes a higher one.
 
@@ -105,50 +105,50 @@ impl ReadSet {
     }
 }
 
-/// The promise of a transaction.
-struct Promise {
+/// A prepared transaction.
+struct Entry {
     tid: Tid,
     reads: Arc<ReadSet>,
     /// The tables in which the transaction has written.
     written: Box<[TableId]>,
 }
 
-/// The transactions of a database that have promised to commit.
-pub(crate) struct Promises {
-    /// Number of promises, including those of transactions that are about to promise.
+/// The prepared transactions of a database.
+pub(crate) struct PreparedTransactions {
+    /// Number of prepared transactions, including those that are being prepared.
     count: AtomicUsize,
-    held: Mutex<Vec<Promise>>,
-    /// Locked by a transaction that is about to promise.
-    promising: Mutex<()>,
+    held: Mutex<Vec<Entry>>,
+    /// Locked while a transaction is being prepared.
+    preparing: Mutex<()>,
 }
 
-impl Promises {
+impl PreparedTransactions {
     pub(crate) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), held: Mutex::new(Vec::new()), promising: Mutex::new(()) }
+        Self { count: AtomicUsize::new(0), held: Mutex::new(Vec::new()), preparing: Mutex::new(()) }
     }
 
-    /// Starts to promise; one transaction at a time.
+    /// Begins to prepare; one transaction at a time.
     pub(crate) fn begin(&self) -> impl Sized + '_ {
-        self.promising.lock().expect("no code panics while it promises")
+        self.preparing.lock().expect("no code panics while it prepares")
     }
 
-    /// Enters a transaction, before it checks whether it can promise.
+    /// Enters a transaction, before it checks whether it can be prepared.
     pub(crate) fn enter(&self, tid: Tid, reads: Arc<ReadSet>, written: Box<[TableId]>) {
-        self.held().push(Promise { tid, reads, written });
+        self.held().push(Entry { tid, reads, written });
         // SeqCst: invariant 1.
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Removes a transaction that has ended, or does not promise.
+    /// Removes a transaction that has ended, or cannot be prepared.
     pub(crate) fn leave(&self, tid: Tid) {
         let mut held = self.held();
         let before = held.len();
-        held.retain(|promise| promise.tid != tid);
-        // SeqCst: a writer that finds the promise gone finds the stamps (invariant 2).
+        held.retain(|entry| entry.tid != tid);
+        // SeqCst: a writer that finds the reads gone finds the stamps (invariant 2).
         self.count.fetch_sub(before - held.len(), Ordering::SeqCst);
     }
 
-    /// Returns whether there are any promises. A committing transaction asks after it was marked committing (invariant
+    /// Returns whether any transaction is prepared. A committing transaction asks after it was marked committing (invariant
     /// 1).
     #[inline]
     pub(crate) fn any(&self) -> bool {
@@ -156,29 +156,29 @@ impl Promises {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Returns another transaction that has promised and has read a key.
+    /// Returns another transaction that is prepared and has read a key.
     pub(crate) fn holder(&self, table: TableId, key: &[u8], own: Option<Tid>) -> Option<Tid> {
         let held = self.held();
         held.iter().find(|held| Some(held.tid) != own && held.reads.has(table, key)).map(|held| held.tid)
     }
 
-    /// Returns whether a transaction has promised, or is about to.
+    /// Returns whether a transaction is prepared, or is being prepared.
     pub(crate) fn has(&self, tid: Tid) -> bool {
         self.held().iter().any(|held| held.tid == tid)
     }
 
-    /// Returns whether another transaction that has promised has written in a table.
+    /// Returns whether another transaction that is prepared has written in a table.
     pub(crate) fn is_written(&self, table: TableId, own: Tid) -> bool {
         self.held().iter().any(|held| held.tid != own && held.written.contains(&table))
     }
 
-    /// Returns the reads of a transaction that has promised.
+    /// Returns the reads of a prepared transaction.
     pub(crate) fn reads(&self, tid: Tid) -> Option<Arc<ReadSet>> {
         self.held().iter().find(|held| held.tid == tid).map(|held| held.reads.clone())
     }
 
-    fn held(&self) -> impl DerefMut<Target = Vec<Promise>> + '_ {
-        self.held.lock().expect("no code panics while it looks at promises")
+    fn held(&self) -> impl DerefMut<Target = Vec<Entry>> + '_ {
+        self.held.lock().expect("no code panics while it holds the list")
     }
 }
 
@@ -209,20 +209,20 @@ mod tests {
             })
             .unwrap();
         assert_eq!(shown, 5);
-        let (promises, reads) = (Promises::new(), Arc::new(reads));
+        let (prepared, reads) = (PreparedTransactions::new(), Arc::new(reads));
         let (first, second) = (Tid(1), Tid(2));
-        assert!(!promises.any());
-        promises.enter(first, reads.clone(), [two].into());
-        promises.enter(second, Arc::default(), [].into());
-        assert_eq!(promises.holder(one, b"k", Some(second)), Some(first));
-        assert_eq!(promises.holder(one, b"k", Some(first)), None);
+        assert!(!prepared.any());
+        prepared.enter(first, reads.clone(), [two].into());
+        prepared.enter(second, Arc::default(), [].into());
+        assert_eq!(prepared.holder(one, b"k", Some(second)), Some(first));
+        assert_eq!(prepared.holder(one, b"k", Some(first)), None);
         assert!(
-            promises.is_written(two, second) && !promises.is_written(two, first) && !promises.is_written(one, second)
+            prepared.is_written(two, second) && !prepared.is_written(two, first) && !prepared.is_written(one, second)
         );
-        promises.leave(first);
-        assert!(promises.any() && promises.has(second) && promises.holder(one, b"k", None).is_none());
-        promises.leave(first);
-        promises.leave(second);
-        assert!(!promises.any());
+        prepared.leave(first);
+        assert!(prepared.any() && prepared.has(second) && prepared.holder(one, b"k", None).is_none());
+        prepared.leave(first);
+        prepared.leave(second);
+        assert!(!prepared.any());
     }
 }

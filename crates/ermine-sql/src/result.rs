@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::{
-    copy::CopyFormat,
     error::{Result, SqlError},
     types::{Environment, SqlType, Value},
 };
@@ -21,9 +20,18 @@ pub struct Column {
     pub source: (u32, i16),
 }
 
+/// The format of a COPY, which the client is told at its beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyFormat {
+    /// Whether values are sent in their types' binary format; otherwise as text.
+    pub is_binary: bool,
+    /// The number of columns.
+    pub columns: usize,
+}
+
 /// The receiver of rows.
-pub trait Rows {
-    /// The rows up to [`Rows::complete`] are fetched from a binary cursor: values default to the binary format.
+pub trait RowSink {
+    /// The rows up to [`RowSink::complete`] are fetched from a binary cursor: values default to the binary format.
     fn binary(&mut self) {}
     /// Settings that affect the output of values have changed: those of this environment apply from here on.
     fn environment(&mut self, environment: &Environment) {
@@ -33,7 +41,7 @@ pub trait Rows {
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
     /// Receives a row.
     fn row(&mut self, values: &[Value]) -> Result<()>;
-    /// Begins COPY TO STDOUT: pieces follow up to [`Rows::complete`].
+    /// Begins COPY TO STDOUT: pieces follow up to [`RowSink::complete`].
     fn copy_out(&mut self, format: CopyFormat) -> Result<()> {
         let _ = format;
         Err(SqlError::unsupported("COPY TO STDOUT here"))
@@ -67,7 +75,7 @@ pub trait Rows {
 
 /// Rows that are gathered, for programs that want all of them at once.
 #[derive(Default, Debug)]
-pub struct Gathered {
+pub struct RowSet {
     /// The columns of the last statement with a result.
     pub columns: Vec<Column>,
     /// Its rows.
@@ -80,7 +88,7 @@ pub struct Gathered {
     pub copied: Vec<u8>,
 }
 
-impl Gathered {
+impl RowSet {
     /// Returns the rows as texts; NULL is an empty text.
     pub fn texts(&self) -> Vec<Vec<String>> {
         let environment = Environment::default();
@@ -92,7 +100,7 @@ impl Gathered {
     }
 }
 
-impl Rows for Gathered {
+impl RowSink for RowSet {
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.columns = columns.to_vec();
         self.rows.clear();
@@ -130,81 +138,6 @@ impl Rows for Gathered {
     fn take_back(&mut self) -> bool {
         self.rows.clear();
         true
-    }
-}
-
-/// The end of one or more statements.
-#[must_use = "what was done may not be durable yet: wait for the receipt"]
-#[derive(Default)]
-pub struct Completion {
-    /// The receipt to wait for before the client is told of the commit; it signals durability.
-    pub receipt: Option<ermine::OwnedReceipt>,
-}
-
-impl Completion {
-    /// Blocks until everything is durable that has to be.
-    pub fn wait(self) -> Result<()> {
-        self.receipt.map_or(Ok(()), |receipt| receipt.wait().map(drop).map_err(crate::failure::of_engine))
-    }
-}
-
-/// The state of the session, as `ReadyForQuery` reports it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// In no transaction.
-    Idle,
-    /// In a transaction.
-    Open,
-    /// In a transaction that has failed.
-    Failed,
-}
-
-/// Keeps the tag until the statement's transaction has committed.
-pub(super) struct Tagged<'r> {
-    pub(super) rows: &'r mut dyn Rows,
-    pub(super) tag: String,
-}
-
-impl Rows for Tagged<'_> {
-    fn binary(&mut self) {
-        self.rows.binary();
-    }
-
-    fn environment(&mut self, environment: &Environment) {
-        self.rows.environment(environment);
-    }
-
-    fn columns(&mut self, columns: &[Column]) -> Result<()> {
-        self.rows.columns(columns)
-    }
-
-    fn row(&mut self, values: &[Value]) -> Result<()> {
-        self.rows.row(values)
-    }
-
-    fn copy_out(&mut self, format: CopyFormat) -> Result<()> {
-        self.rows.copy_out(format)
-    }
-
-    fn copy_data(&mut self, piece: &[u8]) -> Result<()> {
-        self.rows.copy_data(piece)
-    }
-
-    fn copy_in(&mut self, format: CopyFormat) -> Result<()> {
-        self.rows.copy_in(format)
-    }
-
-    fn complete(&mut self, tag: &str) -> Result<()> {
-        self.tag = tag.to_owned();
-        Ok(())
-    }
-
-    fn notice(&mut self, severity: &'static str, notice: &SqlError) {
-        self.rows.notice(severity, notice);
-    }
-
-    fn take_back(&mut self) -> bool {
-        self.rows.take_back()
     }
 }
 

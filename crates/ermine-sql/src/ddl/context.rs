@@ -1,0 +1,124 @@
+//! The parts of a session that changes of the catalog use.
+
+use std::{
+    cell::RefCell,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ermine::{Isolation, OwnedReceipt, TxnOptions};
+
+use crate::{
+    catalog::{Catalog, CatalogStore, Change, Table, definition::RoleDef},
+    error::Result,
+    exec::{SequenceState, sees_all},
+    transaction::{ActiveTransaction, Following, Modes, changed, locked},
+    types::Environment,
+};
+
+/// The parts of a session that changes of the catalog use.
+pub(crate) struct ChangeContext<'s> {
+    pub(crate) database: &'s Arc<ermine::Database>,
+    pub(crate) store: &'s CatalogStore,
+    pub(crate) environment: &'s Environment,
+    pub(crate) search_path: &'s [String],
+    pub(crate) given: &'s RefCell<SequenceState>,
+    /// Of transactions that a change begins itself.
+    pub(crate) modes: Modes,
+    pub(crate) following: Following,
+    /// How long a transaction waits for the other users of a table.
+    pub(crate) patience: Duration,
+    /// The setting `lock_timeout`; zero: no limit.
+    pub(crate) lock_timeout: Duration,
+    /// Whether the client has begun a transaction block.
+    pub(crate) is_in_block: bool,
+}
+
+impl ChangeContext<'_> {
+    /// Returns a number that no object has or had.
+    pub(crate) fn catalog_number(&self) -> Result<u32> {
+        self.store.number()
+    }
+
+    /// Returns a relation file for a table or an index, which the transaction will put into a definition.
+    pub(crate) fn relation_file(&self, active: &ActiveTransaction) -> Result<u32> {
+        active.relation_file(self.store)
+    }
+
+    /// Takes the name of a relation, or frees it.
+    pub(crate) fn take_name(&self, active: &ActiveTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
+        if is_taken && !schema.is_empty() {
+            self.store.use_schema(&active.txn, schema, active.is_serializable())?;
+        }
+        self.store.take_name(&active.txn, schema, name, is_taken)
+    }
+
+    /// Takes the name of a role, or frees it.
+    pub(crate) fn take_role_name(&self, active: &ActiveTransaction, name: &str, is_taken: bool) -> Result<()> {
+        self.store.take_role_name(&active.txn, name, is_taken)
+    }
+
+    /// Registers that a role is changed or removed, as the transaction sees it.
+    pub(crate) fn take_role(&self, active: &ActiveTransaction, known: &RoleDef) -> Result<()> {
+        self.store.take_role(&active.txn, known)
+    }
+
+    /// Registers that a schema is removed, into which no other transaction may put an object meanwhile.
+    pub(crate) fn watch_schema(&self, active: &ActiveTransaction, schema: &str) -> Result<()> {
+        self.store.watch_schema(&active.txn, &active.catalog, schema)
+    }
+
+    /// Returns all objects as of the last change.
+    pub(crate) fn catalog_now(&self) -> Arc<Catalog> {
+        self.store.current()
+    }
+
+    /// Begins a separate transaction for the change.
+    pub(crate) fn open_change(&self) -> Result<ActiveTransaction> {
+        ActiveTransaction::begin(self.store, self.database, self.modes, self.following.clone())
+    }
+
+    /// Commits a transaction begun by [`ChangeContext::open_change`].
+    pub(crate) fn commit_change(&self, active: ActiveTransaction) -> Result<OwnedReceipt> {
+        active.commit(self.store)
+    }
+
+    /// Returns a check for a statement that waits for other users of a table: it fails on a cancel request or at a time
+    /// limit.
+    pub(crate) fn waiting(&self, table: &Table) -> impl FnMut() -> Result<()> {
+        let (since, limit) = (Instant::now(), self.lock_timeout);
+        move || {
+            self.environment.check()?;
+            if !limit.is_zero() && since.elapsed() > limit {
+                return Err(locked(table, "in use"));
+            }
+            Ok(())
+        }
+    }
+
+    /// Takes a table exclusively; the transaction sees all its rows, if it has done nothing yet.
+    pub(crate) fn take_newest(&self, active: &mut ActiveTransaction, table: &Table) -> Result<()> {
+        active.take_newest(self.store, self.database, table, self.patience)
+    }
+
+    /// Fails when another transaction has changed a row since this one began, so that its snapshot lacks the change.
+    /// This transaction holds the table exclusively.
+    pub(crate) fn check_sees_all(&self, active: &ActiveTransaction, table: &Table) -> Result<()> {
+        // Where rows have one version, every transaction sees that one.
+        if !self.database.scheme().has_versions() {
+            return Ok(());
+        }
+        let newest = TxnOptions::read_only().isolation(Isolation::Snapshot);
+        let newest = self.database.begin_owned(newest)?;
+        let check = || self.environment.check();
+        match sees_all(&active.txn, &newest, table, &check)? {
+            true => Ok(()),
+            false => Err(changed(table.name())),
+        }
+    }
+
+    /// Makes changes, which the transaction sees at once.
+    pub(crate) fn apply(&self, active: &mut ActiveTransaction, changes: Vec<Change>) -> Result<()> {
+        active.apply(self.store, self.database, changes)
+    }
+}

@@ -1,0 +1,156 @@
+//! Plans: the operations of a statement once it is bound.
+
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
+
+use sqlparser::ast;
+
+use crate::{
+    bind::{
+        Binder,
+        names::name_of,
+        write::{Change, Insert},
+    },
+    copy::{CopyFrom, CopyTo},
+    ddl::Definition,
+    error::{Result, SqlError},
+    exec::Run,
+    explain,
+    fold::Folder,
+    query::Query,
+    result::{Column, MORE},
+    system::reg,
+    types::{Environment, Value},
+};
+
+pub(crate) enum Plan {
+    Query(Query),
+    Insert(Insert),
+    Update(Change),
+    Delete(Change),
+    /// Continues with the data that the client sends.
+    CopyFrom(Arc<CopyFrom>),
+    CopyTo(CopyTo),
+    /// Opens a cursor.
+    Declare(Declare),
+    Explain {
+        plan: Box<Plan>,
+        analyze: bool,
+    },
+    /// Changes the catalog.
+    Definition(Definition),
+    /// Concerns the session itself.
+    Control,
+    /// The text has no statement.
+    Nothing,
+}
+
+impl Plan {
+    /// Whether the statistics of its parts are to be reported.
+    pub(crate) fn is_analyzed(&self) -> bool {
+        matches!(self, Self::Explain { analyze: true, .. })
+    }
+
+    /// Returns the name of a statement that writes or takes locks, which a read-only transaction may not run.
+    pub(crate) fn writes(&self) -> Option<&'static str> {
+        match self {
+            Self::Insert(_) => Some("INSERT"),
+            Self::Update(_) => Some("UPDATE"),
+            Self::Delete(_) => Some("DELETE"),
+            Self::CopyFrom(_) => Some("COPY FROM"),
+            Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
+            Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
+            Self::Explain { plan, analyze: true } => plan.writes(),
+            Self::Definition(definition) => Some(definition.words()),
+            Self::Query(_)
+            | Self::CopyTo(_)
+            | Self::Declare(_)
+            | Self::Explain { .. }
+            | Self::Control
+            | Self::Nothing => None,
+        }
+    }
+
+    /// Folds the constants of all expressions.
+    pub(crate) fn fold(&mut self, environment: &Environment) -> Result<()> {
+        let mut folder = Folder::new(environment);
+        match self {
+            Self::Query(query) => folder.query(query),
+            Self::Insert(insert) => folder.insert(insert),
+            Self::Update(change) | Self::Delete(change) => folder.change(change),
+            Self::CopyTo(to) => folder.query(&mut to.query),
+            Self::Declare(declare) => folder.query(&mut declare.query),
+            Self::Explain { plan, .. } => plan.fold(environment),
+            Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing => Ok(()),
+        }
+    }
+
+    /// Whether PREPARE accepts it.
+    pub(crate) fn is_preparable(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
+    }
+}
+
+/// DECLARE, after binding.
+pub(crate) struct Declare {
+    pub(crate) name: String,
+    pub(crate) is_binary: bool,
+    pub(crate) query: Query,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// Binds DECLARE.
+pub(crate) fn declare(binder: &mut Binder<'_>, declared: &[ast::Declare]) -> Result<Declare> {
+    let [ast::Declare { names, binary, scroll, hold, for_query: Some(query), .. }] = declared else {
+        return Err(SqlError::unsupported("this form of DECLARE"));
+    };
+    let [name] = &names[..] else { return Err(SqlError::unsupported("DECLARE of several names")) };
+    if *scroll == Some(true) {
+        return Err(SqlError::unsupported("SCROLL CURSOR"));
+    }
+    if *hold == Some(true) {
+        return Err(SqlError::unsupported("CURSOR WITH HOLD"));
+    }
+    let (query, mut columns) = binder.query(query)?;
+    let query = reg::named(query, &mut columns);
+    Ok(Declare { name: name_of(name), is_binary: *binary == Some(true), query, columns })
+}
+
+/// Runs a plan; returns the tag.
+pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<String> {
+    let mut count = 0u64;
+    let mut each = |row: &[Value]| -> Result<ControlFlow<()>> {
+        count += 1;
+        emit(row)?;
+        MORE
+    };
+    Ok(match plan {
+        Plan::Query(query) => {
+            let _ = run.query(query, None, &mut each)?;
+            format!("SELECT {count}")
+        }
+        Plan::Insert(insert) => format!("INSERT 0 {}", run.insert(insert, &mut each)?),
+        Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
+        Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
+        Plan::Explain { plan, analyze } => {
+            let mut analysis = Vec::new();
+            if *analyze {
+                let (began, before) = (Instant::now(), run.txn.work()?);
+                let tag = self::run(plan, run, &mut |_| Ok(()))?;
+                let (took, work) = (began.elapsed(), run.txn.work()?.since(before));
+                analysis.extend(explain::analysis(&tag, &work, took));
+            }
+            for line in explain::lines(plan, run.instrumentation.as_ref()).into_iter().chain(analysis) {
+                let _ = each(&[Value::Text(line.into())])?;
+            }
+            "EXPLAIN".into()
+        }
+        Plan::CopyFrom(_)
+        | Plan::CopyTo(_)
+        | Plan::Declare(_)
+        | Plan::Definition(_)
+        | Plan::Control
+        | Plan::Nothing => {
+            return Err(SqlError::unsupported("this statement here"));
+        }
+    })
+}

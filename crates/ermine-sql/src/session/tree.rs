@@ -1,0 +1,117 @@
+//! The trees of statements: those of sqlparser, and those of statements that it does not know.
+
+use sqlparser::{
+    ast::Statement,
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::Token,
+};
+
+use super::{cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
+use crate::{
+    copy::CopyTree,
+    ddl::role::RoleTree,
+    error::Result,
+    parse::{check_grammar, correct_precedence, failure, parser, query},
+};
+
+/// The tree of a statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    /// A statement as sqlparser represents it.
+    Plain(Box<Statement>),
+    Copy(CopyTree),
+    Fetch(Fetch),
+    Maintenance(Maintenance),
+    Modes(ModesTree),
+    Role(RoleTree),
+    /// Prepares or ends the prepared transaction of this name.
+    TwoPhase(TwoPhase, String),
+}
+
+/// An operation on a prepared transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TwoPhase {
+    Prepare,
+    Commit,
+    RollBack,
+}
+
+impl TwoPhase {
+    /// Returns the words that the statement begins with, which are also its tag.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Prepare => "PREPARE TRANSACTION",
+            Self::Commit => "COMMIT PREPARED",
+            Self::RollBack => "ROLLBACK PREPARED",
+        }
+    }
+
+    /// Consumes the words, if they come next.
+    fn parse(parser: &mut Parser<'_>) -> Option<Self> {
+        let next = format!("{} {}", parser.peek_nth_token_ref(0), parser.peek_nth_token_ref(1));
+        let all = [Self::Prepare, Self::Commit, Self::RollBack];
+        let found = all.into_iter().find(|one| next.eq_ignore_ascii_case(one.words()))?;
+        parser.next_token();
+        parser.next_token();
+        Some(found)
+    }
+}
+
+/// Returns the statements of a text.
+pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
+    // The options of VACUUM are dropped: the engine reclaims space automatically, and the grammar accepts one form of
+    // it only.
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let text = if first.eq_ignore_ascii_case("vacuum") && !text.trim_end().trim_end_matches(';').contains(';') {
+        "VACUUM"
+    } else {
+        text
+    };
+    let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
+    for tree in &mut trees {
+        if let Tree::Plain(statement) = tree {
+            check_grammar(statement, text)?;
+            correct_precedence(&mut **statement);
+        }
+    }
+    Ok(trees)
+}
+
+fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
+    let mut trees = Vec::new();
+    loop {
+        while parser.consume_token(&Token::SemiColon) {}
+        if parser.peek_token_ref().token == Token::EOF {
+            return Ok(trees);
+        }
+        trees.push(if parser.parse_keyword(Keyword::COPY) {
+            Tree::Copy(CopyTree::parse(parser)?)
+        } else if parser.parse_keyword(Keyword::FETCH) {
+            Tree::Fetch(Fetch::parse(parser)?)
+        } else if let Some(what) = TwoPhase::parse(parser) {
+            Tree::TwoPhase(what, parser.parse_literal_string()?)
+        } else if let Some(what) = Maintenance::parse(parser)? {
+            Tree::Maintenance(what)
+        } else if let Some(modes) = ModesTree::parse(parser)? {
+            Tree::Modes(modes)
+        } else if let Some(role) = RoleTree::parse(parser)? {
+            Tree::Role(role)
+        } else if is_alone(parser) {
+            parser.next_token();
+            // One row without columns, which the grammar accepts only with FROM.
+            Tree::Plain(Box::new(Statement::Query(query("SELECT FROM (VALUES (1)) AS one")?)))
+        } else {
+            Tree::Plain(Box::new(parser.parse_statement()?))
+        });
+        if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+            return parser.expected_ref("end of statement", parser.peek_token_ref());
+        }
+    }
+}
+
+/// Whether the next statement is the single word SELECT.
+fn is_alone(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_nth_token_ref(0).token, Token::Word(word) if word.keyword == Keyword::SELECT)
+        && matches!(parser.peek_nth_token_ref(1).token, Token::SemiColon | Token::EOF)
+}
