@@ -283,6 +283,27 @@ fn checkpoints_that_fail_while_rows_are_loaded_do_not_add_up() {
     let cleaned = Cleaned::open(&directory, Shape::Wide).unwrap();
     // Meanwhile some rows are read into memory, and others are moved where they are.
     cleaned.churn(6);
+    fail_six_checkpoints(&directory, cleaned);
+}
+
+#[test]
+fn checkpoints_that_fail_while_most_of_a_file_is_waste_do_not_add_up() {
+    let directory = FaultyDirectory::new();
+    let cleaned = Cleaned::open(&directory, Shape::Wide).unwrap();
+    cleaned.fill();
+    cleaned.clean();
+    // The next run of the cleaner moves these rows out of the log, and the others out of the file that they leave.
+    let (rows, _) = &cleaned.tables[0];
+    for key in 0..Shape::Wide.rows() * 3 / 5 {
+        cleaned.db.run(|txn| txn.put(rows, &key, Shape::Wide.value(key).as_slice())).unwrap();
+    }
+    cleaned.db.checkpoint().unwrap();
+    cleaned.churn(6);
+    fail_six_checkpoints(&directory, cleaned);
+}
+
+/// Fails checkpoints at their very end, and checks that all of them together leave no more than the first one.
+fn fail_six_checkpoints(directory: &FaultyDirectory, cleaned: Cleaned) {
     directory.fail_when(|_, attempt| match attempt {
         Attempt::Create(name) if name.starts_with("marker-") => Some(Fault::NoSpace),
         _ => None,
@@ -300,9 +321,10 @@ fn checkpoints_that_fail_while_rows_are_loaded_do_not_add_up() {
     assert!(cold() <= left, "{} bytes of the cold store after one failure, {} after six", left, cold());
     directory.fail_when(|_, _| None);
     cleaned.db.checkpoint().unwrap();
+    let shape = cleaned.shape;
     drop(cleaned);
-    assert_right(&directory, "after the failures");
-    Cleaned::open(&directory, Shape::Wide).unwrap().check();
+    assert_right(directory, "after the failures");
+    Cleaned::open(directory, shape).unwrap().check();
 }
 
 /// The fault that the narrow shape is for:

@@ -265,8 +265,9 @@ impl<S: Scheme> Engine<S> {
                 return Err(error);
             }
         };
-        let Walk { waste, mut report, .. } = walk;
+        let Walk { waste, live, mut report, .. } = walk;
         // From here on the checkpoint counts, whatever happens to older ones: its file must stay as it is.
+        store.cold.set_live(&live);
         state.newest = Some((marker, bytes));
         state.begin = begin;
         lent.done();
@@ -353,14 +354,21 @@ impl<S: Scheme> Walk<'_, S> {
         self.cold.finish().map_err(storage)?;
         // The log that addresses point to.
         self.log.wait_or_fail(walked - GRANULE)?;
-        self.store.cold.set_live(&self.live);
-        let is_waste = |file: &ColdFile| self.waste.iter().any(|waste| waste.start == file.start);
-        let kept: Vec<_> =
-            self.store.cold.list().into_iter().map(|(file, _)| file).filter(|file| !is_waste(file)).collect();
-        let end = self.image.finish(&kept, walked).map_err(storage)?;
+        let end = self.image.finish(&self.kept(), walked).map_err(storage)?;
         let marker = Marker { begin: self.begin, end };
         publish(&*self.store.directory, marker).map_err(storage)?;
         Ok(Published { marker, bytes: self.image.bytes(), unused })
+    }
+
+    /// The files of the cold store to which the checkpoint refers, with the live rows that the walk has counted.
+    fn kept(&self) -> Vec<ColdFile> {
+        let is_waste = |file: &ColdFile| self.waste.iter().any(|waste| waste.start == file.start);
+        let files = self.store.cold.list().into_iter().map(|(file, _)| file).filter(|file| !is_waste(file));
+        let counted = |file: ColdFile| {
+            let at = self.live.binary_search_by_key(&file.start, |(start, _)| *start);
+            ColdFile { live: at.map_or(0, |at| self.live[at].1), ..file }
+        };
+        files.map(counted).collect()
     }
 
     /// Cleans up after a failed checkpoint: removes the files that it began, as far as possible (invariant 5). They may

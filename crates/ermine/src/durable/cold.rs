@@ -50,7 +50,7 @@ pub(crate) struct ColdFile {
     /// Start and end in the space of the cold store.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Rows in the file, and the number of them that were live at the last checkpoint.
+    /// Rows in the file, and the number of them that were live at the last checkpoint that counts.
     pub(crate) rows: u64,
     pub(crate) live: u64,
 }
@@ -172,7 +172,9 @@ impl ColdStore {
         self.files().keys().next_back().copied()
     }
 
-    /// Sets the numbers of live rows that a checkpoint has counted, by the start of each file.
+    /// Sets the numbers of live rows that a checkpoint has counted, by the start of each file. Those of a failed
+    /// checkpoint do not count: a row that is in the log as well is live only where that checkpoint would have put it,
+    /// so that each failure would make waste of the file that the last one left.
     pub(crate) fn set_live(&self, live: &[(u64, u64)]) {
         let mut files = self.files();
         for (start, rows) in live {
@@ -268,7 +270,9 @@ impl ColdWriter<'_> {
         // Relaxed: as in `writer`.
         self.store.next.store(self.next, Ordering::Relaxed);
         current.info.end = self.next;
+        // All of them are live until the next checkpoint that counts.
         current.info.rows += rows;
+        current.info.live += rows;
         self.draft.begin();
         if self.next - current.synced >= SYNC_BYTES {
             current.file.sync()?;
