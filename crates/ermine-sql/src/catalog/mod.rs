@@ -192,9 +192,23 @@ impl CatalogStore {
             catalog = catalog.with(&store.database, &change)?;
         }
         let catalog = catalog.with(&store.database, &changes)?;
+        if catalog.schema(PUBLIC).is_some() {
+            store.keep_name_of_public()?;
+        }
         store.version.store(catalog.version, Ordering::Release);
         *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
         Ok(store)
+    }
+
+    /// Makes sure that the schema's name has its row, as those of all other schemas have: a transaction that creates an
+    /// object depends on that row (`use_schema`). Databases of earlier versions lack it.
+    fn keep_name_of_public(&self) -> Result<()> {
+        let key = key_of_name("", PUBLIC);
+        let kept: ermine::Result<()> = self.database.run(|txn| match txn.view(&self.rows, &key[..])? {
+            Some(_) => Ok(()),
+            None => txn.insert(&self.rows, &key[..], &[][..]),
+        });
+        kept.map_err(SqlError::from)
     }
 
     /// Removes what a statement had begun to add to a table when the database was closed.

@@ -441,6 +441,21 @@ mod tests {
         free(&database, 4);
     }
 
+    /// A relation file that becomes free in the background makes no transaction lose that creates a table.
+    #[test]
+    fn emptying_is_in_the_way_of_nothing() {
+        for scheme in [Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc, Scheme::RcSsn, Scheme::Silo, Scheme::TsoValidate] {
+            let database = in_memory(scheme);
+            let (mut one, mut other) = (database.session("tester", "test"), database.session("tester", "test"));
+            expect(&mut other, "BEGIN; CREATE TABLE t (id int PRIMARY KEY)");
+            expect(&mut one, "BEGIN; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)");
+            expect(&mut other, "ROLLBACK");
+            free(&database, 1);
+            let committed = run(&mut one, "COMMIT");
+            assert!(committed.is_ok(), "{scheme}: {committed:?}");
+        }
+    }
+
     /// Tables that are created and dropped concurrently have their own rows and no others.
     #[test]
     fn nobody_gets_what_another_has() {
