@@ -139,7 +139,7 @@ fn of_those_that_wait_for_one_another_one_gives_up() {
         });
         outcomes.retain(Result::is_err);
         assert_eq!(outcomes, [Err(SqlState::DEADLOCK_DETECTED)], "{scheme}, {clients} clients");
-        assert!(began.elapsed() < Duration::from_secs(3), "{scheme}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{scheme}: {:?}", began.elapsed());
         let sum = 1 + 2 + 3 + 4 + 5 + 200 * (clients - 1);
         assert_eq!(ask(&mut database.session("tester", "test"), "SELECT sum(v) FROM t"), [sum.to_string()], "{scheme}");
     }
