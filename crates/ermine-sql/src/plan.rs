@@ -1,5 +1,7 @@
 //! Plans: the operations of a statement once it is bound.
 
+mod soundness;
+
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use sqlparser::ast;

@@ -368,6 +368,13 @@ impl Session {
         })
     }
 
+    /// Returns the plan of a text's only statement.
+    #[cfg(test)]
+    pub(crate) fn bind_text(&self, text: &str) -> Result<plan::Bound> {
+        let tree = tree::statements(text)?.pop().expect("a statement");
+        Ok(self.bind(tree, &[])?.bound)
+    }
+
     /// Executes a statement. Outside of transactions it commits on its own.
     pub fn execute(
         &mut self,

@@ -69,6 +69,9 @@ pub(crate) fn bind(
         Err(error) if error.is_of_circumstances() => return Err(error),
         Err(error) => Some(error),
     };
+    if cfg!(debug_assertions) && failure.is_none() {
+        plan.assert_sound(columns.as_ref().map(Vec::len), parameters.len());
+    }
     Ok(Bound { plan, parameters, columns, tables: binder.tables, failure })
 }
 
