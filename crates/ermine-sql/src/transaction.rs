@@ -26,6 +26,8 @@ pub(crate) struct Modes {
     pub(crate) level: Level,
     /// Whether every read is recorded: the transaction was prepared, and is opened again.
     pub(crate) tracks_all: bool,
+    /// Whether it is a statement by itself, which ends without its client.
+    pub(crate) runs_through: bool,
 }
 
 /// Decides which transactions precede a transaction of a session.
@@ -49,7 +51,7 @@ impl Modes {
         let isolation = if self.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
         let mut options = options.isolation(isolation).session(&following.session);
         options.order = following.order;
-        options.tracks_all = self.tracks_all;
+        (options.tracks_all, options.runs_through) = (self.tracks_all, self.runs_through);
         database.begin_owned(options).map_err(SqlError::from)
     }
 }
@@ -154,7 +156,12 @@ impl Patience {
     pub(crate) fn wait(&mut self) -> bool {
         std::thread::sleep(self.next.mul_f64(0.5 + fastrand::f64()));
         self.next = (2 * self.next).min(Self::LONGEST);
-        self.since.elapsed() < self.at_most
+        !self.is_over()
+    }
+
+    /// Whether the limit has passed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.since.elapsed() >= self.at_most
     }
 }
 
@@ -195,7 +202,14 @@ impl ActiveTransaction {
         is_serializable: bool,
     ) -> Result<Self> {
         let level = if is_serializable { Level::Serializable } else { Level::RepeatableRead };
-        let modes = Modes { read_only: false, deferrable: false, is_async: false, level, tracks_all: true };
+        let modes = Modes {
+            read_only: false,
+            deferrable: false,
+            is_async: false,
+            level,
+            tracks_all: true,
+            runs_through: false,
+        };
         Self::begin(store, database, modes, Following::default())
     }
 

@@ -289,6 +289,48 @@ fn an_error_behind_a_savepoint_counts_if_the_transaction_commits() {
     }
 }
 
+/// A statement that changes many rows gets through beside others that change one of them, again and again.
+#[test]
+fn a_statement_by_itself_gets_through_beside_shorter_ones() {
+    const ROWS: i32 = 10_000;
+    const STATEMENTS: i32 = 3;
+    for scheme in Scheme::ALL.into_iter().filter(|&scheme| SqlDatabase::serves(scheme)) {
+        // Nothing ends by time.
+        let options = Options::default().scheme(scheme).run_max(Duration::from_secs(86_400)).attempts_max(u32::MAX);
+        let database = SqlDatabase::open(Arc::new(Database::open_in_memory(options).unwrap())).unwrap();
+        let is_serializable = CERTIFIED.contains(&scheme) || !scheme.has_versions();
+        let begin = || {
+            let level = if is_serializable { "serializable" } else { "repeatable read" };
+            let mut session = session(&database, level);
+            ask(&mut session, "SET lock_timeout = '1d'");
+            session
+        };
+        let mut long = begin();
+        ask(&mut long, "CREATE TABLE many (id integer PRIMARY KEY, v integer NOT NULL)");
+        ask(&mut long, &format!("INSERT INTO many SELECT id, 0 FROM generate_series(1, {ROWS}) id"));
+        let done = AtomicBool::new(false);
+        let (long_ones, short_ones) = thread::scope(|scope| {
+            let write = || {
+                let (mut short, mut count) = (begin(), 0);
+                while !done.load(Ordering::Relaxed) {
+                    let id = fastrand::i32(1..=ROWS);
+                    run(&mut short, &format!("UPDATE many SET v = v + 1 WHERE id = {id}")).unwrap();
+                    count += 1;
+                }
+                count
+            };
+            let writers: Vec<_> = (0..3).map(|_| scope.spawn(write)).collect();
+            let long_ones: Result<Vec<_>, _> =
+                (0..STATEMENTS).map(|_| run(&mut long, "UPDATE many SET v = v + 1")).collect();
+            done.store(true, Ordering::Relaxed);
+            (long_ones, writers.into_iter().map(|writer| writer.join().unwrap()).sum::<i32>())
+        });
+        assert!(long_ones.is_ok(), "{scheme}: {long_ones:?}");
+        let sum = STATEMENTS * ROWS + short_ones;
+        assert_eq!(ask(&mut long, "SELECT sum(v) FROM many"), [sum.to_string()], "{scheme}");
+    }
+}
+
 /// Statements outside of blocks fail if a sum is wrong, beside transactions that keep the sum.
 #[test]
 fn a_statement_by_itself_reports_no_wrong_sum() {

@@ -41,7 +41,7 @@ use crate::{
 /// A database: in memory, and also in a directory if it was opened in one. Share it by reference or in an [`Arc`].
 /// Dropping it makes everything durable and closes it.
 pub struct Database {
-    engine: Arc<AnyEngine>,
+    pub(crate) engine: Arc<AnyEngine>,
     durability: Durability,
     order: Order,
     recovery: Recovery,

@@ -43,36 +43,36 @@ impl Gate {
 
     /// Waits while a transaction runs alone. Costs one shared read when none does.
     pub(crate) fn wait_open(&self) {
-        self.wait(|| !self.is_closed());
+        wait(|| !self.is_closed(), self.wait_max);
     }
 
-    /// Closes the gate and waits for the running transactions; returns `None` if other threads have kept the gate
-    /// closed for too long.
-    pub(crate) fn pass(&self, running: impl Fn() -> bool) -> Option<Pass<'_>> {
+    /// Closes the gate and waits for the running transactions, but for no longer than `running_max`; returns `None` if
+    /// other threads have kept the gate closed for too long.
+    pub(crate) fn pass(&self, running: impl Fn() -> bool, running_max: Duration) -> Option<Pass<'_>> {
         // SeqCst: invariant 2, and an acquire of the last holder's release.
         let close = || self.closed.0.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        if !self.wait(|| !self.is_closed() && close()) {
+        if !wait(|| !self.is_closed() && close(), self.wait_max) {
             return None;
         }
         let pass = Pass(self);
-        self.wait(|| !running());
+        wait(|| !running(), running_max.min(self.wait_max));
         Some(pass)
     }
+}
 
-    /// Waits until `done` returns true; returns `false` if that takes too long.
-    fn wait(&self, done: impl Fn() -> bool) -> bool {
+/// Waits until `done` returns true; returns `false` if that takes longer than `at_most`.
+fn wait(done: impl Fn() -> bool, at_most: Duration) -> bool {
+    if done() {
+        return true;
+    }
+    let (mut spin, since) = (Spin::default(), Instant::now());
+    while since.elapsed() < at_most {
+        spin.wait();
         if done() {
             return true;
         }
-        let (mut spin, since) = (Spin::default(), Instant::now());
-        while since.elapsed() < self.wait_max {
-            spin.wait();
-            if done() {
-                return true;
-            }
-        }
-        false
     }
+    false
 }
 
 impl Drop for Pass<'_> {

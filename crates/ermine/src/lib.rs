@@ -88,6 +88,8 @@ mod partition;
 #[cfg(not(loom))]
 mod pool;
 #[cfg(not(loom))]
+mod retries;
+#[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
 mod savepoints;
@@ -142,6 +144,7 @@ pub use {
         TxnOptions, Uniqueness,
     },
     owned::{OwnedReceipt, OwnedTransaction},
+    retries::{Retries, Turn},
     savepoints::Savepoint,
     sequence::Sequence,
     statistics::Statistics,

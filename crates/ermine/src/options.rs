@@ -790,6 +790,10 @@ pub struct TxnOptions {
     /// more than it had read.
     #[doc(hidden)]
     pub tracks_all: bool,
+    /// The transaction ends without input from outside, as those of [`crate::Database::run`] do: one that is to run
+    /// alone ([`crate::Database::retries`]) waits for its end.
+    #[doc(hidden)]
+    pub runs_through: bool,
 }
 
 impl TxnOptions {

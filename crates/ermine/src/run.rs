@@ -16,6 +16,7 @@ use crate::{
     access::sealed::Attempt,
     begin::Begins,
     error::{Abort, Error, Result},
+    gate::Pass,
     ids::Tid,
     inside,
     log::Receipt,
@@ -32,6 +33,9 @@ const ATTEMPTS_TOGETHER: u32 = 12;
 /// drives.
 const PAUSE_MS_MAX: u32 = 32;
 
+/// How long an attempt of a statement that is about to run alone waits for those that are running.
+const STATEMENTS_MAX: Duration = Duration::from_millis(10);
+
 /// How often the end of an opponent is polled.
 const OPPONENT_LOOKS: u32 = 24;
 
@@ -47,11 +51,9 @@ pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     lost: impl Fn(&mut P, &Abort),
 ) -> Result<Receipt<'e>> {
     let _inside = inside::Run::enter(engine)?;
-    let mut attempts = 0;
-    let mut since = None;
+    let mut attempts = Attempts::default();
     loop {
-        let alone = attempts >= ATTEMPTS_TOGETHER;
-        let pass = if alone { engine.gate().pass(|| engine.is_running()) } else { None };
+        let pass = attempts.pass(engine, engine.options().wait_max);
         let txn = match &pass {
             Some(_) => engine.begin(&options, true),
             None => begin_together(engine, &options),
@@ -60,12 +62,78 @@ pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
         let Err(Error::Abort(abort)) = ended else { return ended };
         lost(procedure, &abort);
         drop(pass);
-        attempts += 1;
-        let elapsed = since.get_or_insert_with(Instant::now).elapsed();
-        if attempts >= engine.options().attempts_max || elapsed >= engine.options().run_max {
-            return Err(Error::GaveUp { attempts, elapsed, last: abort });
+        attempts.count();
+        if attempts.is_limit_reached(engine) {
+            return Err(attempts.give_up(abort));
         }
-        pause(engine, attempts, abort.other);
+        attempts.pause(engine, abort.other);
+    }
+}
+
+/// The attempts of a transaction that have lost a conflict.
+#[derive(Clone, Default)]
+pub(crate) struct Attempts {
+    lost: u32,
+    /// When the first one was lost.
+    since: Option<Instant>,
+}
+
+impl Attempts {
+    /// Returns the right to run alone, if the next attempt is to do so and gets it; waits for at most `running_max` for
+    /// the transactions that are running.
+    fn pass<'e, N: Begins>(&self, engine: &'e N, running_max: Duration) -> Option<Pass<'e>> {
+        let is_alone = self.lost >= ATTEMPTS_TOGETHER;
+        if is_alone { engine.gate().pass(|| engine.is_running(), running_max) } else { None }
+    }
+
+    /// Works as [`Attempts::pass`], and without that right waits while another transaction runs alone. Statements run for
+    /// longer than bodies of procedures; they hold up the holder, and with it all others, only for a moment.
+    pub(crate) fn turn<'e, N: Begins>(&self, engine: &'e N) -> Option<Pass<'e>> {
+        let pass = self.pass(engine, STATEMENTS_MAX);
+        if pass.is_none() {
+            engine.gate().wait_open();
+        }
+        pass
+    }
+
+    /// Counts an attempt that has lost.
+    pub(crate) fn count(&mut self) {
+        self.lost += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Returns whether there is to be no other attempt.
+    pub(crate) fn is_limit_reached<N: Begins>(&self, engine: &N) -> bool {
+        self.lost >= engine.options().attempts_max || self.elapsed() >= engine.options().run_max
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn give_up(&self, last: Box<Abort>) -> Error {
+        Error::GaveUp { attempts: self.lost, elapsed: self.elapsed(), last }
+    }
+
+    /// Waits for the opponent to end, then pauses, the longer the more attempts were lost.
+    pub(crate) fn pause<N: Begins>(&self, engine: &N, other: Option<Tid>) {
+        if let Some(other) = other {
+            let mut spin = Spin::default();
+            for _ in 0..OPPONENT_LOOKS {
+                if !engine.is_in_flight(other) {
+                    break;
+                }
+                spin.wait();
+            }
+        }
+        if self.lost > ATTEMPTS_TOGETHER && !cfg!(any(loom, shuttle)) {
+            let millis = (self.lost - ATTEMPTS_TOGETHER).min(PAUSE_MS_MAX);
+            return std::thread::sleep(Duration::from_millis(millis.into()));
+        }
+        let mut spin = Spin::default();
+        for _ in 1..self.lost {
+            spin.wait();
+        }
     }
 }
 
@@ -111,26 +179,5 @@ fn attempt<'e, A: Attempt>(
         Some(abort) => Err(Error::Abort(abort)),
         None if has_succeeded => access.commit_async(),
         None => access.commit_reads_async(),
-    }
-}
-
-/// Waits for the opponent to end, then pauses, the longer the more attempts were lost.
-fn pause(engine: &impl Begins, attempts: u32, other: Option<Tid>) {
-    if let Some(other) = other {
-        let mut spin = Spin::default();
-        for _ in 0..OPPONENT_LOOKS {
-            if !engine.is_in_flight(other) {
-                break;
-            }
-            spin.wait();
-        }
-    }
-    if attempts > ATTEMPTS_TOGETHER && !cfg!(any(loom, shuttle)) {
-        let millis = (attempts - ATTEMPTS_TOGETHER).min(PAUSE_MS_MAX);
-        return std::thread::sleep(Duration::from_millis(millis.into()));
-    }
-    let mut spin = Spin::default();
-    for _ in 1..attempts {
-        spin.wait();
     }
 }

@@ -144,12 +144,18 @@ fn unpadded(rows: &[Vec<Option<Vec<u8>>>]) -> Vec<Vec<Option<&[u8]>>> {
 }
 
 /// Whether each of two errors may come first. Of several failing rows or values, each system may evaluate another one
-/// first; of several mistakes in a text, each may meet another one first.
-fn either_may_be_first(one: &str, other: &str) -> bool {
+/// first; of several mistakes in a text, each may meet another one first. An operator that stands twice is such a
+/// mistake: PostgreSQL reads the second one as a prefix operator, which does not exist.
+fn either_may_be_first(text: &str, one: &str, other: &str) -> bool {
     let is_of_values = |code: &str| ["22", "23", "0A"].iter().any(|class| code.starts_with(class));
     let is_of_text = |code: &str| code.starts_with("42");
+    let words: Vec<_> = text.split_whitespace().collect();
+    let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
+    let is_twice = |pair: &[&str]| pair[0] == pair[1] && pair[0].chars().all(is_sign);
     is_of_values(one) && is_of_values(other)
-        || (one == "42601" || other == "42601") && is_of_text(one) && is_of_text(other)
+        || is_of_text(one)
+            && is_of_text(other)
+            && (one == "42601" || other == "42601" || words.windows(2).any(is_twice))
 }
 
 /// Whether a statement has an aggregate whose last digits depend on the order of the rows.
@@ -209,7 +215,7 @@ fn note(
                 counts.errors += 1;
                 return true;
             }
-            if code != other && either_may_be_first(code, other) {
+            if code != other && either_may_be_first(text, code, other) {
                 counts.in_other_ways += 1;
                 return false;
             }

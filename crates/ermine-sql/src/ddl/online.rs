@@ -22,9 +22,7 @@
 //!    table yet begins again, or fails with 40001.
 //! 4. *A failed addition leaves no trace*: writers have maintained it for a while, that is all.
 
-use std::time::Duration;
-
-use ermine::{KeyBuffer, OwnedReceipt, Scheme};
+use ermine::{Database, KeyBuffer, OwnedReceipt, Scheme};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
 
 use super::{Definition, alter::missing, context::ChangeContext, create::Constraints, skip_missing};
@@ -52,8 +50,6 @@ struct Begun {
 
 /// Rows of a batch: some hundred microseconds.
 const BATCH: usize = 128;
-/// Maximum number of attempts for a change of the catalog.
-const ATTEMPTS: u32 = 100;
 
 impl Definition {
     /// Returns the addition that a statement makes to a table, if it does nothing else and other sessions can use the
@@ -97,15 +93,15 @@ impl Addition<'_> {
 impl ChangeContext<'_> {
     /// Runs a statement that adds an index or a constraint to a table, in several transactions.
     pub(crate) fn add_online(&self, addition: &Addition<'_>, rows: &mut dyn RowSink) -> Result<Option<OwnedReceipt>> {
-        let receipt = match retried(|| self.begin_addition(addition, rows))? {
+        let receipt = match retried(self.database, || self.begin_addition(addition, rows))? {
             None => None,
             Some(begun) => {
                 let done = self.outlast_users(&begun);
                 let done = done.and_then(|()| self.go_through(&begun));
-                let done = done.and_then(|()| retried(|| self.finish_addition(&begun)));
+                let done = done.and_then(|()| retried(self.database, || self.finish_addition(&begun)));
                 let failed = |error| {
                     // If that fails, too, the addition stays unfinished until the database is opened again.
-                    let _ = retried(|| self.take_away(&begun));
+                    let _ = retried(self.database, || self.take_away(&begun));
                     error
                 };
                 Some(done.map_err(failed)?)
@@ -210,20 +206,23 @@ impl ChangeContext<'_> {
     /// Goes through all entries of an unfinished index, or all rows.
     fn go_through_all(&self, begun: &Begun, of_index: fn(usize) -> Batch) -> Result<()> {
         let mut next = Some(KeyBuffer::new());
-        let (mut rows_max, mut attempts) = (BATCH, 0);
+        let (mut rows_max, mut retries) = (BATCH, self.database.retries());
         while let Some(from) = &next {
+            let turn = retries.turn();
             match self.batch(begun, of_index, from, rows_max) {
                 Ok(after) => {
                     next = after;
-                    (rows_max, attempts) = (BATCH.min(rows_max * 2), 0);
+                    (rows_max, retries) = (BATCH.min(rows_max * 2), self.database.retries());
                 }
                 // A batch of fewer rows is shorter, so another transaction is less likely to write one of them
                 // meanwhile.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
-                    attempts += 1;
                     self.environment.check()?;
-                    pause(attempts);
+                    if !retries.lost(turn, error.report().other) {
+                        // A transaction may stay open, with one of the rows, for as long as its client wants.
+                        retries = self.database.retries();
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -294,12 +293,13 @@ pub(crate) fn adds_online(scheme: Scheme) -> bool {
 }
 
 /// Changes the catalog, or reads it as a whole, again while that loses conflicts.
-pub(crate) fn retried<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut attempts = 0;
+pub(crate) fn retried<T>(database: &Database, mut change: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut retries = database.retries();
     loop {
-        attempts += 1;
+        let turn = retries.turn();
         match change() {
-            Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && attempts < ATTEMPTS => pause(attempts),
+            Err(error)
+                if error.state() == SqlState::SERIALIZATION_FAILURE && retries.lost(turn, error.report().other) => {}
             done => return done,
         }
     }
@@ -307,11 +307,6 @@ pub(crate) fn retried<T>(mut change: impl FnMut() -> Result<T>) -> Result<T> {
 
 fn gone() -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, "a table is not there that is being changed")
-}
-
-/// Sleeps so that other transactions can end, longer after more lost conflicts.
-fn pause(attempts: u32) {
-    std::thread::sleep(Duration::from_micros(u64::from(attempts.min(20)) * 10 * fastrand::u64(0..10)));
 }
 
 #[cfg(test)]

@@ -253,8 +253,6 @@ const PLANS_MAX: usize = 512;
 const REMEMBERED_MAX: usize = 16 << 10;
 /// Bytes that the tree of a text may always take, however small `work_mem` is.
 const TREE_MIN: usize = 1 << 20;
-/// Maximum number of attempts for a statement that is its own transaction.
-const ATTEMPTS: u32 = 100;
 
 impl Session {
     /// Returns the plan of a text, if one exists for the current catalog.
@@ -597,48 +595,69 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn RowSink,
     ) -> Result<Completion> {
-        let modes = self.modes();
-        let mut attempts = 0;
+        // Waits while another transaction runs alone.
+        drop(self.shared.database.retries().turn());
+        match self.execute_once(prepared, parameters, rows) {
+            Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
+                self.execute_again(prepared, parameters, rows, error)
+            }
+            done => done,
+        }
+    }
+
+    /// Executes a statement that is its own transaction, and has lost `conflict`, until it commits or fails permanently,
+    /// but for no longer than it may wait for others.
+    fn execute_again(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn RowSink,
+        mut conflict: SqlError,
+    ) -> Result<Completion> {
+        let database = self.shared.database.clone();
+        let mut retries = database.retries();
+        let mut turn = retries.turn();
         let mut patience = Patience::new(self.patience());
-        // Each attempt may have waited in the engine for a row that a prepared transaction holds.
-        let until = Instant::now() + self.patience();
         loop {
-            attempts += 1;
-            let mut active = self.open(modes)?;
-            let mut tag = Tagged { rows, tag: String::new() };
-            let done = match self.run_in(&mut active, prepared, parameters, &mut tag, true) {
-                Ok(true) => active.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
-                Ok(false) => {
-                    active.rollback();
-                    Err(changed("of the statement"))
+            if self.modes().level == Level::ReadCommitted {
+                // The statement waits for a row; it has not lost.
+                drop(turn);
+                self.wait_for_others(&mut patience, conflict)?;
+            } else {
+                self.environment.check()?;
+                if !retries.lost(turn, conflict.report().other) || patience.is_over() {
+                    return Err(conflict);
                 }
-                Err(error) => Err(active.fail(error)),
-            };
-            let tag = tag.tag;
-            let done = done.map_err(|error| self.named(error));
-            match done {
-                Ok(completion) => {
-                    rows.complete(&tag)?;
-                    return Ok(completion);
-                }
-                Err(error)
-                    if error.state() == SqlState::SERIALIZATION_FAILURE
-                        && modes.level == Level::ReadCommitted
-                        && rows.take_back() =>
-                {
-                    self.wait_for_others(&mut patience, error)?;
-                }
-                Err(error)
-                    if error.state() == SqlState::SERIALIZATION_FAILURE
-                        && attempts < ATTEMPTS
-                        && Instant::now() < until
-                        && rows.take_back() =>
-                {
-                    std::thread::sleep(Duration::from_micros(u64::from(attempts.min(20)) * 10 * fastrand::u64(0..10)));
-                }
-                Err(error) => return Err(error),
+            }
+            turn = retries.turn();
+            match self.execute_once(prepared, parameters, rows) {
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => conflict = error,
+                done => return done,
             }
         }
+    }
+
+    /// Executes a statement that is its own transaction; an attempt that loses a conflict fails.
+    fn execute_once(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn RowSink,
+    ) -> Result<Completion> {
+        let mut active = self.open(Modes { runs_through: true, ..self.modes() })?;
+        let mut tag = Tagged { rows, tag: String::new() };
+        let done = match self.run_in(&mut active, prepared, parameters, &mut tag, true) {
+            Ok(true) => active.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
+            Ok(false) => {
+                active.rollback();
+                Err(changed("of the statement"))
+            }
+            Err(error) => Err(active.fail(error)),
+        };
+        let tag = tag.tag;
+        let completion = done.map_err(|error| self.named(error))?;
+        rows.complete(&tag)?;
+        Ok(completion)
     }
 
     /// Runs a statement in a transaction; returns false if a table has been changed since the transaction began, and
@@ -717,6 +736,7 @@ impl Session {
             is_async: self.settings.get("synchronous_commit") == Some("off"),
             level: self.settings.default_level(),
             tracks_all: false,
+            runs_through: false,
         }
     }
 

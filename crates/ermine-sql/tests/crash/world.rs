@@ -107,9 +107,8 @@ impl Owner {
         let rows = loop {
             match run(session, &text) {
                 Ok(rows) => break rows,
-                // The definer is changing the table: it has it alone, or a statement has lost to it too often (2PL
-                // without waiting).
-                Err(SqlState::LOCK_NOT_AVAILABLE | SqlState::SERIALIZATION_FAILURE) if self == Self::Writer => {
+                // The definer is changing the table, and has it alone.
+                Err(SqlState::LOCK_NOT_AVAILABLE) if self == Self::Writer => {
                     assert!(since.elapsed() < Duration::from_secs(20), "{table} cannot be read");
                 }
                 Err(SqlState::LOCK_NOT_AVAILABLE) => return None,
