@@ -108,10 +108,16 @@ impl<'e> Folder<'e> {
         select.each_expr(&mut |expr| self.expr(expr))?;
         if let Some(group) = &mut select.group
             && !group.keys.is_empty()
-            && let Some(Expr::Constant(Value::Bool(false) | Value::Null)) = group.having
+            && let Some(having) = group.having.take()
         {
-            // There is no group, so no row is read.
-            select.before.insert(0, Expr::Constant(Value::Bool(false)));
+            // Where a condition that is the same for all groups does not hold there are none, and no row is read.
+            let is_same = |condition: &Expr| {
+                !condition.is_volatile()
+                    && !condition.has(&|inner| matches!(inner, Expr::Column(_) | Expr::Subquery(_)))
+            };
+            let (before, having): (Vec<_>, Vec<_>) = having.conjuncts().into_iter().partition(is_same);
+            select.before.splice(0..0, before);
+            group.having = (!having.is_empty()).then_some(Expr::And(having));
         }
         let never_holds = |expr: &Expr| matches!(expr, Expr::Constant(Value::Bool(false) | Value::Null));
         let has_no_rows = |source: &Source| {
@@ -190,6 +196,11 @@ fn fold(expr: Expr, environment: &Environment) -> Result<Expr> {
         Expr::Or(conditions) => connect(conditions, true, environment),
         Expr::Case(conditions, otherwise) => case(conditions, *otherwise, environment),
         Expr::Coalesce(operands) => coalesce(operands, environment),
+        Expr::Rows(comparisons) => {
+            // The sides of a pair are evaluated even if one of them is NULL: the comparisons are not folded.
+            let operands = |comparison: Expr| comparison.map(&mut |inner| fold(inner, environment));
+            Ok(Expr::Rows(comparisons.into_iter().map(operands).collect::<Result<_>>()?))
+        }
         leaf @ (Expr::Constant(_) | Expr::Column(_) | Expr::Parameter(_)) => Ok(leaf),
         expr => simplify(expr.map(&mut |inner| fold(inner, environment))?, environment),
     }
@@ -203,7 +214,10 @@ fn is_null(expr: &Expr) -> bool {
 fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
     let children = expr.children();
     let has_null = children.iter().any(|child| is_null(child));
-    let is_constant = !children.is_empty() && children.iter().all(|child| matches!(child, Expr::Constant(_)));
+    let is_constant = match &expr {
+        Expr::Call(..) | Expr::Array(..) => true,
+        _ => !children.is_empty(),
+    } && children.iter().all(|child| matches!(child, Expr::Constant(_)));
     if has_null && is_strict(&expr) {
         return Ok(NULL);
     }

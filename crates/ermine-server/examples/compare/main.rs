@@ -137,25 +137,57 @@ async fn compare(ours: &str, theirs: &str, first: u64, statements: u64, shown: u
     counts
 }
 
-/// Returns rows without blanks at the ends of values: those of `char(n)` do not count for the order, so equal values come in
-/// any order.
-fn unpadded(rows: &[Vec<Option<Vec<u8>>>]) -> Vec<Vec<Option<&[u8]>>> {
-    rows.iter().map(|row| row.iter().map(|value| value.as_deref().map(<[u8]>::trim_ascii_end)).collect()).collect()
+/// Returns values in a form that is the same for equal ones: blanks at the end of `char(n)`, zeros at the end of
+/// `numeric` and the sign of a zero do not count in comparisons, so such values come in any order, and DISTINCT keeps any
+/// of them. Values are texts (type 0) or in binary.
+fn as_compared(columns: &[(String, u32)], rows: &[Vec<Option<Vec<u8>>>]) -> Vec<Vec<Option<Vec<u8>>>> {
+    const FLOAT4: u32 = 700;
+    const FLOAT8: u32 = 701;
+    const NUMERIC: u32 = 1700;
+    let normal = |ty: u32, value: &[u8]| match ty {
+        0 => {
+            let text = value.trim_ascii_end();
+            let is_number = !text.is_empty() && text.iter().all(|byte| byte.is_ascii_digit() || b"-.".contains(byte));
+            let kept = text.iter().rposition(|byte| *byte != b'0').map_or(0, |at| at + 1);
+            match text {
+                b"-0" => b"0".to_vec(),
+                text if is_number && text.contains(&b'.') => {
+                    text[..kept].strip_suffix(b".").unwrap_or(&text[..kept]).to_vec()
+                }
+                text => text.to_vec(),
+            }
+        }
+        // The third of four numbers of two bytes is the sign, the fourth that of digits shown.
+        NUMERIC if value.len() >= 8 => [&value[..6], &value[8..]].concat(),
+        FLOAT4 | FLOAT8 if value[1..].iter().all(|byte| *byte == 0) => vec![value[0] & 0x7f],
+        _ => value.trim_ascii_end().to_vec(),
+    };
+    let row = |row: &Vec<Option<Vec<u8>>>| {
+        let columns = &columns[columns.len() - row.len()..];
+        row.iter().zip(columns).map(|(value, (_, ty))| value.as_deref().map(|value| normal(*ty, value))).collect()
+    };
+    rows.iter().map(row).collect()
+}
+
+/// Whether a statement keeps one of several equal values.
+fn keeps_one(text: &str) -> bool {
+    ["distinct", "union", "intersect", "except", "group by"].iter().any(|word| text.contains(word))
 }
 
 /// Whether each of two errors may come first. Of several failing rows or values, each system may evaluate another one
-/// first; of several mistakes in a text, each may meet another one first. An operator that stands twice is such a
-/// mistake: PostgreSQL reads the second one as a prefix operator, which does not exist.
+/// first; of several mistakes in a text, each may meet another one first. Of the syntax are also an operator that stands
+/// twice, of which PostgreSQL takes the second for a prefix operator that does not exist, and a literal behind a name with a
+/// dot, which it takes for a type in a schema (3F000).
 fn either_may_be_first(text: &str, one: &str, other: &str) -> bool {
     let is_of_values = |code: &str| ["22", "23", "0A"].iter().any(|class| code.starts_with(class));
-    let is_of_text = |code: &str| code.starts_with("42");
+    let is_of_syntax = |code: &str| matches!(code, "42601" | "3F000");
+    let is_of_text = |code: &str| code.starts_with("42") || is_of_syntax(code);
     let words: Vec<_> = text.split_whitespace().collect();
     let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
     let is_twice = |pair: &[&str]| pair[0] == pair[1] && pair[0].chars().all(is_sign);
     is_of_values(one) && is_of_values(other)
-        || is_of_text(one)
-            && is_of_text(other)
-            && (one == "42601" || other == "42601" || words.windows(2).any(is_twice))
+        || (is_of_syntax(one) || is_of_syntax(other)) && is_of_text(one) && is_of_text(other)
+        || words.windows(2).any(is_twice)
 }
 
 /// Whether a statement has an aggregate whose last digits depend on the order of the rows.
@@ -241,8 +273,13 @@ fn note(
                     counts.in_other_ways += 1;
                     return true;
                 }
+                let (equal, other_equal) = (as_compared(columns, rows), as_compared(columns, others));
+                if keeps_one(text) && sorted(&equal) == sorted(&other_equal) {
+                    counts.rows += rows.len() as u64;
+                    return true;
+                }
                 "other rows".to_owned()
-            } else if is_ordered && unpadded(rows) != unpadded(others) {
+            } else if is_ordered && as_compared(columns, rows) != as_compared(columns, others) {
                 "rows in another order".to_owned()
             } else {
                 counts.rows += rows.len() as u64;

@@ -707,7 +707,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "justify_hours({iv})",
             "justify_interval({iv})",
             "coalesce({iv}, {iv})",
-            "make_interval(1, {i4})",
+            "make_interval(1, {i4} % 1000)",
             "date_trunc('hour', {iv})",
             "!date_trunc({unit}, {iv})",
             "interval '1' day",

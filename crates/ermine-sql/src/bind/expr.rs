@@ -414,10 +414,9 @@ impl Binder<'_> {
         if left.len() != right.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
         }
-        let mut pairs = Vec::new();
-        for (left, right) in left.iter().zip(right) {
-            pairs.push((self.expr(left)?, self.expr(right)?));
-        }
+        let mut side = |exprs: &[ast::Expr]| exprs.iter().map(|expr| self.expr(expr)).collect::<Result<Vec<_>>>();
+        let (left, right) = (side(left)?, side(right)?);
+        let mut pairs: Vec<_> = left.into_iter().zip(right).collect();
         let comparison = Comparison::parse(operator)
             .ok_or_else(|| SqlError::unsupported(format_args!("the operator {operator} between rows")))?;
         match comparison {
@@ -680,6 +679,9 @@ impl Binder<'_> {
             array if names.count() == 0 => self.expr(array)?,
             array => return Err(SqlError::unsupported(format_args!("a field of {array}"))),
         };
+        if array.ty == Some(SqlType::JSONB) {
+            return self.element_of_json(array, places);
+        }
         let Some(element) = array.ty.and_then(SqlType::element) else {
             let name = array.ty.map_or("unknown", SqlType::name);
             let message = format!("cannot subscript type {name} because it does not support subscripting");
@@ -700,6 +702,32 @@ impl Binder<'_> {
             })?);
         }
         Ok(Typed::new(Expr::Element(operands), element))
+    }
+
+    /// Binds subscripts of a jsonb value: the keys and numbers of a path.
+    fn element_of_json(&mut self, json: Typed, places: &[ast::AccessExpr]) -> Result<Typed> {
+        let mut path = Vec::new();
+        for place in places {
+            let index = match place {
+                ast::AccessExpr::Subscript(ast::Subscript::Index { index }) => index,
+                ast::AccessExpr::Subscript(_) => {
+                    let message = "jsonb subscript does not support slices";
+                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+                }
+                place => return Err(SqlError::unsupported(format_args!("{place} behind an expression"))),
+            };
+            let typed = self.expr(index)?;
+            let is_key = typed.ty.is_none_or(|ty| ty.is_text() || matches!(ty, SqlType::INT2 | SqlType::INT4));
+            if !is_key {
+                let name = typed.ty.map_or("unknown", SqlType::name);
+                let message = format!("subscript type {name} is not supported");
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                    .hint("jsonb subscript must be coercible to either integer or text."));
+            }
+            path.push(self.convert(typed, SqlType::TEXT, -1, Context::Explicit)?);
+        }
+        let path = Typed::new(Expr::Array(SqlType::TEXT, path), SqlType::TEXT.array());
+        self.binary("#>", json, path)
     }
 
     /// Binds a test of whether a value is among the results of a query.

@@ -3,10 +3,12 @@
 //! Of sources that are joined without LEFT JOIN, the next is always the one with the best path (`path`) given the rows
 //! known so far. A condition is evaluated as soon as all values that it depends on are known.
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use super::{path, source::From};
 use crate::{
-    expr::Expr,
-    query::{Body, Join, Query, Select, SortKey, Source, SourceKind},
+    expr::{Expr, Subquery},
+    query::{Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
     types::Value,
 };
 
@@ -24,11 +26,16 @@ pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
 /// Whether a query may return other rows on each run, with the same tables.
 pub(super) fn is_volatile(query: &Query) -> bool {
     let mut found = false;
-    visit_query(query, &mut |expr| match expr {
-        Expr::Subquery(subquery) => found |= is_volatile(&subquery.query),
-        expr => found |= expr.is_volatile(),
-    });
+    visit_query(query, &mut |expr| found |= is_volatile_itself(expr));
     found
+}
+
+/// Whether an expression, apart from its operands, may have another value each time.
+fn is_volatile_itself(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(subquery) => is_volatile(&subquery.query),
+        expr => expr.is_volatile(),
+    }
 }
 
 /// Visits all expressions of a query, including those of queries it is made from, but not those of queries in
@@ -160,21 +167,50 @@ fn place(conditions: &mut [Option<Expr>], known: &[(usize, usize)], is_last: boo
     }
 }
 
-/// Determines which columns of tables are needed.
+/// Collects the places of the row `level` queries around that a query refers to.
+fn outer_places(query: &Query, level: usize, places: &mut BTreeSet<usize>) {
+    visit_query(query, &mut |expr| match expr {
+        Expr::Outer(levels, at) if *levels == level => drop(places.insert(*at)),
+        Expr::Subquery(subquery) => outer_places(&subquery.query, level + 1, places),
+        _ => {}
+    });
+}
+
+/// Determines which columns of tables are needed. Results of queries in FROM that are not needed become NULL, and are
+/// not evaluated.
 pub(super) fn need(select: &mut Select) {
-    let mut places = std::collections::BTreeSet::new();
-    let mut all = false;
+    let mut places = BTreeSet::new();
     visit_select(select, &mut |expr| match expr {
-        Expr::Column(at) => {
-            places.insert(*at);
-        }
-        Expr::Subquery(subquery) => all |= subquery.is_correlated,
+        Expr::Column(at) => drop(places.insert(*at)),
+        Expr::Subquery(subquery) => outer_places(&subquery.query, 1, &mut places),
         _ => {}
     });
     for source in &mut select.sources {
-        if let SourceKind::Table(table) = &mut source.kind {
-            let own = source.first..source.first + source.width;
-            table.needed = own.filter(|at| all || places.contains(at)).map(|at| at - source.first).collect();
+        let own = source.first..source.first + source.width;
+        let needed = own.filter(|at| places.contains(at)).map(|at| at - source.first).collect();
+        match &mut source.kind {
+            SourceKind::Table(table) => table.needed = needed,
+            SourceKind::Derived(query) | SourceKind::Lateral(Expr::Subquery(Subquery { query, .. }))
+                if needed.len() < source.width =>
+            {
+                need_results(Arc::make_mut(query), &needed);
+            }
+            _ => {}
         }
     }
+}
+
+/// Drops the results of a query that are not needed, unless they decide about its rows.
+fn need_results(query: &mut Query, needed: &[usize]) {
+    let Body::Select(select) = &mut query.body else { return };
+    if !matches!(select.distinct, Distinct::No) || !select.sets.is_empty() {
+        return;
+    }
+    for (at, output) in select.output.iter_mut().enumerate().take(query.width) {
+        let decides = query.order.iter().any(|key| key.at == at) || output.has(&is_volatile_itself);
+        if !decides && needed.binary_search(&at).is_err() {
+            *output = Expr::Constant(Value::Null);
+        }
+    }
+    need(select);
 }

@@ -1,16 +1,19 @@
 //! Functions: the resolution of a call, and the implementations.
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
-//! The tables are defined beside the functions: `math`, `strings`, `times`, `formats`, `collections`, `system`;
+//! The tables are defined beside the functions: `math`, `strings`, `bytes`, `regexp`, `times`, `formats`,
+//! `collections`, `system`;
 //! aggregates have their own.
 
 mod aggregates;
+mod bytes;
 mod collections;
 mod encodings;
 mod formats;
 mod math;
 pub(crate) mod pattern;
 pub(crate) mod posix;
+mod regexp;
 pub(crate) mod resolution;
 mod strings;
 mod system;
@@ -167,6 +170,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::default();
     math::register(&mut table);
     strings::register(&mut table);
+    bytes::register(&mut table);
+    regexp::register(&mut table);
     times::register(&mut table);
     formats::register(&mut table);
     collections::register(&mut table);

@@ -1,4 +1,4 @@
-//! Functions of texts and bytes.
+//! Functions of texts.
 
 use md5::{Digest, Md5};
 
@@ -15,14 +15,12 @@ use crate::{
 use super::{
     Table, arguments,
     encodings::{decode, encode},
-    pattern,
-    posix::{self, Flags, Posix},
 };
 
 /// The maximum length of a text: PostgreSQL's limit on any value.
-const LENGTH_MAX: usize = (1 << 30) - 1;
+pub(super) const LENGTH_MAX: usize = (1 << 30) - 1;
 
-fn too_long() -> SqlError {
+pub(super) fn too_long() -> SqlError {
     SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
 }
 
@@ -30,7 +28,7 @@ fn one(arguments: &[Value], function: impl FnOnce(&str) -> Result<Value>) -> Res
     arguments!(arguments, [Value::Text(text)] => function(text))
 }
 
-fn two(arguments: &[Value], function: impl FnOnce(&str, &str) -> Result<Value>) -> Result<Value> {
+pub(super) fn two(arguments: &[Value], function: impl FnOnce(&str, &str) -> Result<Value>) -> Result<Value> {
     arguments!(arguments, [Value::Text(left), Value::Text(right)] => function(left, right))
 }
 
@@ -38,12 +36,12 @@ fn with_count(arguments: &[Value], function: impl FnOnce(&str, i32) -> Result<Va
     arguments!(arguments, [Value::Text(text), Value::Int4(count)] => function(text, *count))
 }
 
-fn count(length: usize) -> Result<Value> {
+pub(super) fn count(length: usize) -> Result<Value> {
     i32::try_from(length).map(Value::Int4).map_err(|_| too_long())
 }
 
 /// Returns the offset of the character with this number, or the end.
-fn offset(text: &str, characters: usize) -> usize {
+pub(super) fn offset(text: &str, characters: usize) -> usize {
     text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
 }
 
@@ -61,20 +59,6 @@ fn substring(text: &str, from: i32, length: Option<i32>) -> Result<Value> {
     let count = usize::try_from(end).unwrap_or(0).saturating_sub(start);
     let rest = &text[offset(text, start)..];
     Ok(Value::text(&rest[..offset(rest, count)]))
-}
-
-fn substring_of_bytes(bytes: &[u8], from: i32, length: Option<i32>) -> Result<Value> {
-    let first = i64::from(from) - 1;
-    let end = match length {
-        Some(length) if length < 0 => {
-            return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
-        }
-        Some(length) => first + i64::from(length),
-        None => i64::MAX,
-    };
-    let clamp = |at: i64| usize::try_from(at).unwrap_or(0).min(bytes.len());
-    let start = clamp(first);
-    Ok(Value::Bytea(bytes[start..clamp(end).max(start)].into()))
 }
 
 fn trim(text: &str, characters: &str, left: bool, right: bool) -> Value {
@@ -327,66 +311,6 @@ fn overlay(arguments: &[Value]) -> Result<Value> {
     }
 }
 
-fn regexp_replace(
-    text: &str,
-    pattern: &str,
-    replacement: &str,
-    flags: &str,
-    environment: &Environment,
-) -> Result<Value> {
-    let flags = Flags::parse(flags)?;
-    let regex = Posix::new(pattern, flags)?;
-    let mut out = String::new();
-    let groups_in_new = replacement.matches('\\').count();
-    let (mut end, mut from) = (0, 0);
-    while from <= text.len()
-        && let Some(groups) = regex.find(text, from, &|| environment.check())?
-        && let Some(Some(found)) = groups.first()
-    {
-        out.push_str(&text[end..found.start]);
-        // The whole match is the longest group.
-        let more = replacement.len() + groups_in_new.saturating_mul(found.len());
-        if out.len().saturating_add(more) > LENGTH_MAX {
-            return Err(too_long());
-        }
-        environment.memory.check(out.len() + more)?;
-        posix::expand(replacement, text, &groups, &mut out);
-        end = found.end;
-        // Behind an empty match, the search goes on one character further.
-        let step = if found.is_empty() { text[end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
-        from = end + step;
-        if !flags.is_global {
-            break;
-        }
-    }
-    out.push_str(&text[end..]);
-    Ok(out.into())
-}
-
-fn regexp_match(text: &str, pattern: &str, flags: &str, environment: &Environment) -> Result<Value> {
-    let flags = Flags::parse(flags)?;
-    if flags.is_global {
-        return Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "regexp_match() does not support the \"global\" option",
-        )
-        .hint("Use the regexp_matches function instead."));
-    }
-    let regex = Posix::new(pattern, flags)?;
-    let Some(groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
-    // The groups, or the whole match if there are none.
-    let groups = groups.into_iter().skip(usize::from(regex.groups() > 0));
-    let groups = groups.map(|group| group.map_or(Value::Null, |group| text[group].into()));
-    Ok(Value::array(Array::new(Scalar::Text, groups.collect())))
-}
-
-fn substring_by_pattern(text: &str, pattern: &str, environment: &Environment) -> Result<Value> {
-    let regex = Posix::new(pattern, Flags::default())?;
-    let Some(mut groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
-    let found = groups.swap_remove(usize::from(regex.groups() > 0));
-    Ok(found.map_or(Value::Null, |found| text[found].into()))
-}
-
 pub(super) fn register(table: &mut Table) {
     use SqlType as T;
     let (t, i, b) = (T::TEXT, T::INT4, T::BYTEA);
@@ -397,18 +321,9 @@ pub(super) fn register(table: &mut Table) {
             one(arguments, |text| count(text.trim_end_matches(' ').chars().count()))
         });
     }
-    for name in ["length", "octet_length"] {
-        table.add(name, &[b], i, |arguments, _| arguments!(arguments, [Value::Bytea(bytes)] => count(bytes.len())));
-    }
     for ty in [t, T::CHAR] {
         table.add("octet_length", &[ty], i, |arguments, _| one(arguments, |text| count(text.len())));
     }
-    table.add(
-        "bit_length",
-        &[b],
-        i,
-        |arguments, _| arguments!(arguments, [Value::Bytea(bytes)] => count(bytes.len().saturating_mul(8))),
-    );
     table.add("bit_length", &[t], i, |arguments, _| one(arguments, |text| count(text.len().saturating_mul(8))));
     table.add("lower", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_lowercase().into())));
     table.add("upper", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_uppercase().into())));
@@ -428,22 +343,10 @@ pub(super) fn register(table: &mut Table) {
                 _ => Err(crate::operators::mismatch()),
             })
             .optional(1);
-        table
-            .add(name, &[b, i, i], b, |arguments, _| match arguments {
-                [Value::Bytea(bytes), Value::Int4(from)] => substring_of_bytes(bytes, *from, None),
-                [Value::Bytea(bytes), Value::Int4(from), Value::Int4(length)] => {
-                    substring_of_bytes(bytes, *from, Some(*length))
-                }
-                _ => Err(crate::operators::mismatch()),
-            })
-            .optional(1);
     }
     for ty in [t, b] {
         table.add("overlay", &[ty, ty, i, i], ty, |arguments, _| overlay(arguments)).optional(1);
     }
-    table.add("substring", &[t, t], t, |arguments, environment| {
-        two(arguments, |text, pattern| substring_by_pattern(text, pattern, environment))
-    });
     for name in ["strpos", "position"] {
         table.add(name, &[t, t], i, |arguments, _| two(arguments, position));
     }
@@ -549,29 +452,6 @@ pub(super) fn register(table: &mut Table) {
             _ => Ok("NULL".into()),
         })
         .accepts_null();
-    table
-        .add("regexp_replace", &[t, t, t, t], t, |arguments, environment| match arguments {
-            [Value::Text(text), Value::Text(pattern), Value::Text(new)] => {
-                regexp_replace(text, pattern, new, "", environment)
-            }
-            [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Text(flags)] => {
-                regexp_replace(text, pattern, new, flags, environment)
-            }
-            _ => Err(crate::operators::mismatch()),
-        })
-        .optional(1);
-    table
-        .add("regexp_match", &[t, t, t], t.array(), |arguments, environment| match arguments {
-            [Value::Text(text), Value::Text(pattern)] => regexp_match(text, pattern, "", environment),
-            [Value::Text(text), Value::Text(pattern), Value::Text(flags)] => {
-                regexp_match(text, pattern, flags, environment)
-            }
-            _ => Err(crate::operators::mismatch()),
-        })
-        .optional(1);
-    table.add("like_escape", &[t, t], t, |arguments, _| {
-        two(arguments, |pattern, escape| pattern::like_escape(pattern, escape).map(Value::from))
-    });
     table
         .add("string_to_array", &[t, t], t.array(), |arguments, environment| match arguments {
             [Value::Text(text), separator] => {

@@ -146,12 +146,13 @@ fn to_timestamp(seconds: f64) -> Result<Value> {
         return Ok(Value::TimestampTz(if seconds > 0.0 { datetime::INFINITY } else { datetime::MINUS_INFINITY }));
     }
     let out_of_range = || field_out_of_range(&format!("timestamp out of range: \"{seconds}\""));
-    let micros = (seconds * 1e6).round_ties_even();
+    // Rounded behind the change of epochs, as PostgreSQL does it: that decides the last digit.
+    let epoch = datetime::UNIX_EPOCH_DAY as f64 * (MICROS_PER_DAY / MICROS_PER_SECOND) as f64;
+    let micros = ((seconds + epoch) * 1e6).round_ties_even();
     if micros.abs() > 9.3e18 {
         return Err(out_of_range());
     }
-    let micros = micros as i128 + i128::from(datetime::UNIX_EPOCH_DAY) * i128::from(MICROS_PER_DAY);
-    let fits = i64::try_from(micros).ok().filter(|&micros| datetime::is_timestamp(micros));
+    let fits = i64::try_from(micros as i128).ok().filter(|&micros| datetime::is_timestamp(micros));
     fits.map(Value::TimestampTz).ok_or_else(out_of_range)
 }
 

@@ -47,7 +47,9 @@ impl BinaryOperator {
         let is_zoned = |ty| ty == SqlType::TIMESTAMPTZ;
         let is_immutable = match result {
             // With `||`, the other operand becomes a text.
-            SqlType::TEXT => [left, right].into_iter().all(|ty| cast::is_immutable(ty, SqlType::TEXT)),
+            SqlType::TEXT if left.is_text() || right.is_text() => {
+                [left, right].into_iter().all(|ty| cast::is_immutable(ty, SqlType::TEXT))
+            }
             // Combined with any other type, a point in time becomes the local time of the zone.
             _ => is_zoned(left) == is_zoned(right),
         };

@@ -32,6 +32,18 @@ fn matches(left: &Value, right: &Value, test: impl FnOnce(&str, &str) -> Result<
     take!(left => Value::Text(left), right => Value::Text(right) => test(left, right).map(Value::Bool))
 }
 
+/// Whether bytes match a pattern of bytes: each byte is taken for the character with its number.
+fn like_bytes(left: &Value, right: &Value, environment: &Environment) -> Result<bool> {
+    environment.memory.check(2 * (left.bytes() + right.bytes()))?;
+    let characters = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect::<String>();
+    match (left, right) {
+        (Value::Bytea(left), Value::Bytea(right)) => {
+            pattern::like(&characters(left), &characters(right), ESCAPE, environment)
+        }
+        _ => Err(super::mismatch()),
+    }
+}
+
 const ESCAPE: Option<char> = Some('\\');
 
 fn is_match(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
@@ -44,6 +56,9 @@ pub(super) fn register(tables: &mut Tables) {
     tables.add("||", of(Scalar::Text), Parameter::NonArray, Outcome::Is(T::TEXT), concatenate);
     tables.add("||", Parameter::NonArray, of(Scalar::Text), Outcome::Is(T::TEXT), concatenate);
     tables.binary("||", T::BYTEA, T::BYTEA, T::BYTEA, concatenate_bytes);
+    let b = T::BYTEA;
+    tables.binary("~~", b, b, T::BOOL, |l, r, e| like_bytes(l, r, e).map(Value::Bool));
+    tables.binary("!~~", b, b, T::BOOL, |l, r, e| like_bytes(l, r, e).map(|found| Value::Bool(!found)));
     // The padding of char(n) counts here, unlike in comparisons, so it has rows of its own.
     for ty in [T::TEXT, T::CHAR, T::NAME] {
         tables.binary("~~", ty, T::TEXT, T::BOOL, |l, r, e| matches(l, r, |l, r| pattern::like(l, r, ESCAPE, e)));
@@ -83,6 +98,7 @@ mod tests {
             ((text, "abc"), "~", (text, "^a.c$"), "t"),
             ((text, "abc"), "~*", (text, "B"), "t"),
             ((text, "a\nc"), "~", (text, "a.c"), "t"),
+            ((SqlType::BYTEA, "\\x61ff"), "~~", (SqlType::BYTEA, "a_"), "t"),
             ((SqlType::BYTEA, "\\x01"), "||", (SqlType::BYTEA, "\\x02"), "\\x0102"),
         ] {
             assert_eq!(apply(left, operator, right).unwrap(), expected, "{left:?} {operator} {right:?}");

@@ -1,12 +1,12 @@
 //! Checks of input that the parser accepts and PostgreSQL's grammar does not: reserved words as names, comparisons in a
-//! chain, joins without a condition, INSERT without INTO, NULLIF of other than two values.
+//! chain, joins without a condition, INSERT without INTO, NULLIF of other than two values, incomplete FETCH clauses.
 
 use std::{cell::OnceCell, collections::HashSet, ops::ControlFlow};
 
 use sqlparser::{
     ast::{
-        BinaryOperator, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Query, Select,
-        SelectItem, Statement, TableFactor, Visit, Visitor,
+        BinaryOperator, CastKind, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Query,
+        Select, SelectItem, Statement, TableFactor, Visit, Visitor,
     },
     keywords::Keyword,
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
@@ -23,7 +23,9 @@ use crate::{
 pub(crate) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            match statement.visit(&mut Grammar { text, labels: OnceCell::new(), bare: HashSet::new() }) {
+            let mut grammar =
+                Grammar { text, labels: OnceCell::new(), bare: HashSet::new(), not_null: OnceCell::new() };
+            match statement.visit(&mut grammar) {
                 ControlFlow::Break(error) => Err(error),
                 ControlFlow::Continue(()) => Ok(()),
             }
@@ -39,6 +41,8 @@ struct Grammar<'t> {
     labels: OnceCell<HashSet<Location>>,
     /// Where reserved words are labels without AS.
     bare: HashSet<Location>,
+    /// Whether NOT NULL follows a value; looked up when the first test for NULL is met.
+    not_null: OnceCell<bool>,
 }
 
 impl Visitor for Grammar<'_> {
@@ -56,14 +60,18 @@ impl Visitor for Grammar<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
-        match query.fetch.as_ref().and_then(|_| bare_fetch(self.text)) {
+        match query.fetch.as_ref().and_then(|_| broken_fetch(self.text)) {
             Some(word) => ControlFlow::Break(at_or_near(&word)),
             None => ControlFlow::Continue(()),
         }
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
-        match unchained(expr).or_else(|| miscounted(expr)) {
+        let not_null = || {
+            let is_test = matches!(expr, Expr::IsNotNull(_));
+            (is_test && *self.not_null.get_or_init(|| has_postfix_not_null(self.text))).then(|| "not".to_owned())
+        };
+        match unchained(expr).or_else(|| miscounted(expr)).or_else(not_null) {
             Some(word) => ControlFlow::Break(at_or_near(&word)),
             None => ControlFlow::Continue(()),
         }
@@ -71,6 +79,12 @@ impl Visitor for Grammar<'_> {
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
         for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item
+                && alias.quote_style == Some('\'')
+            {
+                let place = position(self.text, alias.span.start);
+                return ControlFlow::Break(at_or_near(&alias.to_string()).at(place));
+            }
             if let SelectItem::ExprWithAlias { alias, .. } = item
                 && is_reserved(&alias.value)
                 && !needs_as(&alias.value)
@@ -116,20 +130,64 @@ fn labels(text: &str) -> HashSet<Location> {
     labels
 }
 
-/// Returns the token behind a FETCH that neither FIRST nor NEXT follows.
-fn bare_fetch(text: &str) -> Option<String> {
+/// Whether NOT NULL follows a value, without IS.
+fn has_postfix_not_null(text: &str) -> bool {
+    let tokens = Tokenizer::new(DIALECT, text).tokenize().unwrap_or_default();
+    let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let ends_value = |token: &Token| match token {
+        Token::Word(word) => {
+            use Keyword::{END, FALSE, IS, NULL, TRUE};
+            let is_value = !is_reserved(&word.value) || matches!(word.keyword, TRUE | FALSE | NULL | END);
+            word.quote_style.is_some() || word.keyword != IS && is_value
+        }
+        Token::Number(..) | Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => true,
+        Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
+        _ => false,
+    };
+    tokens.windows(3).any(|three| ends_value(&three[0]) && is(&three[1], Keyword::NOT) && is(&three[2], Keyword::NULL))
+}
+
+/// Returns the token at which a FETCH clause is not `FETCH {FIRST | NEXT} [count] {ROW | ROWS} {ONLY | WITH ..}`.
+fn broken_fetch(text: &str) -> Option<String> {
     let labels = labels(text);
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location().unwrap_or_default();
     let mut tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let is = |token: &Token, words: &[Keyword]| matches!(token, Token::Word(word) if words.contains(&word.keyword));
     while let Some(fetch) = tokens.find(|found| is(&found.token, &[Keyword::FETCH])) {
-        match tokens.next() {
-            _ if labels.contains(&fetch.span.start) => {}
-            Some(next) if is(&next.token, &[Keyword::FIRST, Keyword::NEXT]) => {}
-            next => return Some(next.map_or_else(String::new, |next| next.token.to_string())),
+        if labels.contains(&fetch.span.start) {
+            continue;
+        }
+        let mut next = || tokens.next().map_or(Token::EOF, |next| next.token);
+        let word = next();
+        if !is(&word, &[Keyword::FIRST, Keyword::NEXT]) {
+            return Some(word.to_string());
+        }
+        let mut word = next();
+        if !is(&word, &[Keyword::ROW, Keyword::ROWS]) {
+            // The parser accepts a number here.
+            word = next();
+        }
+        if !is(&word, &[Keyword::ROW, Keyword::ROWS]) {
+            return Some(word.to_string());
+        }
+        let word = next();
+        if !is(&word, &[Keyword::ONLY, Keyword::WITH]) {
+            return Some(word.to_string());
         }
     }
     None
+}
+
+/// Returns the word of an operator that cannot stand in the lower bound of BETWEEN without parentheses.
+fn too_weak(bound: &Expr) -> Option<&'static str> {
+    match bound {
+        Expr::AtTimeZone { .. } => Some("at"),
+        Expr::Collate { .. } => Some("collate"),
+        Expr::BinaryOp { left, right, .. } => too_weak(left).or_else(|| too_weak(right)),
+        Expr::UnaryOp { expr, .. } | Expr::Cast { expr, kind: CastKind::DoubleColon, .. } => too_weak(expr),
+        _ => None,
+    }
 }
 
 /// Returns an operator that follows another one without parentheses, where neither binds more tightly.
@@ -144,6 +202,7 @@ fn unchained(expr: &Expr) -> Option<String> {
         Expr::Position { expr, r#in } if [expr, r#in].iter().any(|side| matches!(***side, Expr::Collate { .. })) => {
             Some("collate".into())
         }
+        Expr::Between { low, .. } => too_weak(low).map(str::to_owned),
         Expr::Interval(interval) if !matches!(*interval.value, Expr::Value(_)) => Some("interval".into()),
         Expr::BinaryOp { left, op, right } if compares(op) && (is_comparison(left) || is_comparison(right)) => {
             Some(op.to_string())
@@ -212,7 +271,11 @@ fn check_joins(joins: &[Join]) -> ControlFlow<SqlError> {
 }
 
 fn at_or_near(word: &str) -> SqlError {
-    SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{word}\""))
+    let message = match word {
+        "EOF" => "syntax error at end of input".to_owned(),
+        word => format!("syntax error at or near \"{word}\""),
+    };
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
 }
 
 #[cfg(test)]
@@ -224,9 +287,38 @@ mod tests {
     }
 
     #[test]
-    fn fetch_needs_first_or_next() {
-        assert_eq!(found("SELECT 1 FETCH 2 ROWS ONLY"), Err(SqlState::SYNTAX_ERROR));
+    fn fetch_is_complete() {
+        for text in ["FETCH 2 ROWS ONLY", "FETCH FIRST 2 ROWS", "FETCH FIRST 2 ONLY"] {
+            assert_eq!(found(&format!("SELECT 1 {text}")), Err(SqlState::SYNTAX_ERROR), "{text}");
+        }
+        for text in ["FETCH FIRST ROW ONLY", "FETCH NEXT 2 ROWS ONLY", "FETCH NEXT 1 ROW ONLY"] {
+            assert_eq!(found(&format!("SELECT 1 {text}")), Ok(()), "{text}");
+        }
         assert_eq!(found("SELECT 1 AS fetch FETCH next 2 ROWS ONLY"), Ok(()));
+    }
+
+    #[test]
+    fn operators_stand_where_the_grammar_has_them() {
+        for text in [
+            "1 NOT NULL",
+            "(1) NOT NULL",
+            "a 'b' FROM t",
+            "1 BETWEEN now() AT TIME ZONE 'UTC' AND 2",
+            "'a' NOT BETWEEN 'b' || 'c' COLLATE \"C\" AND 'd'",
+        ] {
+            assert_eq!(found(&format!("SELECT {text}")), Err(SqlState::SYNTAX_ERROR), "{text}");
+        }
+        for text in [
+            "1 IS NOT NULL",
+            "1 NOTNULL",
+            "NOT NULL",
+            "1 WHERE NOT NULL IS NOT NULL AND NOT NULL",
+            "1 BETWEEN (now() AT TIME ZONE 'UTC') AND 2 AT TIME ZONE 'UTC'",
+            "trim(BOTH FROM ' a ')",
+            "trim(from ' a ')",
+        ] {
+            assert_eq!(found(&format!("SELECT {text}")), Ok(()), "{text}");
+        }
     }
 
     #[test]

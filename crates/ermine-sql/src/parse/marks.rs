@@ -101,3 +101,25 @@ pub(super) fn mark_subscripts(tokens: &mut Vec<TokenWithSpan>) {
     }
     put_in(tokens, places);
 }
+
+/// Completes `TRIM (BOTH FROM ..)`, which the grammar accepts only with the characters to trim: blanks.
+pub(super) fn mark_trims(tokens: &mut Vec<TokenWithSpan>) {
+    let mut places = Vec::new();
+    let mut before: [&Token; 3] = [&Token::EOF; 3];
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        if is_word(token, &[Keyword::FROM]) {
+            let opening = match is_word(before[2], &[Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING]) {
+                true => [before[0], before[1]],
+                false => [before[1], before[2]],
+            };
+            if is_word(opening[0], &[Keyword::TRIM]) && *opening[1] == Token::LParen {
+                places.push((at, Token::SingleQuotedString(" ".into())));
+            }
+        }
+        before = [before[1], before[2], token];
+    }
+    put_in(tokens, places);
+}

@@ -22,7 +22,7 @@ use sqlparser::{
 
 pub(crate) use self::{grammar::check_grammar, measure::tree_bytes, precedence::correct_precedence};
 use self::{
-    marks::{mark_lists, mark_subscripts},
+    marks::{mark_lists, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
 };
 use crate::error::{Result, SqlError, SqlState};
@@ -53,6 +53,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     strengthen_locks(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
+    mark_trims(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }

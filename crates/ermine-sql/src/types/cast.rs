@@ -168,13 +168,17 @@ pub(crate) fn narrow_float(float: f64) -> Result<f32> {
 
 fn numeric_to_f64(number: &Numeric) -> Result<f64> {
     let float = number.to_f64();
-    if float.is_infinite() && number.is_finite() {
-        return Err(SqlError::new(
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("\"{number}\" is out of range for type double precision"),
-        ));
-    }
-    Ok(float)
+    if is_beyond(float, number) { Err(beyond(number, SqlType::FLOAT8)) } else { Ok(float) }
+}
+
+/// Whether a number that is neither infinite nor zero has become so as a float.
+fn is_beyond(float: f64, number: &Numeric) -> bool {
+    number.is_finite() && (float.is_infinite() || float == 0.0 && !number.is_zero())
+}
+
+fn beyond(number: &Numeric, to: SqlType) -> SqlError {
+    let message = format!("\"{number}\" is out of range for type {}", to.name());
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
 }
 
 /// Converts an integer to any of the number types.
@@ -269,14 +273,7 @@ fn convert_numeric(number: &Numeric, to: SqlType) -> Option<Result<Value>> {
         Scalar::Int8 => number.to_i64().map(Value::Int8),
         Scalar::Float4 => {
             let float = number.to_f32();
-            if float.is_infinite() && number.is_finite() {
-                Err(SqlError::new(
-                    SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                    format!("\"{number}\" is out of range for type real"),
-                ))
-            } else {
-                Ok(Value::Float4(float))
-            }
+            if is_beyond(float.into(), number) { Err(beyond(number, to)) } else { Ok(Value::Float4(float)) }
         }
         Scalar::Float8 => numeric_to_f64(number).map(Value::Float8),
         _ => return None,
@@ -388,7 +385,7 @@ fn with_length(content: SmolStr, length: usize, ty: SqlType, explicit: bool) -> 
 }
 
 /// Rounds microseconds to a number of digits of a second.
-fn with_precision(micros: i64, precision: i32) -> i64 {
+pub(crate) fn with_precision(micros: i64, precision: i32) -> i64 {
     let Ok(missing) = u32::try_from(6 - precision) else { return micros };
     let unit = 10i64.pow(missing.min(6));
     let half = unit / 2 * micros.signum();

@@ -408,8 +408,10 @@ impl<'p> Writer<'p> {
                 Piece::Comma | Piece::Currency => self.blank(*piece == Piece::Currency),
                 Piece::Minus if self.is_negative => self.out.push('-'),
                 Piece::Minus => self.blank(false),
-                Piece::Plus if !self.is_negative => self.out.push('+'),
+                Piece::Plus if !self.is_negative && !pattern.is_roman => self.out.push('+'),
                 Piece::Plus => self.blank(false),
+                // A Roman numeral has no sign: the text ends there.
+                Piece::AnySign if pattern.is_roman => self.out.push('\0'),
                 Piece::AnySign => self.out.push(if self.is_negative { '-' } else { '+' }),
                 Piece::Roman { lower } => {
                     let numeral = String::from_utf8_lossy(self.digits);

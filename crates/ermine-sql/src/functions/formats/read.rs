@@ -6,9 +6,10 @@ use crate::{
     error::{Result, SqlError, SqlState},
     types::{
         Environment,
+        cast::with_precision,
         datetime::{
             self, Civil, EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
-            civil_from_days, days_from_civil, days_in_month, to_utc,
+            civil_from_days, days_from_civil, days_in_month, iso_week_begin, to_utc,
         },
     },
 };
@@ -45,6 +46,8 @@ struct Fields {
     century: i64,
     julian: i64,
     micros: i64,
+    /// The number of digits of a fraction of a second, as the last `FF1` to `FF6` says.
+    precision: Option<i32>,
     /// The number of digits of a year in the pattern.
     year_digits: usize,
     has_twelve_hours: bool,
@@ -352,8 +355,9 @@ impl Fields {
                 self.millis *= 10i64.pow(3 - length.min(3) as u32);
             }
             "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
-                let width = name.strip_prefix("FF").and_then(|digits| digits.parse().ok()).unwrap_or(6);
-                let length = into(&mut self.micros, width)?;
+                let precision = name.strip_prefix("FF").and_then(|digits| digits.parse().ok());
+                let length = into(&mut self.micros, precision.map_or(6, |digits: i32| digits as usize))?;
+                self.precision = precision.or(self.precision);
                 self.micros = self.micros.saturating_mul(10i64.pow(6 - length.min(6) as u32));
             }
             "MM" => drop(into(&mut self.month, width)?),
@@ -501,12 +505,6 @@ impl Fields {
     }
 }
 
-/// Returns the Monday of an ISO week.
-fn iso_week_begin(year: i64, week: i64) -> i64 {
-    let fourth = days_from_civil(Civil { year, month: 1, day: 4 });
-    fourth - (fourth + 5).rem_euclid(7) + (week - 1) * 7
-}
-
 /// `to_date`
 pub(super) fn to_date(text: &str, pattern: &str) -> Result<i32> {
     let fields = parse(text, pattern)?;
@@ -525,8 +523,9 @@ pub(super) fn to_timestamp(text: &str, pattern: &str, environment: &Environment)
     let (time, days) = (fields.time(text)?, fields.days(text)?);
     let local = days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(time));
     let local = local.filter(|&micros| datetime::is_timestamp(micros)).ok_or_else(datetime::timestamp_out_of_range)?;
-    match fields.offset(text)? {
-        Some(offset) => Ok(local - offset),
-        None => to_utc(local, &environment.time_zone),
-    }
+    let time = match fields.offset(text)? {
+        Some(offset) => local - offset,
+        None => to_utc(local, &environment.time_zone)?,
+    };
+    Ok(fields.precision.map_or(time, |precision| with_precision(time, precision)))
 }

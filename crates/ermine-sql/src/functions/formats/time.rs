@@ -10,7 +10,8 @@ use crate::{
         Environment, Value,
         datetime::{
             self, Civil, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, abbreviation, century,
-            civil_from_days, day_of_week, day_of_year, days_from_civil, iso_week, to_local, utc_offset, write_offset,
+            civil_from_days, day_of_week, day_of_year, days_from_civil, iso_week, iso_week_begin, to_local, utc_offset,
+            write_offset,
         },
     },
 };
@@ -132,6 +133,8 @@ struct Parts<'e> {
     zoned: Option<(i64, &'e TimeZone)>,
     shown_year: i64,
     iso_year: i64,
+    /// The Monday of that year's first week.
+    iso_begin: i64,
     /// Of an interval, the days of its months are counted.
     year_day: i64,
 }
@@ -150,6 +153,7 @@ impl<'e> Parts<'e> {
         let days = local.div_euclid(MICROS_PER_DAY);
         let civil = civil_from_days(days);
         let shown = |year: i64| if year > 0 { year } else { 1 - year };
+        let iso_year = iso_week(days).0;
         Ok(Self {
             is_interval: false,
             civil,
@@ -157,7 +161,8 @@ impl<'e> Parts<'e> {
             time: local.rem_euclid(MICROS_PER_DAY),
             zoned,
             shown_year: shown(civil.year),
-            iso_year: shown(iso_week(days).0),
+            iso_year: shown(iso_year),
+            iso_begin: iso_week_begin(iso_year, 1),
             year_day: day_of_year(days),
         })
     }
@@ -165,6 +170,8 @@ impl<'e> Parts<'e> {
     fn of_interval(months: i32, days: i32, micros: i64) -> Self {
         let civil = Civil { year: (months / 12).into(), month: (months % 12).into(), day: days.into() };
         let days = named_day(civil);
+        // PostgreSQL looks no further than the years before and behind.
+        let iso_year = civil.year + (iso_week(days).0 - civil.year).signum();
         Self {
             is_interval: true,
             civil,
@@ -172,14 +179,15 @@ impl<'e> Parts<'e> {
             time: micros,
             zoned: None,
             shown_year: civil.year,
-            iso_year: iso_week(days).0,
+            iso_year,
+            iso_begin: iso_week_begin(iso_year, 1),
             year_day: (civil.year * 12 + civil.month) * 30 + civil.day,
         }
     }
 
     /// Returns the number that a word stands for, and its width; `None`: it is a name.
     fn number(&self, word: &str) -> Option<(i64, usize)> {
-        let &Self { is_interval, civil, days, time, shown_year, iso_year, year_day, .. } = self;
+        let &Self { is_interval, civil, days, time, shown_year, iso_year, iso_begin, year_day, .. } = self;
         let (hours, micros) = (time / MICROS_PER_HOUR, time % MICROS_PER_SECOND);
         Some(match word {
             "HH24" => (hours, 2),
@@ -206,8 +214,8 @@ impl<'e> Parts<'e> {
             "DD" => (civil.day, 2),
             "D" => (day_of_week(days) + 1, 0),
             "ID" => ((days + 5).rem_euclid(7) + 1, 0),
-            "IDDD" => ((iso_week(days).1 - 1) * 7 + (days + 5).rem_euclid(7) + 1, 3),
-            "IW" => (iso_week(days).1, 2),
+            "IDDD" => (days - iso_begin + 1, 3),
+            "IW" => ((days - iso_begin) / 7 + 1, 2),
             "WW" => ((year_day - 1) / 7 + 1, 2),
             "W" => ((civil.day - 1) / 7 + 1, 0),
             "CC" => (if is_interval { shown_year / 100 } else { century(civil.year, 100) }, 2),

@@ -116,6 +116,12 @@ pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     (year, (thursday - first) / 7 + 1)
 }
 
+/// Returns the Monday of an ISO week.
+pub(crate) fn iso_week_begin(year: i64, week: i64) -> i64 {
+    let fourth = days_from_civil(Civil { year, month: 1, day: 4 });
+    fourth - (fourth + 5).rem_euclid(7) + (week - 1) * 7
+}
+
 /// Returns the day of the week; Sunday is 0.
 pub(crate) fn day_of_week(days: i64) -> i64 {
     (days + 6).rem_euclid(7)

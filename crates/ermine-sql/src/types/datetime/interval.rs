@@ -129,9 +129,16 @@ fn amount(text: &str) -> Option<(Amount, bool, &str)> {
 /// `hours:minutes[:seconds[.fraction]]`, or `minutes:seconds.fraction`, without sign.
 fn clock(text: &str) -> Option<i128> {
     let parts: Vec<&str> = text.split(':').collect();
-    let number =
-        |text: &str| if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse::<i64>().ok() } else { None };
+    let number = |text: &str| match text {
+        // Behind a colon that ends the text.
+        "" => Some(0),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse::<i64>().ok(),
+        _ => None,
+    };
     let seconds = |text: &str| {
+        if text.is_empty() {
+            return Some(0);
+        }
         let (amount, _, rest) = amount(text)?;
         let valid = rest.is_empty() && (0..60).contains(&amount.whole) && text.as_bytes()[0].is_ascii_digit();
         valid.then(|| {

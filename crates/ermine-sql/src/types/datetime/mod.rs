@@ -18,7 +18,7 @@ pub use arithmetic::{
 };
 pub use calendar::{Civil, civil_from_days, days_from_civil, days_in_month};
 pub use fields::{Field, extract_date, extract_interval, extract_time, extract_timestamp, truncate_timestamp};
-pub(crate) use fields::{century, day_of_week, day_of_year, iso_week};
+pub(crate) use fields::{century, day_of_week, day_of_year, iso_week, iso_week_begin};
 pub use interval::{interval_from_parts, parse_interval};
 pub(crate) use parse::check_civil;
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
