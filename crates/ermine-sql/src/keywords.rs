@@ -70,32 +70,50 @@ const RESERVED: [&str; 65] = [
     "with",
 ];
 
-/// Reserved words that are the label of a result only after AS, sorted.
-const AFTER_AS: [&str; 21] = [
+/// Words that are the label of a result only after AS, sorted: PostgreSQL's keywords without `BARE_LABEL`.
+const AFTER_AS: [&str; 39] = [
+    "array",
     "as",
+    "char",
+    "character",
     "create",
+    "day",
     "except",
     "fetch",
+    "filter",
     "for",
     "from",
     "grant",
     "group",
     "having",
+    "hour",
     "intersect",
     "into",
+    "isnull",
     "limit",
+    "minute",
+    "month",
+    "notnull",
     "offset",
     "on",
     "order",
+    "over",
+    "overlaps",
+    "precision",
     "returning",
+    "second",
     "to",
     "union",
+    "varying",
     "where",
     "window",
     "with",
+    "within",
+    "without",
+    "year",
 ];
 
-/// Whether a reserved word is the label of a result only after AS.
+/// Whether a word is the label of a result only after AS.
 pub(crate) fn needs_as(word: &str) -> bool {
     AFTER_AS.binary_search(&&*word.to_ascii_lowercase()).is_ok()
 }

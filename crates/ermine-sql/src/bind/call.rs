@@ -14,7 +14,7 @@ use crate::{
     functions,
     query::AggregateCall,
     system,
-    types::{SqlType, Value},
+    types::{SqlType, Value, cast::Context},
 };
 
 impl Binder<'_> {
@@ -186,6 +186,14 @@ impl Binder<'_> {
                 // In PostgreSQL its type is void, whose text is empty.
                 Ok(Typed::new(Expr::Sleep(Box::new(seconds)), SqlType::TEXT))
             }
+            // The name of a type is a cast, if there is no such function.
+            (name, [value]) if let Some(ty) = SqlType::of_function(name) => match self.call_of(name, all.clone()) {
+                Err(error) if error.state() == SqlState::UNDEFINED_FUNCTION => {
+                    let cast = self.convert(value.clone(), ty, -1, Context::Explicit).map_err(|_| error)?;
+                    Ok(Typed::new(cast, ty))
+                }
+                done => done,
+            },
             _ => self.call_of(name, all),
         }
     }

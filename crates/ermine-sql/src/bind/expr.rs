@@ -587,6 +587,10 @@ impl Binder<'_> {
         let (left, array) = (self.expr(left)?, self.expr(right)?);
         let element = match (array.ty, left.ty) {
             (Some(ty), _) if ty.is_array => ty.element(),
+            (None, Some(left)) if left.is_array => {
+                let message = format!("could not find array type for data type {}", left.name());
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
             (None, left) => left,
             (Some(_), _) => {
                 let message = "op ANY/ALL (array) requires array on right side";

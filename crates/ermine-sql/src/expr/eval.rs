@@ -307,15 +307,10 @@ pub(crate) fn arguments_of(
     frame: &Frame<'_>,
     run: &impl Evaluator,
 ) -> Result<Option<Vec<Value>>> {
-    let mut values = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let value = argument.eval(frame, run)?.into_owned();
-        if is_strict && value.is_null() {
-            return Ok(None);
-        }
-        values.push(value);
-    }
-    Ok(Some(values))
+    // All of them, as in PostgreSQL: one behind a NULL may fail.
+    let values = arguments.iter().map(|argument| Ok(argument.eval(frame, run)?.into_owned()));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    Ok((!is_strict || !values.iter().any(Value::is_null)).then_some(values))
 }
 
 /// Evaluates AND, or OR where `decisive` is true.

@@ -179,7 +179,14 @@ pub(super) fn register(table: &mut Table) {
     table.add("pi", &[], f, |_, _| Ok(Value::Float8(std::f64::consts::PI)));
     // Divided by the one, multiplied by the other: this is how PostgreSQL rounds.
     const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
-    table.add("degrees", &[f], f, |arguments, _| float(arguments, |number| Ok(number / RADIANS_PER_DEGREE)));
+    table.add("degrees", &[f], f, |arguments, _| {
+        float(arguments, |number| match number / RADIANS_PER_DEGREE {
+            degrees if degrees.is_infinite() && number.is_finite() => {
+                Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow"))
+            }
+            degrees => Ok(degrees),
+        })
+    });
     table.add("radians", &[f], f, |arguments, _| float(arguments, |number| Ok(number * RADIANS_PER_DEGREE)));
     for (name, function) in [
         ("sin", (|arguments, _| float(arguments, |number| Ok(number.sin()))) as super::ScalarFunction),

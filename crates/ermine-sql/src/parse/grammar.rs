@@ -45,6 +45,17 @@ struct Grammar<'t> {
     not_null: OnceCell<bool>,
 }
 
+impl Grammar<'_> {
+    fn is_label(&self, ident: &Ident) -> bool {
+        self.labels.get_or_init(|| labels(self.text)).contains(&ident.span.start)
+    }
+
+    /// Whether a label without AS is a word that needs it.
+    fn lacks_as(&self, label: &Ident) -> bool {
+        needs_as(&label.value) && !self.is_label(label)
+    }
+}
+
 impl Visitor for Grammar<'_> {
     type Break = SqlError;
 
@@ -52,7 +63,7 @@ impl Visitor for Grammar<'_> {
         let is_name = ident.quote_style.is_some()
             || !is_reserved(&ident.value)
             || self.bare.contains(&ident.span.start)
-            || self.labels.get_or_init(|| labels(self.text)).contains(&ident.span.start);
+            || self.is_label(ident);
         match is_name {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(at_or_near(&ident.value).at(position(self.text, ident.span.start))),
@@ -80,7 +91,7 @@ impl Visitor for Grammar<'_> {
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
         for item in &select.projection {
             if let SelectItem::ExprWithAlias { alias, .. } = item
-                && alias.quote_style == Some('\'')
+                && (alias.quote_style == Some('\'') || alias.quote_style.is_none() && self.lacks_as(alias))
             {
                 let place = position(self.text, alias.span.start);
                 return ControlFlow::Break(at_or_near(&alias.to_string()).at(place));
@@ -301,6 +312,8 @@ mod tests {
     fn operators_stand_where_the_grammar_has_them() {
         for text in [
             "1 NOT NULL",
+            "1 year",
+            "0::float8 precision",
             "(1) NOT NULL",
             "a 'b' FROM t",
             "1 BETWEEN now() AT TIME ZONE 'UTC' AND 2",
@@ -310,6 +323,10 @@ mod tests {
         }
         for text in [
             "1 IS NOT NULL",
+            "1 AS year",
+            "1 \"year\"",
+            "1 weekly",
+            "INTERVAL '1' YEAR",
             "1 NOTNULL",
             "NOT NULL",
             "1 WHERE NOT NULL IS NOT NULL AND NOT NULL",

@@ -235,6 +235,11 @@ impl SqlType {
         })
     }
 
+    /// Returns the type that a call like `uuid(x)` casts to: PostgreSQL calls types by their names in `pg_type`.
+    pub fn of_function(name: &str) -> Option<Self> {
+        Self::all().find(|ty| !ty.is_array && ty.typname() == name)
+    }
+
     /// Returns the size of its values in bytes, as PostgreSQL reports it to clients; -1: not constant.
     pub fn typlen(self) -> i16 {
         if self.is_array { -1 } else { self.known().typlen }

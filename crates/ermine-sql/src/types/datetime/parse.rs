@@ -528,27 +528,27 @@ fn parse_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, 
         Ok((days, fields.resolve_time()?.unwrap_or(0), fields.zone.clone()))
     })?;
     let micros = days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(time));
-    let out_of_range = || {
-        let error = timestamp_out_of_range();
-        SqlError::new(error.state(), format!("timestamp out of range: \"{text}\""))
-    };
-    match micros {
-        Some(micros) if is_timestamp(micros) => Ok((micros, zone)),
-        _ => Err(out_of_range()),
-    }
+    Ok((micros.ok_or_else(|| beyond(text))?, zone))
+}
+
+/// Returns the error for a text that names no point in time that exists here.
+fn beyond(text: &str) -> SqlError {
+    SqlError::new(timestamp_out_of_range().state(), format!("timestamp out of range: \"{text}\""))
 }
 
 /// Reads a point in time without zone. A zone beside it is ignored.
 pub fn parse_timestamp(text: &str, environment: &Environment) -> Result<i64> {
     let (micros, _) = parse_point(text, "timestamp", environment)?;
     let is_now = text.trim_matches(is_space).eq_ignore_ascii_case("now");
-    Ok(if is_now { to_local(micros, &environment.time_zone) } else { micros })
+    let micros = if is_now { to_local(micros, &environment.time_zone) } else { micros };
+    if is_timestamp(micros) { Ok(micros) } else { Err(beyond(text)) }
 }
 
 /// Reads a point in time, in the environment's zone if the text has none.
 pub fn parse_timestamptz(text: &str, environment: &Environment) -> Result<i64> {
     let (local, zone) = parse_point(text, "timestamp with time zone", environment)?;
-    to_utc(local, zone.as_ref().unwrap_or(&environment.time_zone))
+    // The local time may lie beyond the limits where the time in UTC does not.
+    to_utc(local, zone.as_ref().unwrap_or(&environment.time_zone)).map_err(|_| beyond(text))
 }
 
 /// Returns the day number of a date that was built from numbers, if it is valid.

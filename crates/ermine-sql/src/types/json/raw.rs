@@ -2,7 +2,7 @@
 //!
 //! Such a text comes from [`checked`], or is composed of such texts.
 
-use super::{DEPTH_MAX, too_deep};
+use super::{DEPTH_MAX, too_deep, write::write_string};
 use crate::error::{Result, SqlError, SqlState};
 
 fn invalid() -> SqlError {
@@ -93,6 +93,8 @@ pub(crate) fn strip_nulls(text: &str, out: &mut String) -> Result<()> {
     let (open, close) = match kind {
         "object" => ('{', '}'),
         "array" => ('[', ']'),
+        // Written with as few escapes as possible.
+        "string" => return write_string(&plain(text)?, out).map_err(|_| invalid()),
         _ => {
             out.push_str(text.trim_matches(is_blank));
             return Ok(());
@@ -108,7 +110,7 @@ pub(crate) fn strip_nulls(text: &str, out: &mut String) -> Result<()> {
             out.push(',');
         }
         if let Some(key) = key {
-            out.push_str(key);
+            write_string(&plain(key)?, out).map_err(|_| invalid())?;
             out.push(':');
         }
         strip_nulls(value, out)?;
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(plain(get(text, "a").unwrap().unwrap()).unwrap(), "q\n");
         let mut out = String::new();
         strip_nulls(text, &mut out).unwrap();
-        assert_eq!(out, r#"{"b":[1,{"x":2}],"\u0061":"q\n"}"#);
+        assert_eq!(out, r#"{"b":[1,{"x":2}],"a":"q\n"}"#);
     }
 
     #[test]
