@@ -26,8 +26,6 @@ pub(crate) struct Modes {
     pub(crate) level: Level,
     /// Whether every read is recorded: the transaction was prepared, and is opened again.
     pub(crate) tracks_all: bool,
-    /// Whether it is a statement by itself, which ends without its client.
-    pub(crate) runs_through: bool,
 }
 
 /// Decides which transactions precede a transaction of a session.
@@ -51,7 +49,7 @@ impl Modes {
         let isolation = if self.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
         let mut options = options.isolation(isolation).session(&following.session);
         options.order = following.order;
-        (options.tracks_all, options.runs_through) = (self.tracks_all, self.runs_through);
+        options.tracks_all = self.tracks_all;
         database.begin_owned(options).map_err(SqlError::from)
     }
 }
@@ -202,14 +200,7 @@ impl ActiveTransaction {
         is_serializable: bool,
     ) -> Result<Self> {
         let level = if is_serializable { Level::Serializable } else { Level::RepeatableRead };
-        let modes = Modes {
-            read_only: false,
-            deferrable: false,
-            is_async: false,
-            level,
-            tracks_all: true,
-            runs_through: false,
-        };
+        let modes = Modes { read_only: false, deferrable: false, is_async: false, level, tracks_all: true };
         Self::begin(store, database, modes, Following::default())
     }
 

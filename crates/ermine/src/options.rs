@@ -790,10 +790,10 @@ pub struct TxnOptions {
     /// more than it had read.
     #[doc(hidden)]
     pub tracks_all: bool,
-    /// The transaction ends without input from outside, as those of [`crate::Database::run`] do: one that is to run
-    /// alone ([`crate::Database::retries`]) waits for its end.
+    /// The transaction is run in the middle of another one, by the same thread: it does not wait for one that runs alone,
+    /// which may be the other one, or wait for it.
     #[doc(hidden)]
-    pub runs_through: bool,
+    pub inside: bool,
 }
 
 impl TxnOptions {

@@ -25,8 +25,10 @@ impl Database {
     /// loop {
     ///     let turn = retries.turn();
     ///     let txn = db.begin(TxnOptions::default())?;
-    ///     match txn.put(&accounts, &7, &100).and_then(|()| txn.commit()) {
-    ///         Err(Error::Abort(abort)) if retries.lost(turn, abort.other) => {}
+    ///     let done = txn.put(&accounts, &7, &100).and_then(|()| txn.commit());
+    ///     drop(turn);
+    ///     match done {
+    ///         Err(Error::Abort(abort)) if retries.lost(abort.other) => {}
     ///         done => break done?,
     ///     }
     /// };
@@ -38,19 +40,19 @@ impl Database {
 }
 
 impl<'db> Retries<'db> {
-    /// Waits, before the next attempt begins, while another transaction runs alone. From the 13th attempt on, the
-    /// attempt itself runs alone: beside no transaction that [`Database::run`] runs or that waits for its turn here.
-    /// It can lose only to transactions that applications drive. Waits for at most [`crate::Options::wait_max`].
+    /// Waits, before the next attempt begins, while another transaction runs alone, for at most
+    /// [`crate::Options::wait_max`]. The 13th attempt itself runs alone, as do the 14th, 16th, 20th and so on: no
+    /// transaction that [`Database::run`] runs, or that waits for its turn here, begins before the turn is dropped. An
+    /// attempt must not call [`Database::run`].
     pub fn turn(&self) -> Turn<'db> {
         with_engine!(&*self.database.engine, engine => Turn(self.attempts.turn(engine)))
     }
 
-    /// Counts an attempt that has lost, to the transaction `other` where that is known, and waits before the next one:
+    /// Counts an attempt that has lost, and whose turn has been dropped, to the transaction `other` where that is known, and waits before the next one:
     /// until that transaction has ended, but not for long; then the longer the more attempts were lost, at most 32 ms.
     /// Returns false, without waiting, where [`Database::run`] would give up: after [`crate::Options::attempts_max`]
     /// attempts, or after [`crate::Options::run_max`].
-    pub fn lost(&mut self, turn: Turn<'_>, other: Option<Tid>) -> bool {
-        drop(turn);
+    pub fn lost(&mut self, other: Option<Tid>) -> bool {
         self.attempts.count();
         with_engine!(&*self.database.engine, engine => {
             let goes_on = !self.attempts.is_limit_reached(engine);

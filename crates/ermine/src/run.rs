@@ -33,8 +33,11 @@ const ATTEMPTS_TOGETHER: u32 = 12;
 /// drives.
 const PAUSE_MS_MAX: u32 = 32;
 
-/// How long an attempt of a statement that is about to run alone waits for those that are running.
+/// The longest wait of a statement that is to run alone for procedures that are running.
 const STATEMENTS_MAX: Duration = Duration::from_millis(10);
+
+/// How long such a statement then waits for other statements.
+const STATEMENTS_TIME: Duration = Duration::from_millis(1);
 
 /// How often the end of an opponent is polled.
 const OPPONENT_LOOKS: u32 = 24;
@@ -53,7 +56,8 @@ pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     let _inside = inside::Run::enter(engine)?;
     let mut attempts = Attempts::default();
     loop {
-        let pass = attempts.pass(engine, engine.options().wait_max);
+        let alone = attempts.lost >= ATTEMPTS_TOGETHER && !options.inside;
+        let pass = if alone { attempts.pass(engine, engine.options().wait_max) } else { None };
         let txn = match &pass {
             Some(_) => engine.begin(&options, true),
             None => begin_together(engine, &options),
@@ -79,19 +83,27 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns the right to run alone, if the next attempt is to do so and gets it; waits for at most `running_max` for
-    /// the transactions that are running.
+    /// Returns the right to run alone, unless another transaction has it for too long; waits for at most `running_max`
+    /// for the transactions that are running.
     fn pass<'e, N: Begins>(&self, engine: &'e N, running_max: Duration) -> Option<Pass<'e>> {
-        let is_alone = self.lost >= ATTEMPTS_TOGETHER;
-        if is_alone { engine.gate().pass(|| engine.is_running(), running_max) } else { None }
+        engine.gate().pass(|| engine.is_running(), running_max)
     }
 
-    /// Works as [`Attempts::pass`], and without that right waits while another transaction runs alone. Statements run for
-    /// longer than bodies of procedures; they hold up the holder, and with it all others, only for a moment.
+    /// Returns the right of a statement to run alone, if the next attempt is to do so and gets it; otherwise waits while
+    /// another transaction runs alone.
+    ///
+    /// The opponent of a statement may be a transaction that its client has left open, and another statement that is
+    /// running may take long. So fewer and fewer attempts run alone, and they wait only for a moment: that is enough for
+    /// the short statements that have begun.
     pub(crate) fn turn<'e, N: Begins>(&self, engine: &'e N) -> Option<Pass<'e>> {
-        let pass = self.pass(engine, STATEMENTS_MAX);
-        if pass.is_none() {
+        let beyond = (self.lost + 1).saturating_sub(ATTEMPTS_TOGETHER);
+        if !beyond.is_power_of_two() {
             engine.gate().wait_open();
+            return None;
+        }
+        let pass = self.pass(engine, STATEMENTS_MAX);
+        if pass.is_some() && !cfg!(any(loom, shuttle)) {
+            std::thread::sleep(STATEMENTS_TIME);
         }
         pass
     }
@@ -155,8 +167,11 @@ pub(crate) fn run_once<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Siz
     ended
 }
 
-/// Begins a transaction when no other one runs alone.
+/// Begins a transaction when no other one runs alone, or in the middle of another one.
 fn begin_together<'e, N: Begins>(engine: &'e N, options: &TxnOptions) -> Result<N::Txn<'e>> {
+    if options.inside {
+        return engine.begin(options, true);
+    }
     engine.gate().wait_open();
     let txn = engine.begin(options, true)?;
     if !engine.gate().is_closed() {

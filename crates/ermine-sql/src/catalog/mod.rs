@@ -37,7 +37,7 @@ use std::{
     },
 };
 
-use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions};
+use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
@@ -138,6 +138,13 @@ const BY_NUMBER: u8 = 2;
 const ROLE: u8 = 4;
 const SECRET: u8 = 5;
 const SECRET_LENGTH: usize = 32;
+
+/// Returns the options of a short transaction in the middle of a statement's, which may run alone.
+pub(crate) fn inside() -> TxnOptions {
+    let mut options = TxnOptions::default();
+    options.inside = true;
+    options
+}
 
 fn key_of(number: ObjectId) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[BY_NUMBER]);
@@ -241,7 +248,7 @@ impl CatalogStore {
     /// Allocates a number that no object has or had.
     pub(crate) fn number(&self) -> Result<ObjectId> {
         let _one = self.numbers.lock().expect("no code panics while it holds the lock");
-        let taken: ermine::Result<_> = self.database.run(|txn| {
+        let taken: ermine::Result<_> = self.database.run_with(inside(), |txn| {
             let stored = txn.get(&self.rows, &[NEXT][..])?;
             let next = stored.and_then(|bytes| bytes.try_into().ok()).map_or(FIRST_OBJECT, u32::from_be_bytes);
             txn.put(&self.rows, &[NEXT][..], &(next + 1).to_be_bytes()[..])?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use ermine::{Database, KeyBuffer};
 
-use super::definition::SequenceDef;
+use super::{definition::SequenceDef, inside};
 use crate::{
     error::{Result, SqlError, SqlState},
     storage::RawTable,
@@ -64,14 +64,14 @@ impl Sequence {
         }
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
         let state = encode(number, is_called);
-        self.database.run(|txn| txn.put(&self.rows, &self.key()[..], &state[..]))?;
+        self.database.run_with(inside(), |txn| txn.put(&self.rows, &self.key()[..], &state[..]))?;
         *run = Run::default();
         Ok(())
     }
 
     fn take_run(&self) -> Result<(i64, u64)> {
         let SequenceDef { start, increment, least, greatest, cycles, name, .. } = &self.def;
-        let taken: ermine::Result<_> = self.database.run(|txn| {
+        let taken: ermine::Result<_> = self.database.run_with(inside(), |txn| {
             let stored = txn.get(&self.rows, &self.key()[..])?.and_then(|bytes| decode(&bytes));
             let after = |number: i64| number.checked_add(*increment).filter(|next| (*least..=*greatest).contains(next));
             let first = match stored {

@@ -33,6 +33,7 @@ use crate::{
     exec::{Batch, Run, run_batch},
     result::RowSink,
     transaction::{ActiveTransaction, Changing},
+    types::Environment,
 };
 
 /// An index or a constraint that a statement adds to a table.
@@ -93,15 +94,16 @@ impl Addition<'_> {
 impl ChangeContext<'_> {
     /// Runs a statement that adds an index or a constraint to a table, in several transactions.
     pub(crate) fn add_online(&self, addition: &Addition<'_>, rows: &mut dyn RowSink) -> Result<Option<OwnedReceipt>> {
-        let receipt = match retried(self.database, || self.begin_addition(addition, rows))? {
+        let receipt = match retried(self.database, self.environment, || self.begin_addition(addition, rows))? {
             None => None,
             Some(begun) => {
                 let done = self.outlast_users(&begun);
                 let done = done.and_then(|()| self.go_through(&begun));
-                let done = done.and_then(|()| retried(self.database, || self.finish_addition(&begun)));
+                let done =
+                    done.and_then(|()| retried(self.database, self.environment, || self.finish_addition(&begun)));
                 let failed = |error| {
                     // If that fails, too, the addition stays unfinished until the database is opened again.
-                    let _ = retried(self.database, || self.take_away(&begun));
+                    let _ = retried(self.database, &Environment::default(), || self.take_away(&begun));
                     error
                 };
                 Some(done.map_err(failed)?)
@@ -208,7 +210,6 @@ impl ChangeContext<'_> {
         let mut next = Some(KeyBuffer::new());
         let (mut rows_max, mut retries) = (BATCH, self.database.retries());
         while let Some(from) = &next {
-            let turn = retries.turn();
             match self.batch(begun, of_index, from, rows_max) {
                 Ok(after) => {
                     next = after;
@@ -219,7 +220,7 @@ impl ChangeContext<'_> {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
                     self.environment.check()?;
-                    if !retries.lost(turn, error.report().other) {
+                    if !retries.lost(error.report().other) {
                         // A transaction may stay open, with one of the rows, for as long as its client wants.
                         retries = self.database.retries();
                     }
@@ -293,13 +294,23 @@ pub(crate) fn adds_online(scheme: Scheme) -> bool {
 }
 
 /// Changes the catalog, or reads it as a whole, again while that loses conflicts.
-pub(crate) fn retried<T>(database: &Database, mut change: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) fn retried<T>(
+    database: &Database,
+    environment: &Environment,
+    mut change: impl FnMut() -> Result<T>,
+) -> Result<T> {
     let mut retries = database.retries();
     loop {
         let turn = retries.turn();
-        match change() {
-            Err(error)
-                if error.state() == SqlState::SERIALIZATION_FAILURE && retries.lost(turn, error.report().other) => {}
+        let done = change();
+        drop(turn);
+        match done {
+            Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
+                environment.check()?;
+                if !retries.lost(error.report().other) {
+                    return Err(error);
+                }
+            }
             done => return done,
         }
     }

@@ -43,6 +43,9 @@ fn regexp_replace(
     let start = usize::try_from(start).ok().filter(|&start| start > 0).ok_or_else(|| not_in_range("start", start))?;
     let number = u32::try_from(number).map_err(|_| not_in_range("n", number))?;
     let regex = Posix::new(pattern, flags)?;
+    if text.chars().count() < start - 1 {
+        return Ok(text.into());
+    }
     let mut out = String::new();
     let groups_in_new = replacement.matches('\\').count();
     let (mut end, mut from, mut found_so_far) = (0, offset(text, start - 1), 0);
@@ -166,7 +169,8 @@ mod tests {
                 "X PXstgrXSQL fXnctXXn",
             ),
             (&[(t, "abc"), (t, ""), (t, "-"), (i, "2"), (i, "0")], "a-b-c-"),
-            (&[(t, "abc"), (t, "c"), (t, "-"), (i, "9")], "abc"),
+            (&[(t, "abc"), (t, "$"), (t, "-"), (i, "9")], "abc"),
+            (&[(t, "abc"), (t, "$"), (t, "-"), (i, "4")], "abc-"),
         ] {
             assert_eq!(call("regexp_replace", arguments).unwrap(), expected, "{arguments:?}");
         }

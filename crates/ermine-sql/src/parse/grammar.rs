@@ -23,8 +23,7 @@ use crate::{
 pub(crate) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            let mut grammar =
-                Grammar { text, labels: OnceCell::new(), bare: HashSet::new(), not_null: OnceCell::new() };
+            let mut grammar = Grammar { text, labels: OnceCell::new(), bare: HashSet::new() };
             match statement.visit(&mut grammar) {
                 ControlFlow::Break(error) => Err(error),
                 ControlFlow::Continue(()) => Ok(()),
@@ -41,8 +40,6 @@ struct Grammar<'t> {
     labels: OnceCell<HashSet<Location>>,
     /// Where reserved words are labels without AS.
     bare: HashSet<Location>,
-    /// Whether NOT NULL follows a value; looked up when the first test for NULL is met.
-    not_null: OnceCell<bool>,
 }
 
 impl Grammar<'_> {
@@ -78,11 +75,7 @@ impl Visitor for Grammar<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
-        let not_null = || {
-            let is_test = matches!(expr, Expr::IsNotNull(_));
-            (is_test && *self.not_null.get_or_init(|| has_postfix_not_null(self.text))).then(|| "not".to_owned())
-        };
-        match unchained(expr).or_else(|| miscounted(expr)).or_else(not_null) {
+        match unchained(expr).or_else(|| miscounted(expr)) {
             Some(word) => ControlFlow::Break(at_or_near(&word)),
             None => ControlFlow::Continue(()),
         }
@@ -141,32 +134,18 @@ fn labels(text: &str) -> HashSet<Location> {
     labels
 }
 
-/// Whether NOT NULL follows a value, without IS.
-fn has_postfix_not_null(text: &str) -> bool {
-    let tokens = Tokenizer::new(DIALECT, text).tokenize().unwrap_or_default();
-    let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
-    let ends_value = |token: &Token| match token {
-        Token::Word(word) => {
-            use Keyword::{END, FALSE, IS, NULL, TRUE};
-            let is_value = !is_reserved(&word.value) || matches!(word.keyword, TRUE | FALSE | NULL | END);
-            word.quote_style.is_some() || word.keyword != IS && is_value
-        }
-        Token::Number(..) | Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => true,
-        Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
-        _ => false,
-    };
-    tokens.windows(3).any(|three| ends_value(&three[0]) && is(&three[1], Keyword::NOT) && is(&three[2], Keyword::NULL))
-}
-
 /// Returns the token at which a FETCH clause is not `FETCH {FIRST | NEXT} [count] {ROW | ROWS} {ONLY | WITH ..}`.
 fn broken_fetch(text: &str) -> Option<String> {
     let labels = labels(text);
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location().unwrap_or_default();
     let mut tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let is = |token: &Token, words: &[Keyword]| matches!(token, Token::Word(word) if words.contains(&word.keyword));
-    while let Some(fetch) = tokens.find(|found| is(&found.token, &[Keyword::FETCH])) {
-        if labels.contains(&fetch.span.start) {
+    let mut before = Token::SemiColon;
+    while let Some(TokenWithSpan { token, span }) = tokens.next() {
+        let is_clause = is(&token, &[Keyword::FETCH]) && !labels.contains(&span.start) && before != Token::SemiColon;
+        before = token;
+        if !is_clause {
+            // Another word, or a statement of its own.
             continue;
         }
         let mut next = || tokens.next().map_or(Token::EOF, |next| next.token);
@@ -306,15 +285,16 @@ mod tests {
             assert_eq!(found(&format!("SELECT 1 {text}")), Ok(()), "{text}");
         }
         assert_eq!(found("SELECT 1 AS fetch FETCH next 2 ROWS ONLY"), Ok(()));
+        let several =
+            "FETCH 5 FROM c; SELECT 1 FETCH FIRST ROW ONLY; FETCH NEXT FROM c; CREATE TABLE t (a int NOT NULL)";
+        assert_eq!(found(several), Ok(()));
     }
 
     #[test]
     fn operators_stand_where_the_grammar_has_them() {
         for text in [
-            "1 NOT NULL",
             "1 year",
             "0::float8 precision",
-            "(1) NOT NULL",
             "a 'b' FROM t",
             "1 BETWEEN now() AT TIME ZONE 'UTC' AND 2",
             "'a' NOT BETWEEN 'b' || 'c' COLLATE \"C\" AND 'd'",

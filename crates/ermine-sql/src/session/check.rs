@@ -39,7 +39,7 @@ impl Session {
 
     fn verify(&mut self) -> Result<SqlVerification> {
         let changes = self.change_context();
-        let mut found = retried(changes.database, || {
+        let mut found = retried(changes.database, changes.environment, || {
             let active = changes.open_change()?;
             let environment = changes.environment;
             let run = Run::new(&active.txn, &active.catalog, &[], environment, changes.given);

@@ -624,8 +624,9 @@ impl Session {
                 drop(turn);
                 self.wait_for_others(&mut patience, conflict)?;
             } else {
+                drop(turn);
                 self.environment.check()?;
-                if !retries.lost(turn, conflict.report().other) || patience.is_over() {
+                if !retries.lost(conflict.report().other) || patience.is_over() {
                     return Err(conflict);
                 }
             }
@@ -644,7 +645,7 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn RowSink,
     ) -> Result<Completion> {
-        let mut active = self.open(Modes { runs_through: true, ..self.modes() })?;
+        let mut active = self.open(self.modes())?;
         let mut tag = Tagged { rows, tag: String::new() };
         let done = match self.run_in(&mut active, prepared, parameters, &mut tag, true) {
             Ok(true) => active.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
@@ -736,7 +737,6 @@ impl Session {
             is_async: self.settings.get("synchronous_commit") == Some("off"),
             level: self.settings.default_level(),
             tracks_all: false,
-            runs_through: false,
         }
     }
 

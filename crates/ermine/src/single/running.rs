@@ -67,7 +67,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
         let durability = options.durability.unwrap_or(engine.options.durability);
         // The swap in `arrive` is the fence of the epoch.
         worker.nodes.pin_unfenced();
-        worker.presence.arrive(pinned || options.runs_through);
+        worker.presence.arrive(pinned);
         let read_only = options.read_only || options.snapshot;
         let txn = Self { engine, worker: Some(worker), read_only, durability };
         let mut operation = txn.operation()?;

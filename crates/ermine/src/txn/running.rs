@@ -57,9 +57,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         if pinned {
             worker.pins.versions.pin_unfenced();
         }
-        let TxnOptions { read_only, snapshot, isolation, durability, order, session, tracks_all, runs_through, .. } =
-            options;
-        let runs_through = pinned || runs_through;
+        let TxnOptions { read_only, snapshot, isolation, durability, order, session, tracks_all, .. } = options;
         let order = match order.unwrap_or(engine.options.order) {
             Order::Session if session.is_none() => Order::Strict,
             order => order,
@@ -73,9 +71,9 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let isolation = if snapshot { Isolation::Scheme } else { isolation };
         let asks_less = isolation == Isolation::Snapshot;
         let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
-            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, runs_through, after)
+            engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned, after)
         } else {
-            worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, runs_through)
+            worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, pinned)
         };
         let state = worker.state.get_mut();
         state.begin = begin;
