@@ -3,7 +3,9 @@
 //! First updater wins, so under contention the same transaction can lose again and again. After a few attempts
 //! `Database::run` takes the gate: it closes the gate behind the running transactions, waits for them, and runs while
 //! no other transaction begins. It can still be blocked only by transactions that the application drives itself
-//! (`Database::begin`) and leaves open in the middle.
+//! (`Database::begin`) and leaves open in the middle. Statements of SQL take the gate, too, for a few of their attempts
+//! (`Database::retries`); they are no running transactions for it, and one that has found the gate open may begin when
+//! it has been closed.
 //!
 //! All waits here end after [`Options::wait_max`](crate::Options::wait_max), and the thread goes on as if it had waited
 //! in vain: the body of the holder may itself wait for the action of another thread, and this thread may be that one.

@@ -790,8 +790,8 @@ pub struct TxnOptions {
     /// more than it had read.
     #[doc(hidden)]
     pub tracks_all: bool,
-    /// The transaction is run in the middle of another one, by the same thread: it does not wait for one that runs alone,
-    /// which may be the other one, or wait for it.
+    /// The transaction is run in the middle of another one, by the same thread: it does not wait for one that runs
+    /// alone, which may be the other one, or wait for it.
     #[doc(hidden)]
     pub inside: bool,
 }

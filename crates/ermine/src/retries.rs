@@ -48,10 +48,10 @@ impl<'db> Retries<'db> {
         with_engine!(&*self.database.engine, engine => Turn(self.attempts.turn(engine)))
     }
 
-    /// Counts an attempt that has lost, and whose turn has been dropped, to the transaction `other` where that is known, and waits before the next one:
+    /// Counts an attempt that has lost, to the transaction `other` where that is known, and waits before the next one:
     /// until that transaction has ended, but not for long; then the longer the more attempts were lost, at most 32 ms.
-    /// Returns false, without waiting, where [`Database::run`] would give up: after [`crate::Options::attempts_max`]
-    /// attempts, or after [`crate::Options::run_max`].
+    /// The turn of the attempt has to be dropped before. Returns false, without waiting, where [`Database::run`] would
+    /// give up: after [`crate::Options::attempts_max`] attempts, or after [`crate::Options::run_max`].
     pub fn lost(&mut self, other: Option<Tid>) -> bool {
         self.attempts.count();
         with_engine!(&*self.database.engine, engine => {

@@ -57,7 +57,7 @@ pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     let mut attempts = Attempts::default();
     loop {
         let alone = attempts.lost >= ATTEMPTS_TOGETHER && !options.inside;
-        let pass = if alone { attempts.pass(engine, engine.options().wait_max) } else { None };
+        let pass = if alone { pass(engine, engine.options().wait_max) } else { None };
         let txn = match &pass {
             Some(_) => engine.begin(&options, true),
             None => begin_together(engine, &options),
@@ -75,7 +75,7 @@ pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
 }
 
 /// The attempts of a transaction that have lost a conflict.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Attempts {
     lost: u32,
     /// When the first one was lost.
@@ -83,25 +83,19 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns the right to run alone, unless another transaction has it for too long; waits for at most `running_max`
-    /// for the transactions that are running.
-    fn pass<'e, N: Begins>(&self, engine: &'e N, running_max: Duration) -> Option<Pass<'e>> {
-        engine.gate().pass(|| engine.is_running(), running_max)
-    }
-
-    /// Returns the right of a statement to run alone, if the next attempt is to do so and gets it; otherwise waits while
-    /// another transaction runs alone.
+    /// Returns the right of a statement to run alone, if the next attempt is to do so and gets it; otherwise waits
+    /// while another transaction runs alone.
     ///
     /// The opponent of a statement may be a transaction that its client has left open, and another statement that is
-    /// running may take long. So fewer and fewer attempts run alone, and they wait only for a moment: that is enough for
-    /// the short statements that have begun.
+    /// running may take long. So fewer and fewer attempts run alone, and they wait only for a moment: that is enough
+    /// for the short statements that have begun.
     pub(crate) fn turn<'e, N: Begins>(&self, engine: &'e N) -> Option<Pass<'e>> {
         let beyond = (self.lost + 1).saturating_sub(ATTEMPTS_TOGETHER);
         if !beyond.is_power_of_two() {
             engine.gate().wait_open();
             return None;
         }
-        let pass = self.pass(engine, STATEMENTS_MAX);
+        let pass = pass(engine, STATEMENTS_MAX);
         if pass.is_some() && !cfg!(any(loom, shuttle)) {
             std::thread::sleep(STATEMENTS_TIME);
         }
@@ -147,6 +141,12 @@ impl Attempts {
             spin.wait();
         }
     }
+}
+
+/// Returns the right to run alone, unless another transaction has it for too long; waits for at most `running_max` for
+/// the transactions that are running.
+fn pass<N: Begins>(engine: &N, running_max: Duration) -> Option<Pass<'_>> {
+    engine.gate().pass(|| engine.is_running(), running_max)
 }
 
 /// Makes one attempt; a lost conflict is returned to the caller.
