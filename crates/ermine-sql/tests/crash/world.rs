@@ -1,9 +1,6 @@
 //! The state that a client has made of a database, as statements show it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ermine_sql::{Session, SqlState};
 
@@ -11,6 +8,9 @@ use crate::sessions::{ask, run};
 
 /// The table that both clients write.
 pub const SHARED: &str = "shared";
+
+/// Attempts to read a table; each takes at least the 10 ms of `lock_timeout`.
+const ATTEMPTS_MAX: u32 = 2000;
 
 /// A table, and the `id` of a row.
 pub type Place = (String, String);
@@ -103,15 +103,17 @@ impl Owner {
     pub fn rows(self, session: &mut Session, table: &str) -> Option<BTreeMap<String, String>> {
         let columns = if self == Self::Definer { "*" } else { "id, owner, a, u, g, v" };
         let text = format!("SELECT {columns} FROM {table} WHERE owner = '{}'", self.name());
-        let since = Instant::now();
+        let mut attempts = 0;
         let rows = loop {
             match run(session, &text) {
                 Ok(rows) => break rows,
-                // The definer is changing the table, and has it alone.
-                Err(SqlState::LOCK_NOT_AVAILABLE) if self == Self::Writer => {
-                    assert!(since.elapsed() < Duration::from_secs(20), "{table} cannot be read");
+                Err(SqlState::LOCK_NOT_AVAILABLE) if self == Self::Definer => return None,
+                // The definer is changing the table, and has it alone; or the statement has met rows that the other
+                // client is writing, again and again until the end of `lock_timeout`.
+                Err(SqlState::LOCK_NOT_AVAILABLE | SqlState::SERIALIZATION_FAILURE) => {
+                    attempts += 1;
+                    assert!(attempts < ATTEMPTS_MAX, "{table} cannot be read");
                 }
-                Err(SqlState::LOCK_NOT_AVAILABLE) => return None,
                 Err(error) => panic!("{text}: {error:?}"),
             }
         };
