@@ -10,9 +10,10 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
     functions,
+    key::write_key,
     memory::{ENTRY, Kept},
     query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
-    types::{SqlType, Value, key::write_key},
+    types::{SqlType, Value},
 };
 
 impl Run<'_> {
