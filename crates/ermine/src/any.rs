@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     access::{
         Access, Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit,
-        sealed::{Attempt, Sealed},
+        sealed::{Attempt, Operations},
     },
     begin::Begins,
     durable::recovery::Recovery,
@@ -41,10 +41,7 @@ use crate::{
     work::Work,
 };
 
-impl<P: InPlace> Sealed for single::Txn<'_, P> {}
-impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
-
-impl<S: SchemeTrait> Access for Txn<'_, S> {
+impl<S: SchemeTrait> Operations for Txn<'_, S> {
     fn database(&self) -> &DatabaseId {
         Txn::database(self)
     }
@@ -109,7 +106,7 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
     }
 }
 
-impl<P: InPlace> Access for single::Txn<'_, P> {
+impl<P: InPlace> Operations for single::Txn<'_, P> {
     fn database(&self) -> &DatabaseId {
         single::Txn::database(self)
     }
@@ -328,9 +325,7 @@ macro_rules! schemes {
             };
         }
 
-        impl Sealed for AnyAccess<'_> {}
-
-        impl Access for AnyAccess<'_> {
+        impl Operations for AnyAccess<'_> {
             fn database(&self) -> &DatabaseId {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.database(),)*
@@ -381,7 +376,7 @@ macro_rules! schemes {
 
             fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
                 match &self.0 {
-                    $(AnyTxn::$name(txn) => Access::reads(txn, each),)*
+                    $(AnyTxn::$name(txn) => Operations::reads(txn, each),)*
                 }
             }
 
