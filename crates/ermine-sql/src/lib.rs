@@ -6,9 +6,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `types` | types and values: text, bytes, keys, rows, casts |
-//! | `operators`, `functions` | the parts of expressions |
-//! | `storage` | rows as keys and values of the engine |
+//! | [`types`] | types, values, operators, functions and errors: the crate `ermine-types` |
+//! | `storage`, `key` | rows as keys and values of the engine |
 //! | `parse` | texts to the parser's trees |
 //! | `catalog` | schemas, tables, indexes, sequences, roles |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
@@ -17,7 +16,7 @@
 //! | `exec` | loops, groups, orders, writes |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
-//! | `memory` | the memory that a statement may take |
+//! | `budget`, `failure` | the engine's memory and errors, as statements see them |
 //! | `result` | columns, and the receiver of rows |
 //! | `session` | transactions, settings, statement by statement |
 //! | `system` | tables and functions about the catalog |
@@ -26,21 +25,18 @@
 #![forbid(unsafe_code)]
 
 mod bind;
+mod budget;
 mod catalog;
 mod copy;
 mod cursors;
 mod ddl;
-mod error;
 mod exec;
 mod explain;
 mod expr;
 mod failure;
 mod fold;
-mod functions;
-mod keywords;
+mod key;
 mod level;
-mod memory;
-mod operators;
 mod parse;
 mod plan;
 mod prepared;
@@ -51,8 +47,12 @@ mod session;
 mod storage;
 mod system;
 mod transaction;
-pub mod types;
 pub mod verifier;
+
+/// SQL's types and values, operators and functions.
+pub use ermine_types as types;
+// The modules of that crate that this one uses as its own.
+use ermine_types::{error, functions, keywords, memory, operators};
 
 pub use error::{Report, Result, SqlError, SqlState};
 pub use memory::Held;

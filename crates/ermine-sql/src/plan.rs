@@ -17,6 +17,7 @@ use crate::{
     error::{Result, SqlError},
     exec::Run,
     explain,
+    failure::EngineResult as _,
     fold::Folder,
     query::Query,
     result::{Column, MORE},
@@ -136,9 +137,9 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
         Plan::Explain { plan, analyze } => {
             let mut analysis = Vec::new();
             if *analyze {
-                let (began, before) = (Instant::now(), run.txn.work()?);
+                let (began, before) = (Instant::now(), run.txn.work().sql()?);
                 let tag = self::run(plan, run, &mut |_| Ok(()))?;
-                let (took, work) = (began.elapsed(), run.txn.work()?.since(before));
+                let (took, work) = (began.elapsed(), run.txn.work().sql()?.since(before));
                 analysis.extend(explain::analysis(&tag, &work, took));
             }
             for line in explain::lines(plan, run.instrumentation.as_ref()).into_iter().chain(analysis) {

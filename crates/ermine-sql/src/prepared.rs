@@ -39,6 +39,7 @@ use crate::{
         sessions::{About, Sessions},
     },
     error::{Result, SqlError, SqlState},
+    failure::{EngineResult as _, sql_error},
     storage::{RawKey, RawTable},
     transaction::ActiveTransaction,
 };
@@ -84,10 +85,10 @@ const GID_MAX: usize = 199;
 impl PreparedStore {
     /// Reopens the transactions that were prepared when the database was closed, or crashed.
     pub(crate) fn open(database: &Arc<Database>, catalog: &CatalogStore) -> Result<Self> {
-        let rows = database.table("sql prepared")?;
+        let rows = database.table("sql prepared").sql()?;
         let sessions = catalog.current().sessions.clone();
         let store = Self { database: database.clone(), rows, waiting: Mutex::default(), sessions };
-        let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect())?;
+        let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect()).sql()?;
         let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
         for ((number, part), bytes) in parts {
             let (whole, is_over) = kept.entry(number).or_default();
@@ -120,18 +121,19 @@ impl PreparedStore {
             reads => postcard::from_bytes(reads).map_err(damaged)?,
         };
         for (table, lower, upper) in reads.into_iter().filter(|read| in_use.contains(&read.0)) {
-            let table: RawTable = self.database.table(&table)?;
+            let table: RawTable = self.database.table(&table).sql()?;
             self.read_again(&active, &table, lower, upper)?;
         }
         for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
             used.iter().filter(|own| engine_name(own.def.relation_file) == table).for_each(|own| own.has_row(&key));
-            let table: RawTable = self.database.table(&table)?;
+            let table: RawTable = self.database.table(&table).sql()?;
             match value {
                 Some(value) => active.txn.put(&table, &key[..], &value[..]),
                 None => active.txn.delete(&table, &key[..]).map(drop),
-            }?;
+            }
+            .sql()?;
         }
-        if !active.txn.prepare()? {
+        if !active.txn.prepare().sql()? {
             let message = format!("prepared transaction \"{gid}\" does not go together with the others");
             return Err(SqlError::new(SqlState::DATA_CORRUPTED, message));
         }
@@ -148,13 +150,11 @@ impl PreparedStore {
         upper: Bound<Vec<u8>>,
     ) -> Result<()> {
         match (&lower, &upper) {
-            (Included(lower), Included(upper)) if lower == upper => {
-                active.txn.get(table, &lower[..]).map(drop).map_err(SqlError::from)
-            }
+            (Included(lower), Included(upper)) if lower == upper => active.txn.get(table, &lower[..]).map(drop).sql(),
             _ => {
                 let raw = |key: Vec<u8>| RawKey(KeyBuffer::from_slice(&key));
                 let scan = active.txn.scan(table, (lower.map(raw), upper.map(raw)));
-                scan.for_each(|_, _| Ok(ControlFlow::Continue(()))).map_err(SqlError::from)
+                scan.for_each(|_, _| Ok(ControlFlow::Continue(()))).sql()
             }
         }
     }
@@ -188,7 +188,7 @@ impl PreparedStore {
             return Err(SqlError::unsupported(what).hint("Schemes that keep versions have it: si-ssn is the default."));
         }
         let is_serializable = active.is_serializable();
-        if !active.txn.prepare()? {
+        if !active.txn.prepare().sql()? {
             let message = "could not serialize access: what the transaction has read was changed by others, or another prepared transaction holds what it writes";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
                 .hint("The transaction might succeed if retried."));
@@ -198,13 +198,13 @@ impl PreparedStore {
             reads.push((table.to_owned(), lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)));
             Ok(())
         };
-        active.txn.reads(gather)?;
+        active.txn.reads(gather).sql()?;
         let mut writes = Vec::new();
         let gather = |table: &str, key: &[u8], value: Option<&[u8]>| {
             writes.push((table.to_owned(), key.to_vec(), value.map(<[u8]>::to_vec)));
             Ok(())
         };
-        active.txn.writes(gather)?;
+        active.txn.writes(gather).sql()?;
         let kept = Kept { gid: gid.into(), about: about.clone(), is_serializable, tables: active.used(), writes };
         let bytes = postcard::to_stdvec(&(kept, reads)).expect("it is plain data");
         let mut waiting = self.waiting();
@@ -231,7 +231,7 @@ impl PreparedStore {
             // Memory may have been short: the commit may be retried.
             Err(error) => {
                 self.put_back(gid, Prepared { number, active }, about);
-                return Err(SqlError::from(error));
+                return Err(sql_error(error));
             }
         }
         let committed = active.commit(catalog);
@@ -287,6 +287,6 @@ impl PreparedStore {
 
     fn run_durable(&self, body: impl Fn(&ermine::Transaction<'_>) -> ermine::Result<()>) -> Result<()> {
         let options = TxnOptions::default().durability(Durability::Durable);
-        self.database.run_with(options, |txn| body(txn)).map_err(SqlError::from)
+        self.database.run_with(options, |txn| body(txn)).sql()
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of SQL as keys and values of the engine.
 //!
-//! A table of SQL is a table of the engine: its key is the primary key (`types::key`), or a number if the table has
+//! A table of SQL is a table of the engine: its key is the primary key (`key`), or a number if the table has
 //! none; its value is the whole row (`types::row`). An index is a table of its own:
 //!
 //! | index | key | value |

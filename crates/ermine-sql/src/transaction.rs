@@ -14,6 +14,7 @@ use crate::{
     },
     cursors::Cursors,
     error::{Result, SqlError, SqlState},
+    failure::{EngineResult as _, sql_error},
     level::Level,
 };
 
@@ -50,7 +51,7 @@ impl Modes {
         let mut options = options.isolation(isolation).session(&following.session);
         options.order = following.order;
         options.tracks_all = self.tracks_all;
-        database.begin_owned(options).map_err(SqlError::from)
+        database.begin_owned(options).sql()
     }
 }
 
@@ -237,19 +238,19 @@ impl ActiveTransaction {
         // Before the snapshot, as in `begin`.
         self.catalog = store.current();
         self.version = self.catalog.version;
-        self.txn.renew_snapshot().map_err(SqlError::from)
+        self.txn.renew_snapshot().sql()
     }
 
     /// Returns the current point for a later rollback; the session has set `settings` settings.
     pub(crate) fn point(&self, settings: usize) -> Result<SavepointState> {
-        let savepoint = self.txn.savepoint()?;
+        let savepoint = self.txn.savepoint().sql()?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
         Ok(SavepointState { savepoint, catalog, changes, settings, cursors })
     }
 
     /// Rolls back to a point: undoes all writes since. The tables that it has used stay in use.
     pub(crate) fn go_back(&mut self, point: &SavepointState) -> Result<()> {
-        self.txn.roll_back_to(point.savepoint)?;
+        self.txn.roll_back_to(point.savepoint).sql()?;
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
         self.cursors.go_back(point.cursors);
@@ -258,7 +259,7 @@ impl ActiveTransaction {
 
     /// Forgets a point that it could be rolled back to.
     pub(crate) fn release(&mut self, point: &SavepointState) -> Result<()> {
-        self.txn.release(point.savepoint).map_err(SqlError::from)
+        self.txn.release(point.savepoint).sql()
     }
 
     /// Runs SAVEPOINT: of several with the same name, the last one counts.
@@ -404,7 +405,7 @@ impl ActiveTransaction {
     /// durability.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
         let Self { txn, catalog, changes, taken, held, .. } = self;
-        let receipt = txn.commit_async()?;
+        let receipt = txn.commit_async().sql()?;
         taken.into_inner().into_iter().for_each(|taken| taken.keep(&changes));
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes, &catalog)? };
         drop(held);
@@ -417,7 +418,7 @@ impl ActiveTransaction {
     pub(crate) fn fail(self, error: SqlError) -> SqlError {
         let Self { txn, held, .. } = self;
         let failed = match may_follow_from_reads(error.state()) {
-            true => txn.commit_reads().map_or_else(SqlError::from, |_| error),
+            true => txn.commit_reads().map_or_else(sql_error, |_| error),
             false => error,
         };
         drop(held);

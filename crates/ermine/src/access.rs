@@ -1,15 +1,13 @@
 //! The engine's untyped operations, which the typed [`crate::Transaction`] calls.
 //!
-//! Sealed: the engine implements it once for every scheme and once for the enum over them.
+//! Sealed: the engine implements them once for each storage family and once for the enum over the schemes.
 
 use std::ops::{Bound, ControlFlow};
 
 use crate::{
     error::Result,
-    ids::{DatabaseId, IndexOrdinal, TableId, Tid},
-    savepoints::Savepoint,
-    types::{KeyBuffer, KeyList},
-    work::Work,
+    ids::{IndexOrdinal, TableId},
+    types::KeyBuffer,
 };
 
 /// The direction in which a scan walks.
@@ -98,53 +96,62 @@ pub type OwnWrite<'v> = dyn FnMut(&str, &[u8], Option<&[u8]>) -> Result<()> + 'v
 /// The visitor of the reads of a prepared transaction: table, and a range of keys.
 pub type OwnRead<'v> = dyn FnMut(&str, Bound<&[u8]>, Bound<&[u8]>) -> Result<()> + 'v;
 
-/// The callback that gets the values of [`Access::get_many`].
+/// The callback that gets the values of several keys.
 pub type Found<'v, 'a> = dyn FnMut(Option<&'a [u8]>) -> Result<()> + 'v;
 
-/// The operations of a running transaction on bytes.
-pub trait Access: sealed::Sealed {
-    /// Returns the open database that the transaction belongs to.
-    fn database(&self) -> &DatabaseId;
-    /// Returns the value under a key, as this transaction sees it; the value stays readable until the transaction ends.
-    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
-    /// Works as [`Access::get`] for several keys; `found` gets their values in the order of the keys.
-    fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;
-    /// Writes a value; returns whether a row was written.
-    fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool>;
-    /// Deletes a row; returns whether there was one.
-    fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
-    /// Shows `visit` every row of the range in order, as (index entry key, value).
-    fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
-    /// Returns the obstacle that a write of a row would meet.
-    fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
-    /// Prepares the transaction to commit; returns false if that is impossible.
-    fn prepare(&self) -> Result<bool>;
-    /// Shows the reads of a prepared transaction.
-    fn reads(&self, each: &mut OwnRead<'_>) -> Result<()>;
-    /// Returns the number by which other transactions know this one.
-    fn tid(&self) -> Result<Option<Tid>>;
-    /// Shows every row that the transaction has written.
-    fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
-    /// Returns the work that the transaction has done so far.
-    fn work(&self) -> Result<Work>;
-    /// Marks a point to roll back to.
-    fn savepoint(&self) -> Result<Savepoint>;
-    /// Undoes the writes since the savepoint.
-    fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()>;
-    /// Forgets the savepoint and those after it.
-    fn release(&mut self, savepoint: Savepoint) -> Result<()>;
-    /// Takes a new snapshot and goes on with it, where the transaction may.
-    fn renew_snapshot(&mut self) -> Result<()>;
-}
+/// A running transaction under some scheme. Only the engine implements it; [`crate::Transaction`] has the operations.
+pub trait Access: sealed::Operations {}
+
+impl<T: sealed::Operations> Access for T {}
 
 pub(crate) mod sealed {
-    use crate::error::{Abort, Result};
+    use super::{Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit};
+    use crate::{
+        error::{Abort, Result},
+        ids::{DatabaseId, TableId, Tid},
+        savepoints::Savepoint,
+        types::KeyList,
+        work::Work,
+    };
 
-    /// Only the engine implements [`super::Access`].
-    pub trait Sealed {}
+    /// The operations of a running transaction on bytes.
+    pub trait Operations {
+        /// Returns the open database that the transaction belongs to.
+        fn database(&self) -> &DatabaseId;
+        /// Returns the value under a key, as this transaction sees it; the value stays readable until the transaction ends.
+        fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
+        /// Works as [`Operations::get`] for several keys; `found` gets their values in the order of the keys.
+        fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;
+        /// Writes a value; returns whether a row was written.
+        fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool>;
+        /// Deletes a row; returns whether there was one.
+        fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
+        /// Shows `visit` every row of the range in order, as (index entry key, value).
+        fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
+        /// Returns the obstacle that a write of a row would meet.
+        fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
+        /// Prepares the transaction to commit; returns false if that is impossible.
+        fn prepare(&self) -> Result<bool>;
+        /// Shows the reads of a prepared transaction.
+        fn reads(&self, each: &mut OwnRead<'_>) -> Result<()>;
+        /// Returns the number by which other transactions know this one.
+        fn tid(&self) -> Result<Option<Tid>>;
+        /// Shows every row that the transaction has written.
+        fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
+        /// Returns the work that the transaction has done so far.
+        fn work(&self) -> Result<Work>;
+        /// Marks a point to roll back to.
+        fn savepoint(&self) -> Result<Savepoint>;
+        /// Undoes the writes since the savepoint.
+        fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()>;
+        /// Forgets the savepoint and those after it.
+        fn release(&mut self, savepoint: Savepoint) -> Result<()>;
+        /// Takes a new snapshot and goes on with it, where the transaction may.
+        fn renew_snapshot(&mut self) -> Result<()>;
+    }
 
     /// The end of a transaction.
-    pub trait Attempt: super::Access + Sized {
+    pub trait Attempt: Operations + Sized {
         /// Reports when the commit is durable.
         type Receipt;
         /// Commits in memory, or returns the reason why it cannot.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     access::{
         Access, Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit,
-        sealed::{Attempt, Sealed},
+        sealed::{Attempt, Operations},
     },
     begin::Begins,
     durable::recovery::Recovery,
@@ -41,10 +41,7 @@ use crate::{
     work::Work,
 };
 
-impl<P: InPlace> Sealed for single::Txn<'_, P> {}
-impl<S: SchemeTrait> Sealed for Txn<'_, S> {}
-
-impl<S: SchemeTrait> Access for Txn<'_, S> {
+impl<S: SchemeTrait> Operations for Txn<'_, S> {
     fn database(&self) -> &DatabaseId {
         Txn::database(self)
     }
@@ -109,7 +106,7 @@ impl<S: SchemeTrait> Access for Txn<'_, S> {
     }
 }
 
-impl<P: InPlace> Access for single::Txn<'_, P> {
+impl<P: InPlace> Operations for single::Txn<'_, P> {
     fn database(&self) -> &DatabaseId {
         single::Txn::database(self)
     }
@@ -209,25 +206,13 @@ impl<'e, S: SchemeTrait> Attempt for Txn<'e, S> {
     }
 }
 
-/// The transaction type that a [`Job`] runs on. A job compiled for one scheme (`own`) does not dispatch on the scheme
-/// at each operation. Dispatching costs some two nanoseconds (`any`); avoiding it is worth the many copies of each
-/// procedure only for some of the schemes.
-macro_rules! access {
-    (own $name:ident) => {
-        |txn| txn
-    };
-    (any $name:ident) => {
-        |txn| AnyAccess(AnyTxn::$name(txn))
-    };
-}
-
 /// The body of a transaction, compiled once for all schemes. It stores its value or error in itself.
 pub(crate) trait Body<'db> {
     /// Makes one attempt; returns whether it has succeeded.
     fn attempt(&mut self, txn: &Transaction<'db>) -> bool;
 
     /// Drops the result of an attempt that has lost a conflict, before the thread waits for anything.
-    fn lost(&mut self);
+    fn lost(&mut self, abort: &Abort);
 }
 
 /// A job that is being run.
@@ -238,8 +223,14 @@ struct JobRun<'j, J: Job> {
 }
 
 impl<J: Job> JobRun<'_, J> {
-    fn attempt<A: Access>(&mut self, txn: &Transaction<'_, A>) -> bool {
+    fn attempt_as<A: Access>(&mut self, txn: &Transaction<'_, A>) -> bool {
         self.result.insert(self.job.run(txn)).is_ok()
+    }
+}
+
+impl<'db, J: Job> Body<'db> for JobRun<'_, J> {
+    fn attempt(&mut self, txn: &Transaction<'db>) -> bool {
+        self.attempt_as(txn)
     }
 
     fn lost(&mut self, abort: &Abort) {
@@ -249,7 +240,7 @@ impl<J: Job> JobRun<'_, J> {
 }
 
 macro_rules! schemes {
-    ($($how:ident $name:ident = $parts:ty),* $(,)?) => {
+    ($($name:ident = $parts:ty),* $(,)?) => {
         /// An engine under the scheme that its database was opened with.
         pub(crate) enum AnyEngine {
             $(#[doc = stringify!($parts)] $name($parts),)*
@@ -291,30 +282,35 @@ macro_rules! schemes {
                 }))
             }
 
-            pub(crate) fn run<'db>(&'db self, options: TxnOptions, body: &mut (dyn Body<'db> + '_)) -> Result<Receipt<'db>> {
+            /// Runs a transaction whose body is compiled once for all schemes. `retries`: until it ends, not only once.
+            pub(crate) fn run<'db>(
+                &'db self,
+                options: TxnOptions,
+                retries: bool,
+                body: &mut (dyn Body<'db> + '_),
+            ) -> Result<Receipt<'db>> {
                 match self {
                     $(Self::$name(engine) => {
                         let lift = |txn| AnyAccess(AnyTxn::$name(txn));
-                        run::run(engine, options, lift, body, |body, txn| body.attempt(txn), |body, _| body.lost())
+                        run::run(engine, options, retries, lift, body, |body, txn| body.attempt(txn), Body::lost)
                     })*
                 }
             }
 
+            /// Runs a job. Under the schemes that it names, its body is compiled for the scheme's own transactions.
             pub(crate) fn run_job<J: Job>(
                 &self,
                 options: TxnOptions,
                 job: &mut J,
-                retry: bool,
+                retries: bool,
             ) -> Result<(Result<J::Output, J::Error>, Receipt<'_>)> {
                 let mut run = JobRun { job, result: None };
                 let receipt = match self {
-                    $(Self::$name(engine) => {
-                        let (access, body) = (access!($how $name), |run: &mut JobRun<J>, txn: &Transaction<'_, _>| run.attempt(txn));
-                        match retry {
-                            true => run::run(engine, options, access, &mut run, body, JobRun::lost),
-                            false => run::run_once(engine, options, access, &mut run, body, JobRun::lost),
-                        }
+                    // A constant: the branches of other schemes are not compiled.
+                    $(Self::$name(engine) if const { Scheme::$name.is_among(J::SCHEMES) } => {
+                        run::run(engine, options, retries, |txn| txn, &mut run, JobRun::attempt_as, JobRun::lost)
                     })*
+                    _ => self.run(options, retries, &mut run),
                 }?;
                 Ok((run.result.expect("the body has run"), receipt))
             }
@@ -329,9 +325,7 @@ macro_rules! schemes {
             };
         }
 
-        impl Sealed for AnyAccess<'_> {}
-
-        impl Access for AnyAccess<'_> {
+        impl Operations for AnyAccess<'_> {
             fn database(&self) -> &DatabaseId {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.database(),)*
@@ -382,7 +376,7 @@ macro_rules! schemes {
 
             fn reads(&self, each: &mut OwnRead<'_>) -> Result<()> {
                 match &self.0 {
-                    $(AnyTxn::$name(txn) => Access::reads(txn, each),)*
+                    $(AnyTxn::$name(txn) => Operations::reads(txn, each),)*
                 }
             }
 
@@ -470,23 +464,23 @@ macro_rules! schemes {
 }
 
 schemes! {
-    own Rc = Engine<ReadCommitted>,
-    own Si = Engine<SnapshotIsolation>,
-    own RcSsn = Engine<RcSsn>,
-    own SiSsn = Engine<SiSsn>,
-    own SiSsi = Engine<SiSsi>,
-    own MvOcc = Engine<MvOcc>,
-    own Silo = single::Engine<Silo>,
-    any TwoPhaseNoWait = single::Engine<TwoPhase<NoWait>>,
-    any TwoPhaseWaitDie = single::Engine<TwoPhase<WaitDie>>,
-    any TwoPhaseWdl = single::Engine<TwoPhase<WaitDepthLimited>>,
-    any Serial = single::Engine<Serial>,
-    any Sto = single::Engine<Sto<Wide>>,
-    any Sto32 = single::Engine<Sto<Narrow>>,
-    any Tso = single::Engine<Tso<Stamped>>,
-    any TsoValidate = single::Engine<Tso<Validated>>,
-    any Vll = single::Engine<Vll>,
-    any Partitioned = single::Engine<Partitioned>,
+    Rc = Engine<ReadCommitted>,
+    Si = Engine<SnapshotIsolation>,
+    RcSsn = Engine<RcSsn>,
+    SiSsn = Engine<SiSsn>,
+    SiSsi = Engine<SiSsi>,
+    MvOcc = Engine<MvOcc>,
+    Silo = single::Engine<Silo>,
+    TwoPhaseNoWait = single::Engine<TwoPhase<NoWait>>,
+    TwoPhaseWaitDie = single::Engine<TwoPhase<WaitDie>>,
+    TwoPhaseWdl = single::Engine<TwoPhase<WaitDepthLimited>>,
+    Serial = single::Engine<Serial>,
+    Sto = single::Engine<Sto<Wide>>,
+    Sto32 = single::Engine<Sto<Narrow>>,
+    Tso = single::Engine<Tso<Stamped>>,
+    TsoValidate = single::Engine<Tso<Validated>>,
+    Vll = single::Engine<Vll>,
+    Partitioned = single::Engine<Partitioned>,
 }
 
 #[expect(clippy::single_component_path_imports, reason = "gives the macro a path")]

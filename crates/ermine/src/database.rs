@@ -14,7 +14,7 @@ use crate::{
         recovery::Recovery,
         store::storage,
     },
-    error::{Error, Result},
+    error::{Abort, Error, Result},
     handle::{SecondaryIndex, Table},
     ids::{DatabaseId, IndexOrdinal, Stamp, TableId},
     index::IndexKind,
@@ -419,11 +419,11 @@ impl Database {
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
     ) -> Result<(Result<T, E>, Receipt<'db>)> {
         let mut run = BodyRun { body, result: None };
-        let receipt = self.engine.run(options, &mut run)?;
+        let receipt = self.engine.run(options, true, &mut run)?;
         Ok((run.result.expect("the body has run"), receipt))
     }
 
-    /// Works as [`Database::run`] for a [`Job`], which is compiled for each scheme.
+    /// Works as [`Database::run`] for a [`Job`], which is compiled for the schemes that it names.
     pub fn run_job<J: Job>(&self, job: &mut J) -> Result<J::Output, J::Error> {
         let options = job.options();
         self.settle(options.durability, self.engine.run_job(options, job, true)?)
@@ -571,7 +571,7 @@ impl<'db, T, E, F: FnMut(&Transaction<'db>) -> Result<T, E>> Body<'db> for BodyR
         self.result.insert((self.body)(txn)).is_ok()
     }
 
-    fn lost(&mut self) {
+    fn lost(&mut self, _: &Abort) {
         self.result = None;
     }
 }

@@ -44,6 +44,18 @@ impl fmt::Display for Tid {
     }
 }
 
+impl Tid {
+    /// Returns the number that stands for the transaction, for layers that carry it in types of their own.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the transaction for a number that [`Tid::as_u64`] has returned.
+    pub fn from_u64(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// The number of a table in one database, in order of creation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub(crate) u32);

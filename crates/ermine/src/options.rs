@@ -537,6 +537,18 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// Whether the scheme is in the list.
+    pub(crate) const fn is_among(self, schemes: &[Self]) -> bool {
+        let mut at = 0;
+        while at < schemes.len() {
+            if schemes[at] as u8 == self as u8 {
+                return true;
+            }
+            at += 1;
+        }
+        false
+    }
+
     /// All schemes.
     pub const ALL: [Self; 17] = [
         Self::Rc,

@@ -43,11 +43,12 @@ const STATEMENTS_TIME: Duration = Duration::from_millis(1);
 const OPPONENT_LOOKS: u32 = 24;
 
 /// Begins and retries the `body` of a procedure until it ends or cannot be run; calls `lost` after each lost conflict.
-/// The body returns whether it has succeeded: if it has not, its writes are undone and its reads are committed; if the
+/// Without `retries` the first lost conflict is returned to the caller. The body returns whether it has succeeded: if it has not, its writes are undone and its reads are committed; if the
 /// reads cannot be committed, its error is not returned.
 pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,
+    retries: bool,
     access: impl Fn(N::Txn<'e>) -> A,
     procedure: &mut P,
     body: impl Fn(&mut P, &Transaction<'e, A>) -> bool,
@@ -66,6 +67,9 @@ pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
         let Err(Error::Abort(abort)) = ended else { return ended };
         lost(procedure, &abort);
         drop(pass);
+        if !retries {
+            return Err(Error::Abort(abort));
+        }
         attempts.count();
         if attempts.is_limit_reached(engine) {
             return Err(attempts.give_up(abort));
@@ -147,24 +151,6 @@ impl Attempts {
 /// the transactions that are running.
 fn pass<N: Begins>(engine: &N, running_max: Duration) -> Option<Pass<'_>> {
     engine.gate().pass(|| engine.is_running(), running_max)
-}
-
-/// Makes one attempt; a lost conflict is returned to the caller.
-pub(crate) fn run_once<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
-    engine: &'e N,
-    options: TxnOptions,
-    access: impl Fn(N::Txn<'e>) -> A,
-    procedure: &mut P,
-    body: impl Fn(&mut P, &Transaction<'e, A>) -> bool,
-    lost: impl Fn(&mut P, &Abort),
-) -> Result<Receipt<'e>> {
-    let _inside = inside::Run::enter(engine)?;
-    let txn = begin_together(engine, &options);
-    let ended = txn.and_then(|txn| attempt(Transaction::new(access(txn)), |txn| body(procedure, txn)));
-    if let Err(Error::Abort(abort)) = &ended {
-        lost(procedure, abort);
-    }
-    ended
 }
 
 /// Begins a transaction when no other one runs alone, or in the middle of another one.

@@ -81,16 +81,7 @@ impl Binder<'_> {
             | ast::Expr::IsNotDistinctFrom(..) => boolean(self.is_test(expr)?),
             ast::Expr::InList { expr, list, negated } => boolean(negate(self.in_list(expr, list)?, *negated)),
             ast::Expr::Between { expr, negated, low, high } => {
-                let (operand, low) = (self.expr(expr)?, self.expr(low)?);
-                let lower = self.compare(Comparison::GreaterOrEqual, operand.clone(), low)?;
-                // The cast has given the parameter its type.
-                let ty = match operand.expr {
-                    Expr::Parameter(at) => self.parameters[at],
-                    _ => operand.ty,
-                };
-                let high = self.expr(high)?;
-                let upper = self.compare(Comparison::LessOrEqual, Typed { ty, ..operand }, high)?;
-                boolean(negate(Expr::And(vec![lower, upper]), *negated))
+                boolean(negate(self.between(expr, low, high)?, *negated))
             }
             ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
                 self.like(if *negated { "!~~" } else { "~~" }, expr, pattern, escape_char.as_deref())
@@ -117,20 +108,35 @@ impl Binder<'_> {
                 boolean(negate(holds, *negated))
             }
             ast::Expr::Array(array) => self.array(&array.elem),
-            ast::Expr::Collate { expr, collation } => {
-                check_collation(collation)?;
-                let operand = self.expr(expr)?;
-                match operand.ty {
-                    Some(ty) if !SqlType::scalar(ty.scalar).is_text() => {
-                        let message = format!("collations are not supported by type {}", ty.name());
-                        Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
-                    }
-                    _ => Ok(operand),
-                }
-            }
+            ast::Expr::Collate { expr, collation } => self.collate(expr, collation),
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::CompoundFieldAccess { root, access_chain } => self.element(root, access_chain),
             other => self.call_in_words(other),
+        }
+    }
+
+    fn between(&mut self, expr: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Expr> {
+        let (operand, low) = (self.expr(expr)?, self.expr(low)?);
+        let lower = self.compare(Comparison::GreaterOrEqual, operand.clone(), low)?;
+        // The cast has given the parameter its type.
+        let ty = match operand.expr {
+            Expr::Parameter(at) => self.parameters[at],
+            _ => operand.ty,
+        };
+        let high = self.expr(high)?;
+        let upper = self.compare(Comparison::LessOrEqual, Typed { ty, ..operand }, high)?;
+        Ok(Expr::And(vec![lower, upper]))
+    }
+
+    fn collate(&mut self, expr: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {
+        check_collation(collation)?;
+        let operand = self.expr(expr)?;
+        match operand.ty {
+            Some(ty) if !SqlType::scalar(ty.scalar).is_text() => {
+                let message = format!("collations are not supported by type {}", ty.name());
+                Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+            }
+            _ => Ok(operand),
         }
     }
 

@@ -65,27 +65,7 @@ impl Binder<'_> {
 
     fn query_with(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
         if let Some(with) = &query.with {
-            if with.recursive {
-                return Err(SqlError::unsupported("WITH RECURSIVE"));
-            }
-            for table in &with.cte_tables {
-                let (query, mut columns) = self.query(&table.query)?;
-                if uses_outer(&query, 1) {
-                    return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
-                }
-                let (there, wanted) = (columns.len(), table.alias.columns.len());
-                if wanted > there {
-                    let name = name_of(&table.alias.name);
-                    let message =
-                        format!("WITH query \"{name}\" has {there} columns available but {wanted} columns specified");
-                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
-                }
-                for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
-                    column.name = name_of(&name.name);
-                }
-                let name = name_of(&table.alias.name);
-                self.named.push(Named { name, query: Arc::new(query), columns });
-            }
+            self.with_queries(with)?;
         }
         if query.for_clause.is_some() {
             return Err(SqlError::unsupported("FOR XML, JSON and BROWSE"));
@@ -122,6 +102,38 @@ impl Binder<'_> {
             }
         };
         self.lock(&mut bound, &query.locks)?;
+        self.limits(&mut bound, query)?;
+        Ok((bound, columns))
+    }
+
+    /// Binds the queries of WITH, and adds their names.
+    fn with_queries(&mut self, with: &ast::With) -> Result<()> {
+        if with.recursive {
+            return Err(SqlError::unsupported("WITH RECURSIVE"));
+        }
+        for table in &with.cte_tables {
+            let (query, mut columns) = self.query(&table.query)?;
+            if uses_outer(&query, 1) {
+                return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
+            }
+            let (there, wanted) = (columns.len(), table.alias.columns.len());
+            if wanted > there {
+                let name = name_of(&table.alias.name);
+                let message =
+                    format!("WITH query \"{name}\" has {there} columns available but {wanted} columns specified");
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+            }
+            for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
+                column.name = name_of(&name.name);
+            }
+            let name = name_of(&table.alias.name);
+            self.named.push(Named { name, query: Arc::new(query), columns });
+        }
+        Ok(())
+    }
+
+    /// Binds LIMIT, OFFSET and FETCH.
+    fn limits(&mut self, bound: &mut Query, query: &ast::Query) -> Result<()> {
         let (limit, offset) = match &query.limit_clause {
             None => (None, None),
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
@@ -140,7 +152,7 @@ impl Binder<'_> {
                 Some(rows) => self.count(rows, "FETCH")?,
             });
         }
-        Ok((bound, columns))
+        Ok(())
     }
 
     /// Orders a query by its results.

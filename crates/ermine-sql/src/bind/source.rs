@@ -158,35 +158,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported(addition));
         }
         match factor {
-            TableFactor::Table { name, alias, args: None, .. } => {
-                let (schema, own) = relation_of(name)?;
-                let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
-                if let Some(Named { query, columns, .. }) = named {
-                    let kind = if is_volatile(query) { SourceKind::Once } else { SourceKind::Derived };
-                    let (kind, columns) = (kind(query.clone()), columns.clone());
-                    return self.add(from, kind, &columns, &own, alias.as_ref(), join);
-                }
-                if let Some(system) = SystemTable::find(schema.as_deref(), &own) {
-                    let columns = system.columns();
-                    return self.add(from, SourceKind::System(system), &columns, &own, alias.as_ref(), join);
-                }
-                let table = self.table(name)?;
-                let columns: Vec<_> = table
-                    .def
-                    .columns
-                    .iter()
-                    .enumerate()
-                    .map(|(at, column)| Column {
-                        name: column.name.clone(),
-                        ty: column.ty,
-                        modifier: column.modifier,
-                        source: (table.def.id, at as i16 + 1),
-                    })
-                    .collect();
-                let source =
-                    TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
-                self.add(from, SourceKind::Table(source), &columns, &own, alias.as_ref(), join)
-            }
+            TableFactor::Table { name, alias, args: None, .. } => self.named_source(from, name, alias.as_ref(), join),
             TableFactor::Derived { lateral: false, subquery, alias, .. } => {
                 // It sees the outer queries, but not the other sources of this one.
                 let own = self.scopes.pop().expect("a query has a scope");
@@ -229,6 +201,42 @@ impl Binder<'_> {
             TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("an alias of a join")),
             other => Err(SqlError::unsupported(format_args!("{other} as a source of rows"))),
         }
+    }
+
+    /// Adds a named source: a WITH query, a table of the system, or a table.
+    fn named_source(
+        &mut self,
+        from: &mut From,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        join: Join,
+    ) -> Result<()> {
+        let (schema, own) = relation_of(name)?;
+        let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
+        if let Some(Named { query, columns, .. }) = named {
+            let kind = if is_volatile(query) { SourceKind::Once } else { SourceKind::Derived };
+            let (kind, columns) = (kind(query.clone()), columns.clone());
+            return self.add(from, kind, &columns, &own, alias, join);
+        }
+        if let Some(system) = SystemTable::find(schema.as_deref(), &own) {
+            let columns = system.columns();
+            return self.add(from, SourceKind::System(system), &columns, &own, alias, join);
+        }
+        let table = self.table(name)?;
+        let columns: Vec<_> = table
+            .def
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| Column {
+                name: column.name.clone(),
+                ty: column.ty,
+                modifier: column.modifier,
+                source: (table.def.id, at as i16 + 1),
+            })
+            .collect();
+        let source = TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
+        self.add(from, SourceKind::Table(source), &columns, &own, alias, join)
     }
 
     fn function_source(

@@ -49,6 +49,7 @@ use self::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
+    failure::EngineResult as _,
     storage::{RawKey, RawRange, RawTable},
     types::SqlType,
 };
@@ -171,7 +172,7 @@ fn key_of_role(name: &str) -> KeyBuffer {
 impl CatalogStore {
     /// Reads the catalog of a database.
     pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
-        let rows: RawTable = database.table_with("sql catalog", TableOptions::default().essential())?;
+        let rows: RawTable = database.table_with("sql catalog", TableOptions::default().essential()).sql()?;
         let relation_files = RelationFiles::open(&database, &rows)?;
         let (current, version) = (RwLock::default(), AtomicU64::new(0));
         let secret = secret(&database, &rows)?;
@@ -180,7 +181,7 @@ impl CatalogStore {
             .database
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
         let mut changes = Vec::new();
-        for (_, bytes) in stored? {
+        for (_, bytes) in stored.sql()? {
             let mut definition = decode(&bytes)?;
             if let Definition::Table(def) = &mut definition
                 && def.unfinished.is_some()
@@ -192,10 +193,10 @@ impl CatalogStore {
         let mut catalog = Catalog::default();
         if changes.is_empty() {
             let public = Definition::Schema(SchemaDef { id: store.number()?, name: PUBLIC.into() });
-            let txn = store.database.begin_owned(Default::default())?;
+            let txn = store.database.begin_owned(Default::default()).sql()?;
             let change = [Change::Put(public)];
             store.write(&txn, &catalog, &change)?;
-            txn.commit()?;
+            txn.commit().sql()?;
             catalog = catalog.with(&store.database, &change)?;
         }
         let catalog = catalog.with(&store.database, &changes)?;
@@ -215,12 +216,12 @@ impl CatalogStore {
             Some(_) => Ok(()),
             None => txn.insert(&self.rows, &key[..], &[][..]),
         });
-        kept.map_err(SqlError::from)
+        kept.sql()
     }
 
     /// Removes what a statement had begun to add to a table when the database was closed.
     fn give_up(&self, def: &mut TableDef) -> Result<()> {
-        let txn = self.database.begin_owned(Default::default())?;
+        let txn = self.database.begin_owned(Default::default()).sql()?;
         let index = def.take_unfinished();
         if let Some(index) = &index {
             self.take_name(&txn, &def.schema, &index.name, false)?;
@@ -228,7 +229,7 @@ impl CatalogStore {
         }
         let change = [Change::Put(Definition::Table(def.clone()))];
         self.write(&txn, &Catalog::default(), &change)?;
-        txn.commit()?;
+        txn.commit().sql()?;
         index.iter().for_each(|index| self.relation_files.dropped(index.relation_file));
         Ok(())
     }
@@ -254,7 +255,7 @@ impl CatalogStore {
             txn.put(&self.rows, &[NEXT][..], &(next + 1).to_be_bytes()[..])?;
             ermine::Result::Ok(next)
         });
-        taken.map_err(SqlError::from)
+        taken.sql()
     }
 
     /// Writes changes to the catalog's table, in the transaction that makes them; `before`: the catalog as that
@@ -267,10 +268,10 @@ impl CatalogStore {
                 Change::Put(definition) => {
                     let bytes = postcard::to_stdvec(definition)
                         .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))?;
-                    txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..])?;
+                    txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..]).sql()?;
                 }
                 Change::Drop(definition) => {
-                    txn.delete(&self.rows, &key_of(definition.row())[..])?;
+                    txn.delete(&self.rows, &key_of(definition.row())[..]).sql()?;
                 }
             }
         }
@@ -292,7 +293,7 @@ impl CatalogStore {
         let done = if is_taken { txn.insert(&self.rows, key, &[][..]) } else { txn.delete(&self.rows, key).map(drop) };
         match done {
             Err(ermine::Error::KeyExists { .. }) => Err(not_shown(name)),
-            done => done.map_err(SqlError::from),
+            done => done.sql(),
         }
     }
 
@@ -300,7 +301,7 @@ impl CatalogStore {
     /// role's row and writes another one. If the row is gone, another transaction has changed the role, and the change
     /// is not published yet. So changes are published in the order in which they were committed.
     pub(crate) fn take_role(&self, txn: &OwnedTransaction, known: &RoleDef) -> Result<()> {
-        match txn.delete(&self.rows, &key_of(known.row)[..])? {
+        match txn.delete(&self.rows, &key_of(known.row)[..]).sql()? {
             true => Ok(()),
             false => Err(not_shown(&known.name)),
         }
@@ -309,7 +310,7 @@ impl CatalogStore {
     /// Describes names of roles that are taken but unused, or used but not taken.
     pub(crate) fn role_disagreements(&self) -> Result<Vec<String>> {
         let prefix = RawRange::prefix(KeyBuffer::from_slice(&[ROLE]));
-        let rows = self.database.run(|txn| txn.scan(&self.rows, prefix.clone()).collect())?;
+        let rows = self.database.run(|txn| txn.scan(&self.rows, prefix.clone()).collect()).sql()?;
         let taken = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[1..]).into_owned()).collect();
         let known: BTreeSet<_> = self.current().roles.keys().cloned().collect();
         Ok(known.symmetric_difference(&taken).map(|name| format!("the name of role {name}")).collect())
@@ -323,14 +324,14 @@ impl CatalogStore {
             Ok(Some(number)) if !reads_count => txn.update(&self.rows, &key[..], &number[..]).map(drop),
             read => read.map(drop),
         };
-        done.map_err(SqlError::from)
+        done.sql()
     }
 
     /// Checks that a schema to be dropped holds no object that is not published yet. No other transaction may add an
     /// object to it meanwhile.
     pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, known: &Catalog, schema: &str) -> Result<()> {
         let prefix = key_of_name(schema, "");
-        let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect()?;
+        let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect().sql()?;
         let known = known.names.get(schema);
         let mut names = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[prefix.len()..]));
         let hidden = names.find(|name| known.is_none_or(|known| !known.contains_key(&**name)));
@@ -340,7 +341,7 @@ impl CatalogStore {
     /// Publishes changes to all sessions, once they are durable. The transaction that made them has committed, holds
     /// the latches of what it changed, and knew the catalog as `own`. Returns the relation files that the changes dropped.
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
-        self.database.sync()?;
+        self.database.sync().sql()?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
         let next = current.changed(&self.database, changes, || None, Some(own))?;
         let version = next.version;
@@ -379,7 +380,7 @@ fn secret(database: &Database, rows: &RawTable) -> Result<[u8; SECRET_LENGTH]> {
         None => txn.put(rows, &[SECRET][..], &new[..]).map(|()| new.to_vec()),
     });
     let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "the secret of unknown roles is damaged");
-    known?.try_into().map_err(damaged)
+    known.sql()?.try_into().map_err(damaged)
 }
 
 fn decode(bytes: &[u8]) -> Result<Definition> {
@@ -568,9 +569,8 @@ impl SharedTable {
 
 impl Table {
     fn open(database: &Arc<Database>, def: TableDef, shared: Option<Arc<SharedTable>>) -> Result<Self> {
-        let rows = |number: ObjectId| -> Result<RawTable> {
-            database.table(&relation_files::engine_name(number)).map_err(SqlError::from)
-        };
+        let rows =
+            |number: ObjectId| -> Result<RawTable> { database.table(&relation_files::engine_name(number)).sql() };
         let (own, indexes) = (
             rows(def.relation_file)?,
             def.indexes.iter().map(|index| rows(index.relation_file)).collect::<Result<_>>()?,
@@ -580,7 +580,7 @@ impl Table {
             None => {
                 let last = match def.primary_key {
                     Some(_) => None,
-                    None => database.run(|txn| txn.scan(&own, ..).rev().first())?,
+                    None => database.run(|txn| txn.scan(&own, ..).rev().first()).sql()?,
                 };
                 let shared = SharedTable::of_empty();
                 last.iter().for_each(|(RawKey(key), _)| shared.has_row(key));

@@ -44,6 +44,7 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
+    failure::EngineResult as _,
     storage::{RawKey, RawRange, RawTable},
 };
 
@@ -160,7 +161,7 @@ impl RelationFiles {
             database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_RELATION_FILE]))).collect());
         let (free, ends) = (Arc::<Free>::default(), Arc::new(AtomicBool::new(false)));
         let (dropped, queue) = channel();
-        for (RawKey(key), state) in stored? {
+        for (RawKey(key), state) in stored.sql()? {
             let Some(file) = key[1..].try_into().ok().map(u32::from_be_bytes) else { continue };
             if state == FREE {
                 free.add(file);
@@ -197,8 +198,8 @@ impl RelationFiles {
         // Picks a random one: concurrent transactions pick one, too.
         let (file, _) = *fit[fastrand::usize(..fit.len())];
         let key = key_of(file);
-        let is_free = txn.view(&self.rows, &key[..])? == Some(FREE);
-        if !is_free || !txn.delete(&self.rows, &key[..])? {
+        let is_free = txn.view(&self.rows, &key[..]).sql()? == Some(FREE);
+        if !is_free || !txn.delete(&self.rows, &key[..]).sql()? {
             let message = "could not serialize access: a relation file was taken by a concurrent transaction";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
         }
@@ -227,7 +228,7 @@ impl RelationFiles {
 
     /// Records that the relation file is dropped.
     pub(super) fn write_dropped(&self, txn: &OwnedTransaction, file: ObjectId) -> Result<()> {
-        txn.put(&self.rows, &key_of(file)[..], DROPPED).map_err(SqlError::from)
+        txn.put(&self.rows, &key_of(file)[..], DROPPED).sql()
     }
 
     /// Called when a change has been committed that took these relation files, if they were free.
@@ -240,8 +241,8 @@ impl RelationFiles {
         let free: Vec<_> = self.free.list().iter().map(|(file, _)| *file).collect();
         let mut found = Vec::new();
         for file in free {
-            let table: RawTable = database.table(&engine_name(file))?;
-            let row = database.run(|txn| txn.scan(&table, ..).first())?;
+            let table: RawTable = database.table(&engine_name(file)).sql()?;
+            let row = database.run(|txn| txn.scan(&table, ..).first()).sql()?;
             if used.contains(&file) || row.is_some() {
                 found.push(format!("relation file {file} is free; in use: {}, a row: {row:?}", used.contains(&file)));
             }

@@ -11,6 +11,7 @@ use ermine::{Database, KeyBuffer};
 use super::{definition::SequenceDef, inside};
 use crate::{
     error::{Result, SqlError, SqlState},
+    failure::EngineResult as _,
     storage::RawTable,
 };
 
@@ -34,7 +35,7 @@ const RUN: u64 = 32;
 
 impl Sequence {
     pub(super) fn open(database: &Arc<Database>, def: SequenceDef) -> Result<Self> {
-        let rows = database.table("sql sequences")?;
+        let rows = database.table("sql sequences").sql()?;
         Ok(Self { def, database: database.clone(), rows, run: Mutex::default() })
     }
 
@@ -64,7 +65,7 @@ impl Sequence {
         }
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
         let state = encode(number, is_called);
-        self.database.run_with(inside(), |txn| txn.put(&self.rows, &self.key()[..], &state[..]))?;
+        self.database.run_with(inside(), |txn| txn.put(&self.rows, &self.key()[..], &state[..])).sql()?;
         *run = Run::default();
         Ok(())
     }
@@ -90,7 +91,7 @@ impl Sequence {
             txn.put(&self.rows, &self.key()[..], &encode(last, true)[..])?;
             Ok(Some((first, count)))
         });
-        taken?.ok_or_else(|| {
+        taken.sql()?.ok_or_else(|| {
             let (what, bound) = if *increment > 0 { ("maximum", greatest) } else { ("minimum", least) };
             let message = format!("nextval: reached {what} value of sequence \"{name}\" ({bound})");
             SqlError::new(SqlState("2200H"), message)

@@ -81,19 +81,14 @@ impl Options {
         if format == Format::Binary && header != Header::No {
             return Err(refused("cannot specify HEADER in BINARY mode"));
         }
-        for (name, given) in [("quote", quote.is_some()), ("escape", escape.is_some())] {
-            if given && !is_csv {
-                return Err(refused(format!("COPY {name} available only in CSV mode")));
+        if !is_csv {
+            for (name, given) in [("quote", quote.is_some()), ("escape", escape.is_some())] {
+                if given {
+                    return Err(refused(format!("COPY {name} available only in CSV mode")));
+                }
             }
         }
-        for ((name, side, is_out), given) in FORCED.into_iter().zip(&given_columns) {
-            if given.is_some() && !is_csv {
-                return Err(refused(format!("COPY {name} available only in CSV mode")));
-            }
-            if given.is_some() && is_out == is_from {
-                return Err(refused(format!("COPY {name} only available using {side}")));
-            }
-        }
+        check_forced(&given_columns, is_csv, is_from)?;
         let quote = one_byte("quote", quote, b'"')?;
         let [force_quote, force_not_null, force_null] =
             given_columns.map(|columns| columns.unwrap_or(Named::These(Vec::new())));
@@ -139,6 +134,19 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Checks that the options that force columns fit the format and the direction.
+fn check_forced(given_columns: &[Option<Named>; 3], is_csv: bool, is_from: bool) -> Result<()> {
+    for ((name, side, is_out), given) in FORCED.into_iter().zip(given_columns) {
+        if given.is_some() && !is_csv {
+            return Err(refused(format!("COPY {name} available only in CSV mode")));
+        }
+        if given.is_some() && is_out == is_from {
+            return Err(refused(format!("COPY {name} only available using {side}")));
+        }
+    }
+    Ok(())
 }
 
 const KNOWN: &[&str] = &[

@@ -12,6 +12,7 @@ use crate::{
     catalog::{Catalog, CatalogStore, Change, Table, definition::RoleDef},
     error::Result,
     exec::{SequenceState, sees_all},
+    failure::EngineResult as _,
     transaction::{ActiveTransaction, Following, Modes, changed, locked},
     types::Environment,
 };
@@ -109,7 +110,7 @@ impl ChangeContext<'_> {
             return Ok(());
         }
         let newest = TxnOptions::read_only().isolation(Isolation::Snapshot);
-        let newest = self.database.begin_owned(newest)?;
+        let newest = self.database.begin_owned(newest).sql()?;
         let check = || self.environment.check();
         match sees_all(&active.txn, &newest, table, &check)? {
             true => Ok(()),

@@ -147,40 +147,8 @@ impl ChangeContext<'_> {
             is_dropped: false,
             missing: None,
         };
-        let mut options: Option<&[SequenceOptions]> = is_serial.then_some(&[]);
-        for option in &column.options {
-            let constraint = option.name.as_ref().map(name_of);
-            match &option.option {
-                ColumnOption::Null => {}
-                ColumnOption::NotNull => def.not_null = true,
-                ColumnOption::Default(expr) => def.default = Some(DefaultDef::Expression(expr.to_string())),
-                ColumnOption::PrimaryKey(key) => {
-                    check_characteristics(key.characteristics)?;
-                    all.set_primary(constraint, vec![name.clone()], table_name)?;
-                }
-                ColumnOption::Unique(unique) => {
-                    check_characteristics(unique.characteristics)?;
-                    all.unique.push((constraint, vec![name.clone()]));
-                }
-                ColumnOption::Check(check) => {
-                    check_enforced(check)?;
-                    let own = constraint.or_else(|| check.name.as_ref().map(name_of));
-                    all.checks.push((own, (*check.expr).clone()));
-                }
-                ColumnOption::Collation(collation) => check_collation(collation)?,
-                ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
-                    def.identity = Some(match generated_as {
-                        GeneratedAs::Always => Identity::Always,
-                        _ => Identity::ByDefault,
-                    });
-                    def.not_null = true;
-                    options = Some(sequence_options.as_deref().unwrap_or(&[]));
-                }
-                ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
-                ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("REFERENCES")),
-                other => return Err(SqlError::unsupported(format_args!("the column option {other}"))),
-            }
-        }
+        let generated = column_options(column, &mut def, table_name, all)?;
+        let options = generated.or(is_serial.then_some(&[]));
         let Some(options) = options else { return Ok((def, None)) };
         if !ty.is_integer() {
             let message = "identity column type must be smallint, integer, or bigint";
@@ -581,4 +549,49 @@ fn sequence_def(
     }
     let (schema, name) = (schema.to_owned(), name.to_owned());
     Ok(SequenceDef { id, schema, name, start, increment, least, greatest, cycles, owner: None })
+}
+
+/// Applies the options of a column to its definition, and adds the constraints among them to `all`; returns the options
+/// of the sequence of an identity column.
+fn column_options<'c>(
+    column: &'c ast::ColumnDef,
+    def: &mut ColumnDef,
+    table_name: &str,
+    all: &mut Constraints,
+) -> Result<Option<&'c [SequenceOptions]>> {
+    let mut generated: Option<&[SequenceOptions]> = None;
+    for option in &column.options {
+        let constraint = option.name.as_ref().map(name_of);
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => def.not_null = true,
+            ColumnOption::Default(expr) => def.default = Some(DefaultDef::Expression(expr.to_string())),
+            ColumnOption::PrimaryKey(key) => {
+                check_characteristics(key.characteristics)?;
+                all.set_primary(constraint, vec![def.name.clone()], table_name)?;
+            }
+            ColumnOption::Unique(unique) => {
+                check_characteristics(unique.characteristics)?;
+                all.unique.push((constraint, vec![def.name.clone()]));
+            }
+            ColumnOption::Check(check) => {
+                check_enforced(check)?;
+                let own = constraint.or_else(|| check.name.as_ref().map(name_of));
+                all.checks.push((own, (*check.expr).clone()));
+            }
+            ColumnOption::Collation(collation) => check_collation(collation)?,
+            ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                def.identity = Some(match generated_as {
+                    GeneratedAs::Always => Identity::Always,
+                    _ => Identity::ByDefault,
+                });
+                def.not_null = true;
+                generated = Some(sequence_options.as_deref().unwrap_or(&[]));
+            }
+            ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
+            ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("REFERENCES")),
+            other => return Err(SqlError::unsupported(format_args!("the column option {other}"))),
+        }
+    }
+    Ok(generated)
 }

@@ -31,6 +31,7 @@ use crate::{
     catalog::definition::{ObjectId, TableDef, Unfinished},
     error::{Result, SqlError, SqlState},
     exec::{Batch, Run, run_batch},
+    failure::opponent,
     result::RowSink,
     transaction::{ActiveTransaction, Changing},
     types::Environment,
@@ -220,7 +221,7 @@ impl ChangeContext<'_> {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
                     self.environment.check()?;
-                    if !retries.lost(error.report().other) {
+                    if !retries.lost(opponent(&error)) {
                         // A transaction may stay open, with one of the rows, for as long as its client wants.
                         retries = self.database.retries();
                     }
@@ -307,7 +308,7 @@ pub(crate) fn retried<T>(
         match done {
             Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                 environment.check()?;
-                if !retries.lost(error.report().other) {
+                if !retries.lost(opponent(&error)) {
                     return Err(error);
                 }
             }

@@ -26,6 +26,7 @@ use crate::{
     bind::write::Rules,
     catalog::Table,
     error::{Result, SqlError, SqlState},
+    failure::EngineResult as _,
     query::Path,
     storage::{RawKey, RawRange, RawTable},
     types::Value,
@@ -47,7 +48,7 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
     });
     match failure {
         Some(error) => Err(error),
-        None => scanned.map_err(SqlError::from),
+        None => scanned.sql(),
     }
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn sees_all(
         };
         let scanned = scanned.scan(&table.rows, ..).for_each(look);
         std::mem::replace(&mut goes_on, Ok(()))?;
-        scanned?;
+        scanned.sql()?;
     }
     Ok(sees_all)
 }
@@ -146,7 +147,7 @@ pub(crate) fn run_batch(
         Batch::Purge(at) => &table.indexes[at],
         Batch::Fill(_) | Batch::Check => &table.rows,
     };
-    let rows = run.txn.scan(scanned, range).limit(rows_max).collect()?;
+    let rows = run.txn.scan(scanned, range).limit(rows_max).collect().sql()?;
     let mark = run.environment.memory.mark();
     for (RawKey(key), bytes) in &rows {
         run.next_row(mark);
@@ -165,12 +166,12 @@ pub(crate) fn run_batch(
 
 /// Deletes an entry if its row has another one or none, while other transactions write.
 fn purge_entry(run: &Run<'_>, table: &Table, rules: &Rules, at: usize, entry: &[u8], key: &[u8]) -> Result<()> {
-    let wanted = match run.txn.view(&table.rows, key)? {
+    let wanted = match run.txn.view(&table.rows, key).sql()? {
         Some(bytes) => run.entry(table, rules, at, &whole_row(table, bytes)?, key)?,
         None => None,
     };
     if wanted.is_none_or(|(wanted, _)| wanted[..] != *entry) {
-        run.txn.delete(&table.indexes[at], entry)?;
+        run.txn.delete(&table.indexes[at], entry).sql()?;
     }
     Ok(())
 }
@@ -186,12 +187,12 @@ fn fill_row(
     row: &[Value],
 ) -> Result<()> {
     let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
-    let put = match run.txn.view(&table.indexes[at], &entry[..])? {
+    let put = match run.txn.view(&table.indexes[at], &entry[..]).sql()? {
         Some(own) if own == key => Ok(()),
         Some(_) => Err(run.exists(table, Path::Index(at), row)),
         None => {
             // Invariant 2.
-            if !run.txn.update(&table.rows, key, bytes)? {
+            if !run.txn.update(&table.rows, key, bytes).sql()? {
                 let message = "could not serialize access due to concurrent delete";
                 return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
             }
@@ -255,7 +256,7 @@ pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result
         }
         for at in 0..table.indexes.len() {
             if let Some((entry, _)) = run.entry(table, rules, at, &row, key)? {
-                match run.txn.view(&table.indexes[at], &entry[..])? {
+                match run.txn.view(&table.indexes[at], &entry[..]).sql()? {
                     Some(of) if of == key => {}
                     Some(of) => {
                         let of = hex(of);
@@ -275,7 +276,7 @@ pub(crate) fn check_table(run: &Run<'_>, table: &Table, rules: &Rules) -> Result
     for at in 0..table.indexes.len() {
         let read = in_batches(run, &table.indexes[at], |entry, key| {
             check.entries += 1;
-            let wanted = match run.txn.view(&table.rows, key)? {
+            let wanted = match run.txn.view(&table.rows, key).sql()? {
                 None => None,
                 Some(bytes) => match whole_row(table, bytes) {
                     Ok(row) => run.entry(table, rules, at, &row, key)?,
@@ -304,7 +305,7 @@ fn in_batches(run: &Run<'_>, rows: &RawTable, mut each: impl FnMut(&[u8], &[u8])
     let mut lower = KeyBuffer::new();
     loop {
         let range = RawRange(EncodedRange { lower: lower.clone(), upper: None });
-        let batch = run.txn.scan(rows, range).limit(ROWS).collect()?;
+        let batch = run.txn.scan(rows, range).limit(ROWS).collect().sql()?;
         for (RawKey(key), value) in &batch {
             run.next_row(mark);
             run.check_cancelled()?;

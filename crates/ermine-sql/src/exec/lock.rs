@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::{Emit, Run};
 use crate::{
     error::{Result, SqlError, SqlState},
+    failure::EngineResult as _,
     level::Level,
     query::{LockedRows, Wait},
     types::Value,
@@ -37,7 +38,7 @@ impl Run<'_> {
     fn lock_row(&self, locked: &LockedRows, key: &[u8]) -> Result<bool> {
         let (rows, lock) = (&locked.table.rows, locked.lock);
         if lock.wait != Wait::AsLongAsAllowed {
-            match (self.txn.row_lock(rows, key)?, lock.wait) {
+            match (self.txn.row_lock(rows, key).sql()?, lock.wait) {
                 (ermine::RowLock::Held, Wait::Never) => {
                     let message = format!("could not obtain lock on row in relation \"{}\"", locked.table.name());
                     return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
@@ -51,8 +52,8 @@ impl Run<'_> {
         if lock.is_shared && self.level == Level::Serializable {
             return Ok(true);
         }
-        if let Some(bytes) = self.txn.view(rows, key)?.map(<[u8]>::to_vec) {
-            self.txn.update(rows, key, &bytes[..])?;
+        if let Some(bytes) = self.txn.view(rows, key).sql()?.map(<[u8]>::to_vec) {
+            self.txn.update(rows, key, &bytes[..]).sql()?;
         }
         Ok(true)
     }

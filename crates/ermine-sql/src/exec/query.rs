@@ -10,9 +10,10 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
     functions,
+    key::write_key,
     memory::{ENTRY, Kept},
     query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
-    types::{SqlType, Value, key::write_key},
+    types::{SqlType, Value},
 };
 
 impl Run<'_> {
@@ -300,48 +301,11 @@ impl Run<'_> {
                 row[first..first + values.len()].clone_from_slice(values);
                 each(row)
             }),
-            SourceKind::Once(query) => {
-                for values in self.once(query)?.iter() {
-                    self.check_cancelled()?;
-                    row[first..first + values.len()].clone_from_slice(values);
-                    if each(row)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
+            SourceKind::Once(query) => self.kept_rows(self.once(query)?.iter(), first, row, each),
             SourceKind::System(table) => {
-                for values in &*self.system_rows(*table)? {
-                    self.check_cancelled()?;
-                    row[first..first + values.len()].clone_from_slice(values);
-                    if each(row)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
+                self.kept_rows(self.system_rows(*table)?.iter().map(|row| &**row), first, row, each)
             }
-            SourceKind::Series(bounds) => {
-                let mut numbers = [0; 3];
-                let mut is_long = false;
-                for (number, bound) in numbers.iter_mut().zip(bounds) {
-                    *number = match &*bound.eval(&Frame { row, outer }, self)? {
-                        Value::Int4(number) => i64::from(*number),
-                        Value::Int8(number) => {
-                            is_long = true;
-                            *number
-                        }
-                        _ => return Ok(ControlFlow::Continue(())),
-                    };
-                }
-                for number in functions::series(numbers)? {
-                    self.check_cancelled()?;
-                    row[first] = if is_long { Value::Int8(number) } else { Value::Int4(number as i32) };
-                    if each(row)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
+            SourceKind::Series(bounds) => self.series_rows(bounds, first, row, outer, each),
             SourceKind::Lateral(query) => {
                 let Expr::Subquery(Subquery { query, .. }) = query else { return Ok(ControlFlow::Continue(())) };
                 let around = row.clone();
@@ -350,20 +314,79 @@ impl Run<'_> {
                     each(row)
                 })
             }
-            SourceKind::Unnest(array) => {
-                let array = array.eval(&Frame { row, outer }, self)?.into_owned();
-                let mut kept = Kept::new(&self.environment.memory);
-                kept.add(array.bytes())?;
-                let Value::Array(array) = array else { return Ok(ControlFlow::Continue(())) };
-                for element in array.elements() {
-                    row[first] = element.clone();
-                    if each(row)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
+            SourceKind::Unnest(array) => self.element_rows(array, first, row, outer, each),
+        }
+    }
+
+    /// Emits rows that are kept in memory.
+    fn kept_rows<'r>(
+        &self,
+        kept: impl Iterator<Item = &'r [Value]>,
+        first: usize,
+        row: &mut Vec<Value>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        for values in kept {
+            self.check_cancelled()?;
+            row[first..first + values.len()].clone_from_slice(values);
+            if each(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Emits the numbers of `generate_series`; none if a bound is NULL.
+    fn series_rows(
+        &self,
+        bounds: &[Expr; 3],
+        first: usize,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let mut numbers = [0; 3];
+        let mut is_long = false;
+        for (number, bound) in numbers.iter_mut().zip(bounds) {
+            *number = match &*bound.eval(&Frame { row, outer }, self)? {
+                Value::Int4(number) => i64::from(*number),
+                Value::Int8(number) => {
+                    is_long = true;
+                    *number
+                }
+                _ => return Ok(ControlFlow::Continue(())),
+            };
+        }
+        for number in functions::series(numbers)? {
+            self.check_cancelled()?;
+            row[first] = if is_long { Value::Int8(number) } else { Value::Int4(number as i32) };
+            if each(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Emits the elements of an array, of all its dimensions.
+    fn element_rows(
+        &self,
+        array: &Expr,
+        first: usize,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let array = array.eval(&Frame { row, outer }, self)?.into_owned();
+        let mut kept = Kept::new(&self.environment.memory);
+        kept.add(array.bytes())?;
+        let Value::Array(array) = array else { return Ok(ControlFlow::Continue(())) };
+        for element in array.elements() {
+            row[first] = element.clone();
+            if each(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 }
 

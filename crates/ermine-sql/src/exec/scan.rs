@@ -9,9 +9,11 @@ use crate::{
     catalog::{Table, definition::ColumnDef},
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Frame},
+    failure::EngineResult as _,
+    key::write_key,
     query::{Access, Bound, Path, TableSource},
     storage::{RawKey, RawRange, successor},
-    types::{SqlType, Value, key::write_key, row::RowReader},
+    types::{SqlType, Value, row::RowReader},
 };
 
 /// A value converted to the type of a column.
@@ -46,7 +48,7 @@ impl Run<'_> {
             (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
             (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),
             (Part::Point(key), Path::Index(at)) => {
-                let entry = self.txn.view(&table.indexes[at], &key[..])?;
+                let entry = self.txn.view(&table.indexes[at], &key[..]).sql()?;
                 entry.map_or(Ok(ControlFlow::Continue(())), |key| self.row_under(source, key, first, row, each))
             }
             (Part::Range(range), Path::Primary) => self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
@@ -80,7 +82,7 @@ impl Run<'_> {
             })
         });
         let flow = ended?;
-        scanned?;
+        scanned.sql()?;
         Ok(flow)
     }
 
@@ -92,7 +94,7 @@ impl Run<'_> {
         row: &mut Vec<Value>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(bytes) = self.txn.view(&source.table.rows, key)? else {
+        let Some(bytes) = self.txn.view(&source.table.rows, key).sql()? else {
             return Ok(ControlFlow::Continue(()));
         };
         self.fill(source, key, bytes, first, row)?;

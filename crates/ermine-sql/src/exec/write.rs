@@ -11,10 +11,12 @@ use crate::{
     catalog::Table,
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
+    failure::{EngineResult as _, sql_error},
+    key::write_key,
     memory::{ENTRY, Kept, Memory},
     query::Path,
     storage::RawTable,
-    types::{SqlType, Value, key::write_key, row::write_row, text},
+    types::{SqlType, Value, row::write_row, text},
 };
 
 impl Run<'_> {
@@ -111,13 +113,13 @@ impl Run<'_> {
             match path {
                 Path::Primary => {
                     let key = primary_key(table, row);
-                    if self.txn.contains(&table.rows, &key[..])? {
+                    if self.txn.contains(&table.rows, &key[..]).sql()? {
                         return Ok(Some(key));
                     }
                 }
                 Path::Index(at) => {
                     if let Some((entry, true)) = self.entry(table, rules, at, row, &[])?
-                        && let Some(key) = self.txn.view(&table.indexes[at], &entry[..])?
+                        && let Some(key) = self.txn.view(&table.indexes[at], &entry[..]).sql()?
                     {
                         return Ok(Some(KeyBuffer::from_slice(key)));
                     }
@@ -154,7 +156,7 @@ impl Run<'_> {
 
     /// Returns all columns of the row with a key.
     fn row_of(&self, table: &Table, key: &[u8]) -> Result<Vec<Value>> {
-        let bytes = self.txn.view(&table.rows, key)?;
+        let bytes = self.txn.view(&table.rows, key).sql()?;
         let bytes = bytes.ok_or_else(|| SqlError::new(SqlState::DATA_CORRUPTED, "an index entry leads to no row"))?;
         whole_row(table, bytes)
     }
@@ -259,7 +261,7 @@ impl Run<'_> {
         write_row(row, &mut bytes);
         self.txn.insert(&table.rows, &key[..], &bytes[..]).map_err(|error| match error {
             Error::KeyExists { .. } => self.exists(table, Path::Primary, row),
-            error => SqlError::from(error),
+            error => sql_error(error),
         })?;
         for at in 0..table.indexes.len() {
             if let Some((entry, is_unique)) = self.entry(table, rules, at, row, &key)? {
@@ -280,7 +282,7 @@ impl Run<'_> {
         }
         let mut bytes = Vec::new();
         write_row(new, &mut bytes);
-        self.txn.update(&table.rows, key, &bytes[..])?;
+        self.txn.update(&table.rows, key, &bytes[..]).sql()?;
         for at in 0..table.indexes.len() {
             let (before, after) = (self.entry(table, rules, at, old, key)?, self.entry(table, rules, at, new, key)?);
             if before == after {
@@ -297,7 +299,7 @@ impl Run<'_> {
     }
 
     fn delete_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value]) -> Result<()> {
-        self.txn.delete(&table.rows, key)?;
+        self.txn.delete(&table.rows, key).sql()?;
         for at in 0..table.indexes.len() {
             if let Some((entry, _)) = self.entry(table, rules, at, old, key)? {
                 self.delete_entry(table, at, &entry, key)?;
@@ -343,21 +345,21 @@ impl Run<'_> {
     ) -> Result<()> {
         let index: &RawTable = &table.indexes[at];
         if !is_unique {
-            return self.txn.put(index, entry, key).map_err(SqlError::from);
+            return self.txn.put(index, entry, key).sql();
         }
         self.txn.insert(index, entry, key).map_err(|error| match error {
             Error::KeyExists { .. } => self.exists(table, Path::Index(at), row),
-            error => SqlError::from(error),
+            error => sql_error(error),
         })
     }
 
     /// Deletes the entry of a row. While an index is incomplete, the entry may be that of another row, or missing.
     fn delete_entry(&self, table: &Table, at: usize, entry: &[u8], key: &[u8]) -> Result<()> {
         let index = &table.indexes[at];
-        if !table.def.is_complete(at) && self.txn.view(index, entry)? != Some(key) {
+        if !table.def.is_complete(at) && self.txn.view(index, entry).sql()? != Some(key) {
             return Ok(());
         }
-        self.txn.delete(index, entry).map(drop).map_err(SqlError::from)
+        self.txn.delete(index, entry).map(drop).sql()
     }
 
     pub(super) fn exists(&self, table: &Table, path: Path, row: &[Value]) -> SqlError {

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use super::{Binary, Call, Conversion, Elementwise, Expr, Function};
+use super::{Binary, Call, Comparison, Conversion, Elementwise, Expr, Function};
 use crate::{
     error::{Result, SqlError, SqlState},
     types::{Array, Environment, SqlType, Value, cast::cast, order},
@@ -66,15 +66,7 @@ impl Expr {
                 if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment())? }
             }
             Self::Call(function, arguments) => call(function, arguments, frame, run)?,
-            Self::Compare(comparison, operands) => {
-                let [left, right] = &**operands;
-                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                if left.is_null() || right.is_null() {
-                    NULL
-                } else {
-                    Value::Bool(comparison.holds(compare(&left, &right)))
-                }
-            }
+            Self::Compare(comparison, operands) => compared(*comparison, operands, frame, run)?,
             Self::Cast(operand, Conversion { from, to, modifier, is_explicit }) => {
                 let value = operand.eval(frame, run)?.into_owned();
                 if value.is_null() {
@@ -91,14 +83,7 @@ impl Expr {
             },
             Self::IsNull(operand) => Value::Bool(operand.eval(frame, run)?.is_null()),
             Self::IsBool(operand, truth) => Value::Bool(*operand.eval(frame, run)? == Value::Bool(*truth)),
-            Self::Distinct(operands) => {
-                let [left, right] = &**operands;
-                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-                Value::Bool(match (left.is_null(), right.is_null()) {
-                    (false, false) => compare(&left, &right).is_ne(),
-                    (left, right) => left != right,
-                })
-            }
+            Self::Distinct(operands) => distinct(operands, frame, run)?,
             Self::Case(conditions, otherwise) => {
                 for (condition, result) in conditions {
                     if condition.is_true(frame, run)? {
@@ -200,6 +185,24 @@ fn deciding<'a>(comparisons: &'a [Expr], frame: &Frame<'a>, run: &'a impl Evalua
         }
     }
     Ok(last)
+}
+fn compared(comparison: Comparison, operands: &[Expr; 2], frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
+    let [left, right] = operands;
+    let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
+    if left.is_null() || right.is_null() {
+        return Ok(NULL);
+    }
+    Ok(Value::Bool(comparison.holds(compare(&left, &right))))
+}
+
+/// IS DISTINCT FROM.
+fn distinct(operands: &[Expr; 2], frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
+    let [left, right] = operands;
+    let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
+    Ok(Value::Bool(match (left.is_null(), right.is_null()) {
+        (false, false) => compare(&left, &right).is_ne(),
+        (left, right) => left != right,
+    }))
 }
 
 fn null_if<'a>(

@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Result, SqlError},
+    failure::EngineResult as _,
     result::{Column, CopyFormat, RowSink},
     types::{Environment, Value},
 };
@@ -17,7 +18,7 @@ pub struct Completion {
 impl Completion {
     /// Blocks until everything is durable that has to be.
     pub fn wait(self) -> Result<()> {
-        self.receipt.map_or(Ok(()), |receipt| receipt.wait().map(drop).map_err(SqlError::from))
+        self.receipt.map_or(Ok(()), |receipt| receipt.wait().map(drop).sql())
     }
 }
 

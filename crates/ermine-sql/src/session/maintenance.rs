@@ -21,6 +21,7 @@ use sqlparser::{
 use super::{Completion, Session, SqlDatabase, State};
 use crate::{
     error::{Result, SqlError, SqlState},
+    failure::sql_error,
     result::{Column, RowSink},
     types::{SqlType, Value},
 };
@@ -167,7 +168,7 @@ impl Session {
             let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             done.map_err(|error| match error {
                 ermine::Error::Application(_) => asked.err().unwrap_or_else(|| SqlError::canceled("user request")),
-                error => SqlError::from(error),
+                error => sql_error(error),
             })
         })
     }

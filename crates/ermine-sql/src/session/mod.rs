@@ -51,10 +51,12 @@ use self::{
 };
 use crate::{
     bind::names::cut,
+    budget::DatabaseBudget,
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
     exec::{Instrumentation, Run, SequenceState},
+    failure::{EngineResult as _, opponent},
     level::Level,
     memory::{Held, Memory},
     parse::tree_bytes,
@@ -147,7 +149,7 @@ impl SqlDatabase {
             settings: settings.shown(),
             database: database.into(),
             schema: PUBLIC.into(),
-            memory: Memory::new(self.0.database.budget()),
+            memory: Memory::new(&DatabaseBudget::of(&self.0.database)),
             ..Environment::default()
         };
         let cancel = environment.interrupt.cancel.clone();
@@ -494,9 +496,9 @@ impl Session {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
                     active.go_back(&point)?;
                     // No transaction waits for one that has written nothing.
-                    if let Some(own) = active.txn.tid()? {
+                    if let Some(own) = active.txn.tid().sql()? {
                         let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
-                        if waiting.meets(error.report().other) {
+                        if waiting.meets(opponent(&error)) {
                             return Err(waits::deadlock(&self.named(error)));
                         }
                     }
@@ -626,7 +628,7 @@ impl Session {
             } else {
                 drop(turn);
                 self.environment.check()?;
-                if !retries.lost(conflict.report().other) || patience.is_over() {
+                if !retries.lost(opponent(&conflict)) || patience.is_over() {
                     return Err(conflict);
                 }
             }

@@ -105,6 +105,16 @@ impl Session {
             }
             Tree::Copy(_) | Tree::Role(_) => return Ok(Completion::default()),
         };
+        self.control_statement(statement, prepared, parameters, rows)
+    }
+
+    fn control_statement(
+        &mut self,
+        statement: &Statement,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn RowSink,
+    ) -> Result<Completion> {
         match statement {
             Statement::Commit { chain, .. } => return self.commit_block(*chain, rows),
             Statement::Savepoint { name } => {

@@ -1,0 +1,238 @@
+//! Values as parts of keys: bytes that compare as the values do; no encoding is a prefix of another one.
+//!
+//! | type | encoding behind the null marker |
+//! |---|---|
+//! | `boolean`, whole numbers, `oid`, `uuid`, dates and times | as the engine's keys of that width |
+//! | `real`, `double precision` | big-endian bits, sign bit flipped, all bits where negative; one NaN, one zero |
+//! | `numeric` | class, exponent in three bytes, digit pairs from 1 on, 00; if negative, all but the class inverted |
+//! | texts, `bytea` | as the engine's strings; `char(n)` without the blanks at its end |
+//! | `interval` | its length in microseconds, 16 bytes |
+//! | `jsonb` | rank of the type; then the number, the text, or the count and the members |
+//! | arrays | each element with a marker, 00; the dimensions |
+//!
+//! The null marker is 00 before a value and 01 for NULL, so that NULL comes last. In descending columns every byte is
+//! inverted, the marker too, so that NULL comes first. Inverted bytes delimit themselves as the plain ones do.
+//!
+//! Two values have the same key exactly if SQL considers them equal. Keys cannot be decoded (1.0 and 1.00 are one key),
+//! and need not be: rows hold all their columns.
+
+use ermine::{AsKey, KeyBuffer};
+
+use crate::types::{
+    Array, Json, Numeric, Scalar, SqlType, Value,
+    numeric::Parts,
+    order::{interval_length, without_padding},
+};
+
+/// The marker before a value.
+const PRESENT: u8 = 0;
+/// The marker for NULL.
+const NULL: u8 = 1;
+
+/// Appends a column of a key.
+pub fn write_key(value: &Value, ty: SqlType, descending: bool, out: &mut KeyBuffer) {
+    let start = out.len();
+    if value.is_null() {
+        out.push(NULL);
+    } else {
+        out.push(PRESENT);
+        write_value(value, ty.scalar, out);
+    }
+    if descending {
+        invert(&mut out[start..]);
+    }
+}
+
+fn invert(bytes: &mut [u8]) {
+    bytes.iter_mut().for_each(|byte| *byte = !*byte);
+}
+
+fn write_value(value: &Value, scalar: Scalar, out: &mut KeyBuffer) {
+    match value {
+        Value::Null => debug_assert!(false, "NULL has its marker only"),
+        Value::Bool(value) => value.encode(out),
+        Value::Int2(value) => value.encode(out),
+        Value::Int4(value) | Value::Date(value) => value.encode(out),
+        Value::Int8(value) | Value::Time(value) | Value::Timestamp(value) | Value::TimestampTz(value) => {
+            value.encode(out);
+        }
+        // Every `real` is a `double precision`, but a key of half the length is worth two lines.
+        Value::Float4(value) => {
+            let bits = if value.is_nan() { f32::NAN.abs() } else { *value + 0.0 }.to_bits();
+            (if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }).encode(out);
+        }
+        Value::Float8(value) => {
+            // Adding plus zero makes zeros positive.
+            let bits = if value.is_nan() { f64::NAN.abs() } else { *value + 0.0 }.to_bits();
+            (if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }).encode(out);
+        }
+        Value::Numeric(value) => write_numeric(value, out),
+        Value::Text(value) if scalar == Scalar::Char => AsKey::<String>::encode(without_padding(value), out),
+        // Only to distinguish texts: the type has no order.
+        Value::Json(value) => AsKey::<String>::encode(&**value, out),
+        Value::Text(value) => AsKey::<String>::encode(&**value, out),
+        Value::Bytea(value) => AsKey::<Vec<u8>>::encode(&**value, out),
+        Value::Interval { months, days, micros } => interval_length(*months, *days, *micros).encode(out),
+        Value::Uuid(value) => AsKey::<[u8; 16]>::encode(value, out),
+        Value::Oid(value) => value.encode(out),
+        Value::Jsonb(value) => write_json(value, true, out),
+        Value::Array(value) => write_array(value, out),
+    }
+}
+
+/// Classes of exact numbers, in their order.
+const NEGATIVE_INFINITY: u8 = 0;
+const NEGATIVE: u8 = 1;
+const ZERO: u8 = 2;
+const POSITIVE: u8 = 3;
+const INFINITY: u8 = 4;
+const NAN: u8 = 5;
+
+/// Makes every exponent positive: the least is some -16383.
+const EXPONENT_BIAS: i32 = 1 << 20;
+
+fn write_numeric(number: &Numeric, out: &mut KeyBuffer) {
+    let (negative, digits, scale) = match number.parts() {
+        Parts::NegativeInfinity => return out.push(NEGATIVE_INFINITY),
+        Parts::Infinity => return out.push(INFINITY),
+        Parts::NaN => return out.push(NAN),
+        Parts::Small(0, _) => return out.push(ZERO),
+        Parts::Small(coefficient, scale) => (coefficient < 0, coefficient.unsigned_abs().to_string(), scale),
+        Parts::Large(coefficient, scale) => (number.signum() < 0, coefficient.magnitude().to_str_radix(10), scale),
+    };
+    out.push(if negative { NEGATIVE } else { POSITIVE });
+    let start = out.len();
+    // The number is 0.digits * 10^exponent.
+    let exponent = digits.len() as i32 - i32::from(scale);
+    out.extend_from_slice(&(exponent + EXPONENT_BIAS).to_be_bytes()[1..]);
+    for pair in digits.trim_end_matches('0').as_bytes().chunks(2) {
+        let second = pair.get(1).map_or(0, |digit| digit - b'0');
+        out.push((pair[0] - b'0') * 10 + second + 1);
+    }
+    out.push(0);
+    if negative {
+        invert(&mut out[start..]);
+    }
+}
+
+/// Before the other ranks: an empty array at the root.
+const EMPTY_ARRAY_AT_ROOT: u8 = 0;
+
+fn write_json(json: &Json, at_root: bool, out: &mut KeyBuffer) {
+    if at_root && matches!(json, Json::Array(elements) if elements.is_empty()) {
+        return out.push(EMPTY_ARRAY_AT_ROOT);
+    }
+    out.push(json.rank() + 1);
+    match json {
+        Json::Null => {}
+        Json::Bool(value) => value.encode(out),
+        Json::Number(number) => write_numeric(number, out),
+        Json::String(text) => AsKey::<String>::encode(&**text, out),
+        Json::Array(elements) => {
+            (elements.len() as u32).encode(out);
+            elements.iter().for_each(|element| write_json(element, false, out));
+        }
+        Json::Object(pairs) => {
+            (pairs.len() as u32).encode(out);
+            for (key, value) in pairs {
+                AsKey::<String>::encode(&**key, out);
+                write_json(value, false, out);
+            }
+        }
+    }
+}
+
+/// After an array's last element.
+const ARRAY_END: u8 = 0;
+/// Before an element.
+const ELEMENT: u8 = 1;
+/// For an element that is NULL: after every other.
+const NULL_ELEMENT: u8 = 2;
+
+fn write_array(array: &Array, out: &mut KeyBuffer) {
+    for element in array.elements() {
+        if element.is_null() {
+            out.push(NULL_ELEMENT);
+        } else {
+            out.push(ELEMENT);
+            write_value(element, array.element, out);
+        }
+    }
+    out.push(ARRAY_END);
+    let dimensions = array.dimensions();
+    out.push(dimensions.len() as u8);
+    dimensions.iter().for_each(|dimension| dimension.length.encode(out));
+    dimensions.iter().for_each(|dimension| dimension.lower.encode(out));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{order::compare, random::random_value};
+
+    fn key(value: &Value, ty: SqlType, descending: bool) -> KeyBuffer {
+        let mut out = KeyBuffer::new();
+        write_key(value, ty, descending, &mut out);
+        out
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_their_values() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for ty in SqlType::all() {
+            for _ in 0..2000 {
+                let left = random_value(ty, &mut random);
+                let right = random_value(ty, &mut random);
+                let order = compare(&left, &right, ty);
+                let ascending = [key(&left, ty, false), key(&right, ty, false)];
+                let descending = [key(&left, ty, true), key(&right, ty, true)];
+                assert_eq!(ascending[0].cmp(&ascending[1]), order, "{ty}: {left:?} {right:?}");
+                assert_eq!(descending[0].cmp(&descending[1]), order.reverse(), "{ty}: {left:?} {right:?}");
+                // No key is a prefix of another.
+                for keys in [&ascending, &descending] {
+                    assert!(order.is_eq() || !keys[1].starts_with(&keys[0]), "{ty}: {left:?} {right:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn null_is_last_and_descending_first() {
+        let value = key(&Value::Int4(i32::MAX), SqlType::INT4, false);
+        assert!(key(&Value::Null, SqlType::INT4, false) > value);
+        assert!(key(&Value::Null, SqlType::INT4, true) < key(&Value::Int4(i32::MAX), SqlType::INT4, true));
+    }
+
+    #[test]
+    fn numbers_far_apart_are_in_order() {
+        let numbers = [
+            "-Infinity",
+            "-1e131071",
+            "-1e20",
+            "-1.5",
+            "-1.05",
+            "-1",
+            "-0.1",
+            "-1e-16383",
+            "0",
+            "1e-16383",
+            "0.099",
+            "0.1",
+            "0.10001",
+            "1",
+            "1.05",
+            "9",
+            "10",
+            "99",
+            "100",
+            "1e131071",
+            "Infinity",
+            "NaN",
+        ];
+        let keys: Vec<_> =
+            numbers.iter().map(|text| key(&Value::Numeric(text.parse().unwrap()), SqlType::NUMERIC, false)).collect();
+        assert!(keys.is_sorted_by(|left, right| left < right));
+    }
+}

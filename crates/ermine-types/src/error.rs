@@ -1,0 +1,253 @@
+//! The errors of statements: PostgreSQL's error codes, and fields that describe the problem and its remedy.
+
+use std::fmt;
+
+/// The result of everything in this crate.
+pub type Result<T, E = SqlError> = std::result::Result<T, E>;
+
+/// A five-character error code (PostgreSQL, appendix A).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SqlState(pub &'static str);
+
+macro_rules! states {
+    ($($name:ident $code:literal)*) => {
+        #[allow(missing_docs, reason = "the names are PostgreSQL's")]
+        impl SqlState {
+            $(pub const $name: Self = Self($code);)*
+        }
+    };
+}
+
+states! {
+    SUCCESSFUL_COMPLETION "00000"
+    FEATURE_NOT_SUPPORTED "0A000"
+    PROTOCOL_VIOLATION "08P01"
+    CARDINALITY_VIOLATION "21000"
+    DATA_EXCEPTION "22000"
+    STRING_DATA_RIGHT_TRUNCATION "22001"
+    NUMERIC_VALUE_OUT_OF_RANGE "22003"
+    NULL_VALUE_NOT_ALLOWED "22004"
+    INVALID_DATETIME_FORMAT "22007"
+    DATETIME_FIELD_OVERFLOW "22008"
+    SUBSTRING_ERROR "22011"
+    DIVISION_BY_ZERO "22012"
+    INTERVAL_FIELD_OVERFLOW "22015"
+    CHARACTER_NOT_IN_REPERTOIRE "22021"
+    INVALID_PARAMETER_VALUE "22023"
+    INVALID_ESCAPE_SEQUENCE "22025"
+    INVALID_TEXT_REPRESENTATION "22P02"
+    INVALID_BINARY_REPRESENTATION "22P03"
+    BAD_COPY_FILE_FORMAT "22P04"
+    ARRAY_SUBSCRIPT_ERROR "2202E"
+    INVALID_ROW_COUNT_IN_LIMIT "2201W"
+    INVALID_ROW_COUNT_IN_OFFSET "2201X"
+    NOT_NULL_VIOLATION "23502"
+    FOREIGN_KEY_VIOLATION "23503"
+    UNIQUE_VIOLATION "23505"
+    CHECK_VIOLATION "23514"
+    INVALID_CURSOR_STATE "24000"
+    ACTIVE_SQL_TRANSACTION "25001"
+    READ_ONLY_SQL_TRANSACTION "25006"
+    NO_ACTIVE_SQL_TRANSACTION "25P01"
+    IN_FAILED_SQL_TRANSACTION "25P02"
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT "25P03"
+    INVALID_SQL_STATEMENT_NAME "26000"
+    INVALID_AUTHORIZATION "28000"
+    INVALID_PASSWORD "28P01"
+    DEPENDENT_OBJECTS_STILL_EXIST "2BP01"
+    INVALID_CURSOR_NAME "34000"
+    INVALID_SAVEPOINT "3B001"
+    INVALID_CATALOG_NAME "3D000"
+    INVALID_SCHEMA_NAME "3F000"
+    SERIALIZATION_FAILURE "40001"
+    STATEMENT_COMPLETION_UNKNOWN "40003"
+    DEADLOCK_DETECTED "40P01"
+    SYNTAX_ERROR "42601"
+    INSUFFICIENT_PRIVILEGE "42501"
+    CANNOT_COERCE "42846"
+    GROUPING_ERROR "42803"
+    DATATYPE_MISMATCH "42804"
+    WRONG_OBJECT_TYPE "42809"
+    AMBIGUOUS_PARAMETER "42P08"
+    INDETERMINATE_DATATYPE "42P18"
+    UNDEFINED_COLUMN "42703"
+    UNDEFINED_FUNCTION "42883"
+    UNDEFINED_TABLE "42P01"
+    UNDEFINED_PARAMETER "42P02"
+    UNDEFINED_OBJECT "42704"
+    DUPLICATE_COLUMN "42701"
+    DUPLICATE_CURSOR "42P03"
+    DUPLICATE_PREPARED_STATEMENT "42P05"
+    DUPLICATE_SCHEMA "42P06"
+    DUPLICATE_TABLE "42P07"
+    DUPLICATE_ALIAS "42712"
+    DUPLICATE_OBJECT "42710"
+    AMBIGUOUS_COLUMN "42702"
+    AMBIGUOUS_FUNCTION "42725"
+    INVALID_COLUMN_REFERENCE "42P10"
+    INVALID_TABLE_DEFINITION "42P16"
+    INVALID_OBJECT_DEFINITION "42P17"
+    NAME_TOO_LONG "42622"
+    RESERVED_NAME "42939"
+    PROGRAM_LIMIT_EXCEEDED "54000"
+    STATEMENT_TOO_COMPLEX "54001"
+    TOO_MANY_COLUMNS "54011"
+    TOO_MANY_CONNECTIONS "53300"
+    OUT_OF_MEMORY "53200"
+    DISK_FULL "53100"
+    OBJECT_NOT_IN_PREREQUISITE_STATE "55000"
+    OBJECT_IN_USE "55006"
+    LOCK_NOT_AVAILABLE "55P03"
+    QUERY_CANCELED "57014"
+    ADMIN_SHUTDOWN "57P01"
+    CANNOT_CONNECT_NOW "57P03"
+    IO_ERROR "58030"
+    INTERNAL_ERROR "XX000"
+    DATA_CORRUPTED "XX001"
+}
+
+/// The transaction that won a conflict, by the engine's number for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opponent(pub u64);
+
+/// The error of a statement.
+#[derive(Clone, Debug)]
+pub struct SqlError(Box<Report>);
+
+/// The fields of an error, as PostgreSQL's clients expect them.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The code.
+    pub state: SqlState,
+    /// The description of the problem.
+    pub message: String,
+    /// Further details of the problem.
+    pub detail: Option<String>,
+    /// Advice on the remedy.
+    pub hint: Option<String>,
+    /// The operation during which it happened: the row of a COPY.
+    pub context: Option<String>,
+    /// The position in the statement, in characters from 1 on.
+    pub position: Option<usize>,
+    /// The schema of the table or type that it concerns.
+    pub schema: Option<String>,
+    /// The table that it concerns.
+    pub table: Option<String>,
+    /// The column that it concerns.
+    pub column: Option<String>,
+    /// The constraint that is violated.
+    pub constraint: Option<String>,
+    /// The transaction that won the conflict, if known.
+    pub other: Option<Opponent>,
+}
+
+impl SqlError {
+    /// Whether the error comes from the circumstances of a run, which may differ the next time: a cancellation, a limit of
+    /// time or memory, a device.
+    pub fn is_of_circumstances(&self) -> bool {
+        ["53", "57", "58"].iter().any(|class| self.0.state.0.starts_with(class))
+    }
+
+    /// Returns the error of a statement or function that writes in a read-only transaction.
+    pub fn read_only(what: &str) -> Self {
+        let message = format!("cannot execute {what} in a read-only transaction");
+        Self::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
+    }
+
+    /// Creates an error that has only a message.
+    pub fn new(state: SqlState, message: impl Into<String>) -> Self {
+        Self(Box::new(Report {
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            context: None,
+            position: None,
+            schema: None,
+            table: None,
+            column: None,
+            constraint: None,
+            other: None,
+        }))
+    }
+
+    /// The error for a statement, or a part of one, that this path cannot run.
+    pub fn unsupported(construct: impl fmt::Display) -> Self {
+        Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported"))
+    }
+
+    /// The error of a statement that was canceled from outside.
+    pub fn canceled(due_to: &str) -> Self {
+        Self::new(SqlState::QUERY_CANCELED, format!("canceling statement due to {due_to}"))
+    }
+
+    /// Adds details.
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the context.
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.0.context = Some(context.into());
+        self
+    }
+
+    /// Adds the position in the statement.
+    pub fn at(mut self, position: Option<usize>) -> Self {
+        self.0.position = self.0.position.or(position);
+        self
+    }
+
+    /// Adds the table that it concerns, and its schema.
+    pub fn table(mut self, schema: impl Into<String>, table: impl Into<String>) -> Self {
+        (self.0.schema, self.0.table) = (Some(schema.into()), Some(table.into()));
+        self
+    }
+
+    /// Adds the column that it concerns.
+    pub fn column(mut self, column: impl Into<String>) -> Self {
+        self.0.column = Some(column.into());
+        self
+    }
+
+    /// Adds the constraint that is violated.
+    pub fn constraint(mut self, constraint: impl Into<String>) -> Self {
+        self.0.constraint = Some(constraint.into());
+        self
+    }
+
+    /// Adds the transaction that won the conflict.
+    pub fn lost_to(mut self, other: Option<Opponent>) -> Self {
+        self.0.other = other;
+        self
+    }
+
+    /// Returns the code.
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+
+    /// Returns all fields.
+    pub fn report(&self) -> &Report {
+        &self.0
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { state, message, detail, hint, context, .. } = &*self.0;
+        write!(f, "{message} ({})", state.0)?;
+        context.iter().try_for_each(|context| write!(f, "; {context}"))?;
+        detail.iter().try_for_each(|detail| write!(f, "; {detail}"))?;
+        hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
+    }
+}
+
+impl std::error::Error for SqlError {}

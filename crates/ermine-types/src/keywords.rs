@@ -1,0 +1,231 @@
+//! PostgreSQL's keywords that cannot be names everywhere (appendix C).
+
+/// Reserved words, sorted. DEFAULT and the words that are expressions by themselves, such as CURRENT_DATE, are in
+/// [`QUOTED`]: the parser returns them as names.
+const RESERVED: [&str; 65] = [
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "as",
+    "asc",
+    "asymmetric",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "column",
+    "constraint",
+    "create",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "false",
+    "fetch",
+    "for",
+    "foreign",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "initially",
+    "intersect",
+    "into",
+    "lateral",
+    "leading",
+    "limit",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "placing",
+    "primary",
+    "references",
+    "returning",
+    "select",
+    "some",
+    "symmetric",
+    "table",
+    "then",
+    "to",
+    "trailing",
+    "true",
+    "union",
+    "unique",
+    "using",
+    "variadic",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+/// Words that are the label of a result only after AS, sorted: PostgreSQL's keywords without `BARE_LABEL`.
+const AFTER_AS: [&str; 39] = [
+    "array",
+    "as",
+    "char",
+    "character",
+    "create",
+    "day",
+    "except",
+    "fetch",
+    "filter",
+    "for",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "hour",
+    "intersect",
+    "into",
+    "isnull",
+    "limit",
+    "minute",
+    "month",
+    "notnull",
+    "offset",
+    "on",
+    "order",
+    "over",
+    "overlaps",
+    "precision",
+    "returning",
+    "second",
+    "to",
+    "union",
+    "varying",
+    "where",
+    "window",
+    "with",
+    "within",
+    "without",
+    "year",
+];
+
+/// Whether a word is the label of a result only after AS.
+pub fn needs_as(word: &str) -> bool {
+    AFTER_AS.binary_search(&&*word.to_ascii_lowercase()).is_ok()
+}
+
+/// Further words that a name in quotes must not lose its quotes for, sorted: those that cannot be names of columns, of
+/// functions or of types.
+const QUOTED: [&str; 78] = [
+    "array",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "char",
+    "character",
+    "coalesce",
+    "collation",
+    "concurrently",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "exists",
+    "extract",
+    "float",
+    "freeze",
+    "full",
+    "greatest",
+    "grouping",
+    "ilike",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "interval",
+    "is",
+    "isnull",
+    "join",
+    "least",
+    "left",
+    "like",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "notnull",
+    "nullif",
+    "numeric",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "position",
+    "precision",
+    "real",
+    "right",
+    "row",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "substring",
+    "tablesample",
+    "time",
+    "timestamp",
+    "treat",
+    "trim",
+    "user",
+    "values",
+    "varchar",
+    "verbose",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+];
+
+/// Whether a word, in any case, is no name without quotes.
+pub fn is_reserved(word: &str) -> bool {
+    contains(&RESERVED, word)
+}
+
+/// Whether a name has to be quoted because it is a keyword.
+pub(crate) fn needs_quotes(name: &str) -> bool {
+    contains(&RESERVED, name) || contains(&QUOTED, name)
+}
+
+fn contains(words: &[&str], word: &str) -> bool {
+    words.binary_search_by(|entry| entry.bytes().cmp(word.bytes().map(|byte| byte.to_ascii_lowercase()))).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_are_found() {
+        assert!(RESERVED.is_sorted() && QUOTED.is_sorted());
+        assert!(
+            RESERVED.iter().all(|word| is_reserved(word) && is_reserved(&word.to_uppercase()) && needs_quotes(word))
+        );
+        assert!(QUOTED.iter().all(|word| !is_reserved(word) && needs_quotes(word)));
+        assert!(!is_reserved("user") && needs_quotes("user") && !needs_quotes("name"));
+    }
+}

@@ -1,0 +1,117 @@
+//! The order of values of a type: PostgreSQL's total order, with collation C.
+//!
+//! [`key`](super::key) encodes the same order; its tests check that they agree.
+
+use std::cmp::Ordering;
+
+use super::{Array, Scalar, SqlType, Value};
+
+/// A day, in microseconds.
+pub(crate) const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// The number of days that a month counts as where intervals are compared.
+pub(crate) const DAYS_PER_MONTH: i64 = 30;
+
+/// Returns an interval's length; a month counts as 30 days of 24 hours.
+pub fn interval_length(months: i32, days: i32, micros: i64) -> i128 {
+    let days = i64::from(months) * DAYS_PER_MONTH + i64::from(days);
+    i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(micros)
+}
+
+/// Returns the significant part of a `char(n)`.
+pub fn without_padding(text: &str) -> &str {
+    text.trim_end_matches(' ')
+}
+
+/// Compares floats: NaN is greatest and equal to itself, the two zeros are equal.
+fn compare_floats(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
+}
+
+/// Compares two values of a type. NULL, which operators never get, comes last.
+pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
+    use Value::{
+        Bool, Bytea, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid, Text, Time,
+        Timestamp, TimestampTz, Uuid,
+    };
+    match (left, right) {
+        (Int4(left), Int4(right)) => left.cmp(right),
+        (Int8(left), Int8(right)) => left.cmp(right),
+        (Int2(left), Int2(right)) => left.cmp(right),
+        (Text(left), Text(right)) if ty.scalar == Scalar::Char => without_padding(left).cmp(without_padding(right)),
+        (Text(left), Text(right)) => left.cmp(right),
+        (Bool(left), Bool(right)) => left.cmp(right),
+        (Float4(left), Float4(right)) => compare_floats((*left).into(), (*right).into()),
+        (Float8(left), Float8(right)) => compare_floats(*left, *right),
+        (Numeric(left), Numeric(right)) => left.order(right),
+        (Bytea(left), Bytea(right)) => left.cmp(right),
+        (Date(left), Date(right)) => left.cmp(right),
+        (Time(left), Time(right)) | (Timestamp(left), Timestamp(right)) | (TimestampTz(left), TimestampTz(right)) => {
+            left.cmp(right)
+        }
+        (
+            Interval { months, days, micros },
+            Interval { months: other_months, days: other_days, micros: other_micros },
+        ) => interval_length(*months, *days, *micros).cmp(&interval_length(*other_months, *other_days, *other_micros)),
+        (Uuid(left), Uuid(right)) => left.cmp(right),
+        (Jsonb(left), Jsonb(right)) => left.order(right),
+        (Json(left), Json(right)) => left.cmp(right),
+        (Oid(left), Oid(right)) => left.cmp(right),
+        (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),
+        (Null, Null) => Ordering::Equal,
+        (Null, _) => Ordering::Greater,
+        (_, Null) => Ordering::Less,
+        // Values of two types: the binder prevents this.
+        _ => {
+            debug_assert!(false, "{left:?} and {right:?} are compared as {ty}");
+            rank(left).cmp(&rank(right))
+        }
+    }
+}
+
+/// Compares by elements, then by their number, then by dimensions.
+fn compare_arrays(left: &Array, right: &Array) -> Ordering {
+    let element = SqlType::scalar(left.element);
+    let elements = left.elements().iter().zip(right.elements());
+    let extent = |array: &Array| {
+        let dimensions = array.dimensions();
+        let lengths: Vec<_> = dimensions.iter().map(|dimension| dimension.length).collect();
+        let lowers: Vec<_> = dimensions.iter().map(|dimension| dimension.lower).collect();
+        (array.elements().len(), dimensions.len(), lengths, lowers)
+    };
+    elements
+        .map(|(left, right)| compare(left, right, element))
+        .find(|order| order.is_ne())
+        .unwrap_or_else(|| extent(left).cmp(&extent(right)))
+}
+
+fn rank(value: &Value) -> u32 {
+    value.natural_type().map_or(u32::MAX, SqlType::oid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_a_number_is_greatest_and_zeros_are_equal() {
+        let compare = |left: f64, right: f64| compare(&left.into(), &right.into(), SqlType::FLOAT8);
+        assert_eq!(compare(f64::NAN, f64::INFINITY), Ordering::Greater);
+        assert_eq!(compare(f64::NAN, f64::NAN), Ordering::Equal);
+        assert_eq!(compare(-0.0, 0.0), Ordering::Equal);
+    }
+
+    #[test]
+    fn padding_counts_for_nothing() {
+        let compare = |ty| compare(&"a  ".into(), &"a".into(), ty);
+        assert_eq!(compare(SqlType::CHAR), Ordering::Equal);
+        assert_eq!(compare(SqlType::TEXT), Ordering::Greater);
+    }
+
+    #[test]
+    fn a_month_is_thirty_days() {
+        let interval = |months, days, micros| Value::Interval { months, days, micros };
+        assert!(compare(&interval(1, 0, 0), &interval(0, 30, 0), SqlType::INTERVAL).is_eq());
+        assert!(compare(&interval(0, 1, 0), &interval(0, 0, MICROS_PER_DAY + 1), SqlType::INTERVAL).is_lt());
+        assert!(compare(&interval(i32::MAX, i32::MAX, i64::MAX), &interval(0, 0, 0), SqlType::INTERVAL).is_gt());
+    }
+}

@@ -1,0 +1,460 @@
+//! The encoding of rows in the engine.
+//!
+//! ```text
+//! number of columns (varint) | null bitmap, one bit a column | values that are not NULL, one after the other
+//! ```
+//!
+//! | type | bytes |
+//! |---|---|
+//! | `boolean`, whole numbers, floats, dates and times, `interval`, `uuid`, `oid` | fixed width, little-endian |
+//! | texts, `bytea`, `jsonb`, arrays | length (varint), bytes |
+//! | `numeric` | class and scale (varint); coefficient: a zigzag varint, or length and bytes |
+//!
+//! A row may have fewer columns than its table has now: columns added since are not in it. Data from disk may be
+//! damaged, so every length is checked; a row that does not fit its types is an error (`XX001`).
+
+use num_bigint::BigInt;
+
+use crate::error::{Result, SqlError, SqlState};
+
+use super::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, json::DEPTH_MAX, numeric::Parts};
+
+fn damaged() -> SqlError {
+    SqlError::new(SqlState::DATA_CORRUPTED, "stored row is damaged")
+}
+
+/// Appends a row.
+pub fn write_row(values: &[Value], out: &mut Vec<u8>) {
+    write_varint(values.len() as u64, out);
+    write_nulls_and_values(values, out);
+}
+
+fn write_nulls_and_values(values: &[Value], out: &mut Vec<u8>) {
+    for eight in values.chunks(8) {
+        out.push(eight.iter().enumerate().fold(0, |bits, (at, value)| bits | u8::from(value.is_null()) << at));
+    }
+    values.iter().for_each(|value| write_value(value, out));
+}
+
+/// Writes little-endian groups of seven bits; the highest bit says that more follow.
+fn write_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    write_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends the output of `write`, preceded by its length.
+fn write_nested(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut nested = Vec::new();
+    write(&mut nested);
+    write_bytes(&nested, out);
+}
+
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => {}
+        Value::Bool(value) => out.push(u8::from(*value)),
+        Value::Int2(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Int4(value) | Value::Date(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Int8(value) | Value::Time(value) | Value::Timestamp(value) | Value::TimestampTz(value) => {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Value::Float4(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Float8(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Numeric(value) => write_numeric(value, out),
+        Value::Text(value) => write_bytes(value.as_bytes(), out),
+        Value::Bytea(value) => write_bytes(value, out),
+        Value::Json(value) => write_bytes(value.as_bytes(), out),
+        Value::Interval { months, days, micros } => {
+            out.extend_from_slice(&months.to_le_bytes());
+            out.extend_from_slice(&days.to_le_bytes());
+            out.extend_from_slice(&micros.to_le_bytes());
+        }
+        Value::Uuid(value) => out.extend_from_slice(value),
+        Value::Oid(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Jsonb(value) => write_nested(out, |out| write_json(value, out)),
+        Value::Array(value) => write_nested(out, |out| write_array(value, out)),
+    }
+}
+
+/// First words of numbers: the special ones, then twice the scale, plus one if the coefficient is long.
+const NAN: u64 = 0;
+const INFINITY: u64 = 1;
+const NEGATIVE_INFINITY: u64 = 2;
+const FIRST_SCALE: u64 = 3;
+
+fn write_numeric(number: &Numeric, out: &mut Vec<u8>) {
+    match number.parts() {
+        Parts::NaN => write_varint(NAN, out),
+        Parts::Infinity => write_varint(INFINITY, out),
+        Parts::NegativeInfinity => write_varint(NEGATIVE_INFINITY, out),
+        Parts::Small(coefficient, scale) => {
+            write_varint(FIRST_SCALE + 2 * u64::from(scale), out);
+            write_varint(((coefficient << 1) ^ (coefficient >> 63)) as u64, out);
+        }
+        Parts::Large(coefficient, scale) => {
+            write_varint(FIRST_SCALE + 2 * u64::from(scale) + 1, out);
+            write_bytes(&coefficient.to_signed_bytes_le(), out);
+        }
+    }
+}
+
+fn write_json(json: &Json, out: &mut Vec<u8>) {
+    match json {
+        Json::Null => out.push(0),
+        Json::Bool(false) => out.push(1),
+        Json::Bool(true) => out.push(2),
+        Json::Number(number) => {
+            out.push(3);
+            write_numeric(number, out);
+        }
+        Json::String(text) => {
+            out.push(4);
+            write_bytes(text.as_bytes(), out);
+        }
+        Json::Array(elements) => {
+            out.push(5);
+            write_varint(elements.len() as u64, out);
+            elements.iter().for_each(|element| write_json(element, out));
+        }
+        Json::Object(pairs) => {
+            out.push(6);
+            write_varint(pairs.len() as u64, out);
+            for (key, value) in pairs {
+                write_bytes(key.as_bytes(), out);
+                write_json(value, out);
+            }
+        }
+    }
+}
+
+fn write_array(array: &Array, out: &mut Vec<u8>) {
+    let dimensions = array.dimensions();
+    out.push(dimensions.len() as u8);
+    for dimension in dimensions {
+        write_varint(dimension.length.into(), out);
+        out.extend_from_slice(&dimension.lower.to_le_bytes());
+    }
+    write_nulls_and_values(array.elements(), out);
+}
+
+/// A row's bytes, decoded column by column.
+#[derive(Clone, Copy, Debug)]
+pub struct RowReader<'a> {
+    types: &'a [SqlType],
+    stored: usize,
+    nulls: &'a [u8],
+    values: &'a [u8],
+}
+
+impl<'a> RowReader<'a> {
+    /// Opens a row of a table with these columns; the row has all of them or the first few.
+    pub fn new(bytes: &'a [u8], types: &'a [SqlType]) -> Result<Self> {
+        let mut input = Input(bytes);
+        let stored = usize::try_from(input.varint()?).ok().filter(|&stored| stored <= types.len());
+        let stored = stored.ok_or_else(damaged)?;
+        let nulls = input.take(stored.div_ceil(8))?;
+        Ok(Self { types, stored, nulls, values: input.0 })
+    }
+
+    /// Returns the number of stored columns.
+    pub fn stored(&self) -> usize {
+        self.stored
+    }
+
+    fn is_null(&self, column: usize) -> bool {
+        is_bit_set(self.nulls, column)
+    }
+
+    /// Appends the values of all stored columns.
+    pub fn read_all(&self, out: &mut Vec<Value>) -> Result<()> {
+        let mut input = Input(self.values);
+        out.reserve(self.stored);
+        for (column, ty) in self.types[..self.stored].iter().enumerate() {
+            out.push(if self.is_null(column) { Value::Null } else { input.value(*ty)? });
+        }
+        if input.0.is_empty() { Ok(()) } else { Err(damaged()) }
+    }
+
+    /// Passes on the values of these columns, in this order, without decoding others. Columns that are not stored are
+    /// NULL here; the caller knows their defaults. Ascending columns are read in one pass.
+    #[inline]
+    pub fn read(&self, columns: &[usize], mut each: impl FnMut(usize, Value)) -> Result<()> {
+        let mut input = Input(self.values);
+        let mut next = 0;
+        for &column in columns {
+            if column >= self.stored || self.is_null(column) {
+                each(column, Value::Null);
+                continue;
+            }
+            if column < next {
+                (input, next) = (Input(self.values), 0);
+            }
+            for passed in next..column {
+                if !self.is_null(passed) {
+                    input.skip(self.types[passed])?;
+                }
+            }
+            each(column, input.value(self.types[column])?);
+            next = column + 1;
+        }
+        Ok(())
+    }
+}
+
+fn is_bit_set(bits: &[u8], at: usize) -> bool {
+    bits[at / 8] >> (at % 8) & 1 == 1
+}
+
+/// The unread input.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(damaged)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or_else(damaged)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(damaged())
+    }
+
+    /// Reads a number of items each of which takes at least one byte, so that damaged data never reserves more memory
+    /// than there is input.
+    fn count(&mut self) -> Result<usize> {
+        usize::try_from(self.varint()?).ok().filter(|&count| count <= self.0.len()).ok_or_else(damaged)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = usize::try_from(self.varint()?).map_err(|_| damaged())?;
+        self.take(length)
+    }
+
+    fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| damaged())
+    }
+
+    fn skip(&mut self, ty: SqlType) -> Result<()> {
+        use Scalar::{
+            Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text,
+            Time, Timestamp, TimestampTz, Uuid, Varchar,
+        };
+        if ty.is_array {
+            return self.bytes().map(drop);
+        }
+        let length = match ty.scalar {
+            Bool => 1,
+            Int2 => 2,
+            Int4 | Float4 | Date | Oid => 4,
+            Int8 | Float8 | Time | Timestamp | TimestampTz => 8,
+            Interval | Uuid => 16,
+            Char | Varchar | Text | Name | Bytea | Json | Jsonb => return self.bytes().map(drop),
+            Numeric => match self.varint()? {
+                ..FIRST_SCALE => 0,
+                head if (head - FIRST_SCALE).is_multiple_of(2) => return self.varint().map(drop),
+                _ => return self.bytes().map(drop),
+            },
+        };
+        self.take(length).map(drop)
+    }
+
+    fn value(&mut self, ty: SqlType) -> Result<Value> {
+        if ty.is_array {
+            let mut nested = Input(self.bytes()?);
+            return nested.array_of(ty.scalar).map(Value::array);
+        }
+        Ok(match ty.scalar {
+            Scalar::Bool => match self.byte()? {
+                0 => Value::Bool(false),
+                1 => Value::Bool(true),
+                _ => return Err(damaged()),
+            },
+            Scalar::Int2 => Value::Int2(i16::from_le_bytes(self.array()?)),
+            Scalar::Int4 => Value::Int4(i32::from_le_bytes(self.array()?)),
+            Scalar::Int8 => Value::Int8(i64::from_le_bytes(self.array()?)),
+            Scalar::Float4 => Value::Float4(f32::from_le_bytes(self.array()?)),
+            Scalar::Float8 => Value::Float8(f64::from_le_bytes(self.array()?)),
+            Scalar::Numeric => Value::Numeric(self.numeric()?),
+            Scalar::Char | Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(self.text()?),
+            Scalar::Bytea => Value::Bytea(self.bytes()?.into()),
+            Scalar::Json => Value::Json(self.text()?.into()),
+            Scalar::Date => Value::Date(i32::from_le_bytes(self.array()?)),
+            Scalar::Time => Value::Time(i64::from_le_bytes(self.array()?)),
+            Scalar::Timestamp => Value::Timestamp(i64::from_le_bytes(self.array()?)),
+            Scalar::TimestampTz => Value::TimestampTz(i64::from_le_bytes(self.array()?)),
+            Scalar::Interval => Value::Interval {
+                months: i32::from_le_bytes(self.array()?),
+                days: i32::from_le_bytes(self.array()?),
+                micros: i64::from_le_bytes(self.array()?),
+            },
+            Scalar::Uuid => Value::Uuid(self.array()?),
+            Scalar::Oid => Value::Oid(u32::from_le_bytes(self.array()?)),
+            Scalar::Jsonb => {
+                let mut nested = Input(self.bytes()?);
+                let json = nested.json(0)?;
+                if !nested.0.is_empty() {
+                    return Err(damaged());
+                }
+                Value::json(json)
+            }
+        })
+    }
+
+    fn numeric(&mut self) -> Result<Numeric> {
+        let head = self.varint()?;
+        if head < FIRST_SCALE {
+            return Ok(match head {
+                NAN => Numeric::NAN,
+                INFINITY => Numeric::INFINITY,
+                _ => Numeric::NEGATIVE_INFINITY,
+            });
+        }
+        let scale = usize::try_from((head - FIRST_SCALE) / 2).map_err(|_| damaged())?;
+        let coefficient = if (head - FIRST_SCALE).is_multiple_of(2) {
+            let zigzag = self.varint()?;
+            BigInt::from((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+        } else {
+            BigInt::from_signed_bytes_le(self.bytes()?)
+        };
+        Numeric::new(coefficient, scale).map_err(|_| damaged())
+    }
+
+    fn json(&mut self, depth: usize) -> Result<Json> {
+        if depth > DEPTH_MAX {
+            return Err(damaged());
+        }
+        Ok(match self.byte()? {
+            0 => Json::Null,
+            1 => Json::Bool(false),
+            2 => Json::Bool(true),
+            3 => Json::Number(self.numeric()?),
+            4 => Json::String(self.text()?.into()),
+            5 => {
+                let count = self.count()?;
+                Json::Array((0..count).map(|_| self.json(depth + 1)).collect::<Result<_>>()?)
+            }
+            6 => {
+                let count = self.count()?;
+                Json::Object(
+                    (0..count).map(|_| Ok((self.text()?.into(), self.json(depth + 1)?))).collect::<Result<_>>()?,
+                )
+            }
+            _ => return Err(damaged()),
+        })
+    }
+
+    fn array_of(&mut self, element: Scalar) -> Result<Array> {
+        let count = self.byte()?;
+        let dimensions = (0..count)
+            .map(|_| {
+                let length = u32::try_from(self.varint()?).map_err(|_| damaged())?;
+                Ok(Dimension { length, lower: i32::from_le_bytes(self.array()?) })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let product = dimensions.iter().try_fold(usize::from(count > 0), |product, dimension| {
+            product.checked_mul(dimension.length as usize).filter(|&product| product / 8 <= self.0.len())
+        });
+        let length = product.ok_or_else(damaged)?;
+        let nulls = self.take(length.div_ceil(8))?;
+        let mut elements = Vec::with_capacity(length);
+        for at in 0..length {
+            let is_null = is_bit_set(nulls, at);
+            elements.push(if is_null { Value::Null } else { self.value(SqlType::scalar(element))? });
+        }
+        if !self.0.is_empty() {
+            return Err(damaged());
+        }
+        Array::with_dimensions(element, &dimensions, elements).ok_or_else(damaged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::random_value;
+
+    fn random_row(random: &mut fastrand::Rng) -> (Vec<SqlType>, Vec<Value>) {
+        let all: Vec<_> = SqlType::all().collect();
+        let types: Vec<_> = (0..random.usize(..20)).map(|_| *random.choice(&all).unwrap()).collect();
+        let values =
+            types.iter().map(|ty| if random.u8(..4) == 0 { Value::Null } else { random_value(*ty, random) }).collect();
+        (types, values)
+    }
+
+    /// Compares as text, where NaN is equal to itself.
+    fn text(values: &[Value]) -> String {
+        format!("{values:?}")
+    }
+
+    #[test]
+    fn rows_come_back() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..2000 {
+            let (mut types, values) = random_row(&mut random);
+            let mut bytes = Vec::new();
+            write_row(&values, &mut bytes);
+            types.push(SqlType::INT4);
+            let reader = RowReader::new(&bytes, &types).unwrap();
+            assert_eq!(reader.stored(), values.len());
+            let mut read = Vec::new();
+            reader.read_all(&mut read).unwrap();
+            assert_eq!(text(&read), text(&values));
+            let columns: Vec<_> = (0..5).map(|_| random.usize(..types.len())).collect();
+            let mut some = Vec::new();
+            reader.read(&columns, |_, value| some.push(value)).unwrap();
+            let expected: Vec<_> =
+                columns.iter().map(|&column| values.get(column).cloned().unwrap_or(Value::Null)).collect();
+            assert_eq!(text(&some), text(&expected));
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_and_no_panic() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let (types, values) = random_row(&mut random);
+            let mut bytes = Vec::new();
+            write_row(&values, &mut bytes);
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = random.u8(..);
+            }
+            bytes.truncate(random.usize(..=bytes.len()));
+            if let Ok(reader) = RowReader::new(&bytes, &types) {
+                let mut read = Vec::new();
+                let _ = reader.read_all(&mut read);
+                let _ = reader.read(&[types.len(), 0, 1], |_, value| read.push(value));
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A value.
+
+use smol_str::SmolStr;
+
+use super::{Array, Json, Numeric, SqlType};
+
+/// A value of some type, or NULL.
+///
+/// `==` compares representations: 1.0 and 1.00 differ, and NaN differs from itself. SQL's order is
+/// [`order::compare`](super::order::compare).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// NULL, of any type.
+    #[default]
+    Null,
+    /// `boolean`
+    Bool(bool),
+    /// `smallint`
+    Int2(i16),
+    /// `integer`
+    Int4(i32),
+    /// `bigint`
+    Int8(i64),
+    /// `real`
+    Float4(f32),
+    /// `double precision`
+    Float8(f64),
+    /// `numeric`
+    Numeric(Numeric),
+    /// `char`, `varchar`, `text`, `name`
+    Text(SmolStr),
+    /// `bytea`
+    Bytea(Box<[u8]>),
+    /// `date`: days since 2000-01-01; the least and the greatest number are minus and plus infinity.
+    Date(i32),
+    /// `time`: microseconds since midnight.
+    Time(i64),
+    /// `timestamp`: microseconds since 2000-01-01 00:00; the least and the greatest number are infinities.
+    Timestamp(i64),
+    /// `timestamp with time zone`: the same in UTC.
+    TimestampTz(i64),
+    /// `interval`
+    Interval {
+        /// Months.
+        months: i32,
+        /// Days.
+        days: i32,
+        /// Microseconds.
+        micros: i64,
+    },
+    /// `uuid`
+    Uuid([u8; 16]),
+    /// `jsonb`
+    Jsonb(Box<Json>),
+    /// `json`
+    Json(Box<str>),
+    /// `oid`
+    Oid(u32),
+    /// An array of any of the others.
+    Array(Box<Array>),
+}
+
+impl Value {
+    /// Creates a text.
+    pub fn text(text: impl Into<SmolStr>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Creates a `jsonb`.
+    pub fn json(json: Json) -> Self {
+        Self::Jsonb(Box::new(json))
+    }
+
+    /// Creates an array.
+    pub fn array(array: Array) -> Self {
+        Self::Array(Box::new(array))
+    }
+
+    /// Whether it is NULL.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Returns the bytes of memory that it takes, approximately.
+    pub fn bytes(&self) -> usize {
+        fn of_json(json: &Json) -> usize {
+            size_of::<Json>()
+                + match json {
+                    Json::String(text) => text.len(),
+                    Json::Array(elements) => elements.iter().map(of_json).sum(),
+                    Json::Object(pairs) => {
+                        pairs.iter().map(|(key, value)| size_of::<Box<str>>() + key.len() + of_json(value)).sum()
+                    }
+                    Json::Number(number) => number.heap_bytes(),
+                    Json::Null | Json::Bool(_) => 0,
+                }
+        }
+        size_of::<Self>()
+            + match self {
+                Self::Text(text) => text.len(),
+                Self::Bytea(bytes) => bytes.len(),
+                Self::Jsonb(json) => of_json(json),
+                Self::Json(text) => text.len(),
+                Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
+                Self::Numeric(number) => number.heap_bytes(),
+                _ => 0,
+            }
+    }
+
+    /// Returns the length of its text, approximately, if the text may be long.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            // Two digits for each.
+            Self::Bytea(bytes) => 2 * bytes.len(),
+            Self::Json(text) => text.len(),
+            Self::Jsonb(json) => json.text_bytes(),
+            // In quotes, and with a backslash before some characters.
+            Self::Array(array) => array.elements().iter().map(|element| 4 + 2 * element.text_bytes()).sum(),
+            _ => size_of::<Self>(),
+        }
+    }
+
+    /// Whether functions of it may take long. Does not descend into its parts.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        const BYTES: usize = 32 << 10;
+        const ELEMENTS: usize = 1000;
+        match self {
+            Self::Text(text) => text.len() > BYTES,
+            Self::Bytea(bytes) => bytes.len() > BYTES,
+            Self::Json(text) => text.len() > BYTES,
+            Self::Array(array) => array.elements().len() > ELEMENTS,
+            Self::Jsonb(json) => match &**json {
+                Json::Array(elements) => elements.len() > ELEMENTS,
+                Json::Object(pairs) => pairs.len() > ELEMENTS,
+                _ => false,
+            },
+            Self::Numeric(number) => number.is_long(),
+            _ => false,
+        }
+    }
+
+    /// Returns the type of this kind of value; all texts are `text` here, NULL has no type.
+    pub fn natural_type(&self) -> Option<SqlType> {
+        Some(match self {
+            Self::Null => return None,
+            Self::Bool(_) => SqlType::BOOL,
+            Self::Int2(_) => SqlType::INT2,
+            Self::Int4(_) => SqlType::INT4,
+            Self::Int8(_) => SqlType::INT8,
+            Self::Float4(_) => SqlType::FLOAT4,
+            Self::Float8(_) => SqlType::FLOAT8,
+            Self::Numeric(_) => SqlType::NUMERIC,
+            Self::Text(_) => SqlType::TEXT,
+            Self::Bytea(_) => SqlType::BYTEA,
+            Self::Date(_) => SqlType::DATE,
+            Self::Time(_) => SqlType::TIME,
+            Self::Timestamp(_) => SqlType::TIMESTAMP,
+            Self::TimestampTz(_) => SqlType::TIMESTAMPTZ,
+            Self::Interval { .. } => SqlType::INTERVAL,
+            Self::Uuid(_) => SqlType::UUID,
+            Self::Jsonb(_) => SqlType::JSONB,
+            Self::Json(_) => SqlType::JSON,
+            Self::Oid(_) => SqlType::OID,
+            Self::Array(array) => SqlType::scalar(array.element).array(),
+        })
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(value: i32) -> Self {
+        Self::Int4(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int8(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Float8(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value.into())
+    }
+}
+
+impl From<Numeric> for Value {
+    fn from(value: Numeric) -> Self {
+        Self::Numeric(value)
+    }
+}
