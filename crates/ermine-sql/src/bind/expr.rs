@@ -518,6 +518,17 @@ impl Binder<'_> {
     }
 
     fn distinct(&mut self, left: &ast::Expr, right: &ast::Expr) -> Result<Expr> {
+        fn is_null(operand: &ast::Expr) -> bool {
+            match operand {
+                ast::Expr::Nested(operand) => is_null(operand),
+                ast::Expr::Value(value) => value.value == ast::Value::Null,
+                _ => false,
+            }
+        }
+        if is_null(left) || is_null(right) {
+            let other = if is_null(left) { right } else { left };
+            return Ok(Expr::Not(Box::new(Expr::IsNull(Box::new(self.any(other)?)))));
+        }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
         match self.compare(Comparison::Equal, left, right)? {
             Expr::Compare(_, operands) => Ok(Expr::Distinct(operands)),
@@ -543,7 +554,9 @@ impl Binder<'_> {
         let (mut each, fixed): (Vec<_>, Vec<_>) = list.into_iter().partition(looks_at_columns);
         let types: Vec<_> = [&operand].into_iter().chain(&fixed).filter_map(|typed| typed.ty).collect();
         let mut any = Vec::new();
-        if fixed.len() > 1 && (types.is_empty() || cast::common_type(types).is_some()) {
+        let fits =
+            |ty: SqlType| types.iter().all(|from| *from == ty || cast::context(*from, ty) == Some(Context::Implicit));
+        if fixed.len() > 1 && (types.is_empty() || cast::common_type(types.iter().copied()).is_some_and(fits)) {
             let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
             super::check_ordered(ty)?;
             if ty == SqlType::CHAR {

@@ -3,7 +3,11 @@
 //! Of sources that are joined without LEFT JOIN, the next is always the one with the best path (`path`) given the rows
 //! known so far. A condition is evaluated as soon as all values that it depends on are known.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 use super::{path, source::From};
 use crate::{
@@ -78,12 +82,13 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
 /// Determines the order of the loops, the conditions of each, and its path to its rows. Returns whether rows are
 /// produced in the wanted order.
 pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
-    let mut rest: Vec<Source> = std::mem::take(&mut from.sources);
+    let mut rest: Vec<Source> = mem::take(&mut from.sources);
     let mut conditions: Vec<Option<Expr>> = filter.into_iter().map(Some).collect();
     if rest.iter().all(|source| source.join == Join::Inner) {
         // It does not matter where a condition was written.
         rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     }
+    know_results(&mut rest, &mut conditions);
     let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
     let mut known: Vec<(usize, usize)> = Vec::new();
     let mut is_ordered = wanted.is_empty();
@@ -115,6 +120,42 @@ pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr
         select.sources.push(source);
     }
     is_ordered
+}
+
+/// Replaces results of queries in FROM that are the same for all of their rows, in conditions: such conditions may then
+/// depend on no source.
+fn know_results(sources: &mut [Source], conditions: &mut [Option<Expr>]) {
+    let mut results: BTreeMap<usize, Expr> = BTreeMap::new();
+    for source in sources.iter().filter(|source| source.join == Join::Inner) {
+        let SourceKind::Derived(query) = &source.kind else { continue };
+        let Body::Select(select) = &query.body else { continue };
+        let keeps_rows = query.limit.is_none() && query.offset.is_none() && matches!(select.distinct, Distinct::No);
+        if !keeps_rows || select.group.is_some() || !select.sets.is_empty() {
+            continue;
+        }
+        for (at, output) in select.output.iter().enumerate().take(query.width) {
+            let is_foreign = |inner: &Expr| {
+                matches!(inner, Expr::Column(_) | Expr::Outer(..) | Expr::OuterAggregate(..) | Expr::Subquery(_))
+            };
+            if !output.has(&is_foreign) && !output.is_volatile() {
+                results.insert(source.first + at, output.clone());
+            }
+        }
+    }
+    if results.is_empty() {
+        return;
+    }
+    let on = sources.iter_mut().flat_map(|source| &mut source.on);
+    for condition in conditions.iter_mut().flatten().chain(on) {
+        *condition = with_results(mem::replace(condition, Expr::TRUE), &results);
+    }
+}
+
+fn with_results(expr: Expr, results: &BTreeMap<usize, Expr>) -> Expr {
+    match expr {
+        Expr::Column(at) => results.get(&at).cloned().unwrap_or(expr),
+        expr => expr.map(&mut |inner| Ok(with_results(inner, results))).expect("no change fails"),
+    }
 }
 
 /// Whether a value depends only on rows that are known.

@@ -336,8 +336,6 @@ impl Fields {
             let time = match digits.len() {
                 4 if digits == text => time_of_day(number(&digits[..2])?, number(&digits[2..])?, 0)?,
                 6 => time_of_day(number(&digits[..2])?, number(&digits[2..4])?, seconds(&text[4..])?)?,
-                2 if digits == text && is_time && !has_date => return Err(Failure::Format),
-                2 if digits == text => time_of_day(number(digits)?, 0, 0)?,
                 _ => return Err(Failure::Format),
             };
             return Self::set(&mut self.time, time);
