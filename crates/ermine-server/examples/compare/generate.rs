@@ -3,8 +3,8 @@
 use fastrand::Rng;
 
 use crate::templates::{
-    AGGREGATES, EXPRESSIONS, FIELDS, NUMBER_FORMATS, ORDERED, PATTERNS, TEMPLATES, TIME_FIELDS, TIME_FORMATS, TYPES,
-    literals, strange,
+    AGGREGATES, DATE_FIELDS, EXPRESSIONS, FIELDS, NUMBER_FORMATS, ORDERED, PATTERNS, TEMPLATES, TIME_FIELDS,
+    TIME_FORMATS, TYPES, literals, strange,
 };
 
 /// A statement, and the way in which its results are compared.
@@ -259,6 +259,7 @@ impl Generator {
                 "pat" => quoted(self.one(PATTERNS)),
                 "re" => quoted(self.one(EXPRESSIONS)),
                 "field" => self.one(FIELDS).to_owned(),
+                "dfield" => self.one(DATE_FIELDS).to_owned(),
                 "tmfield" => self.one(TIME_FIELDS).to_owned(),
                 "unit" => quoted(self.one(FIELDS)),
                 "nf" => self.format(NUMBER_FORMATS),

@@ -401,6 +401,7 @@ impl Binder<'_> {
                     other => other.to_string(),
                 };
                 if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
+                    let left = self.each(left)?;
                     return self.rows(&name, left, right);
                 }
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
@@ -409,13 +410,16 @@ impl Binder<'_> {
         }
     }
 
+    fn each(&mut self, exprs: &[ast::Expr]) -> Result<Vec<Typed>> {
+        exprs.iter().map(|expr| self.expr(expr)).collect()
+    }
+
     /// Binds a comparison of rows.
-    fn rows(&mut self, operator: &str, left: &[ast::Expr], right: &[ast::Expr]) -> Result<Typed> {
+    fn rows(&mut self, operator: &str, left: Vec<Typed>, right: &[ast::Expr]) -> Result<Typed> {
         if left.len() != right.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
         }
-        let mut side = |exprs: &[ast::Expr]| exprs.iter().map(|expr| self.expr(expr)).collect::<Result<Vec<_>>>();
-        let (left, right) = (side(left)?, side(right)?);
+        let right = self.each(right)?;
         let mut pairs: Vec<_> = left.into_iter().zip(right).collect();
         let comparison = Comparison::parse(operator)
             .ok_or_else(|| SqlError::unsupported(format_args!("the operator {operator} between rows")))?;
@@ -494,13 +498,6 @@ impl Binder<'_> {
         let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
         let operands = Box::new([left, right]);
         if resolved.left == resolved.right {
-            if resolved.left == SqlType::CHAR {
-                // Trailing blanks do not count: compare as texts, which have none.
-                let [left, right] = *operands;
-                let left = self.coerce(Typed::new(left, SqlType::CHAR), SqlType::TEXT)?;
-                let right = self.coerce(Typed::new(right, SqlType::CHAR), SqlType::TEXT)?;
-                return Ok(Expr::Compare(comparison, Box::new([left, right])));
-            }
             return Ok(Expr::Compare(comparison, operands));
         }
         if resolved.left.is_integer() && resolved.right.is_integer() {
@@ -538,17 +535,17 @@ impl Binder<'_> {
 
     fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr]) -> Result<Expr> {
         if let ast::Expr::Tuple(left) = operand {
-            let mut any = Vec::new();
+            let (left, mut any) = (self.each(left)?, Vec::new());
             for element in list {
                 let ast::Expr::Tuple(right) = element else {
                     return Err(SqlError::unsupported("a row in a list of values"));
                 };
-                any.push(self.rows("=", left, right)?.expr);
+                any.push(self.rows("=", left.clone(), right)?.expr);
             }
             return Ok(Expr::Or(any));
         }
         let operand = self.expr(operand)?;
-        let list = list.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
+        let list = self.each(list)?;
         // Values of a common type that refer to no column form a list; each of the others becomes a comparison.
         let looks_at_columns = |typed: &Typed| typed.expr.has(&|inner| matches!(inner, Expr::Column(_)));
         let (mut each, fixed): (Vec<_>, Vec<_>) = list.into_iter().partition(looks_at_columns);
@@ -559,11 +556,6 @@ impl Binder<'_> {
         if fixed.len() > 1 && (types.is_empty() || cast::common_type(types.iter().copied()).is_some_and(fits)) {
             let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
             super::check_ordered(ty)?;
-            if ty == SqlType::CHAR {
-                // Trailing blanks do not count: compare as texts, which have none.
-                let texts = all.into_iter().map(|expr| self.coerce(Typed::new(expr, ty), SqlType::TEXT));
-                all = texts.collect::<Result<_>>()?;
-            }
             let list = all.split_off(1);
             any.push(Expr::In(Box::new(all.remove(0)), list));
         } else {

@@ -12,7 +12,7 @@ use std::{
 use super::{path, source::From};
 use crate::{
     expr::{Expr, Subquery},
-    query::{Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
+    query::{AggregateCall, Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
     types::Value,
 };
 
@@ -88,7 +88,7 @@ pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr
         // It does not matter where a condition was written.
         rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     }
-    know_results(&mut rest, &mut conditions);
+    know_results(select, &mut rest, &mut conditions);
     let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
     let mut known: Vec<(usize, usize)> = Vec::new();
     let mut is_ordered = wanted.is_empty();
@@ -122,32 +122,55 @@ pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr
     is_ordered
 }
 
-/// Replaces results of queries in FROM that are the same for all of their rows, in conditions: such conditions may then
-/// depend on no source.
-fn know_results(sources: &mut [Source], conditions: &mut [Option<Expr>]) {
+/// Replaces results of queries in FROM that are the same for all of their rows. A condition on nothing else becomes one
+/// of the query's own, behind those that it has: it is checked before any row is read. A query that has no rows leaves
+/// none here.
+fn know_results(select: &mut Select, sources: &mut [Source], conditions: &mut Vec<Option<Expr>>) {
+    let is_foreign = |inner: &Expr| {
+        matches!(inner, Expr::Column(_) | Expr::Outer(..) | Expr::OuterAggregate(..) | Expr::Subquery(_))
+    };
+    let is_same = |expr: &Expr| !expr.has(&is_foreign) && !expr.is_volatile();
     let mut results: BTreeMap<usize, Expr> = BTreeMap::new();
-    for source in sources.iter().filter(|source| source.join == Join::Inner) {
-        let SourceKind::Derived(query) = &source.kind else { continue };
-        let Body::Select(select) = &query.body else { continue };
-        let keeps_rows = query.limit.is_none() && query.offset.is_none() && matches!(select.distinct, Distinct::No);
-        if !keeps_rows || select.group.is_some() || !select.sets.is_empty() {
+    for source in sources.iter_mut().filter(|source| source.join == Join::Inner) {
+        let SourceKind::Derived(query) = &mut source.kind else { continue };
+        let Body::Select(inner) = &query.body else { continue };
+        let keeps_rows = query.limit.is_none() && query.offset.is_none() && matches!(inner.distinct, Distinct::No);
+        if !keeps_rows || inner.group.is_some() || !inner.sets.is_empty() {
             continue;
         }
-        for (at, output) in select.output.iter().enumerate().take(query.width) {
-            let is_foreign = |inner: &Expr| {
-                matches!(inner, Expr::Column(_) | Expr::Outer(..) | Expr::OuterAggregate(..) | Expr::Subquery(_))
-            };
-            if !output.has(&is_foreign) && !output.is_volatile() {
-                results.insert(source.first + at, output.clone());
+        let never = Expr::Constant(Value::Bool(false));
+        if inner.before.contains(&never) {
+            conditions.push(Some(never));
+        }
+        let output = inner.output.iter().enumerate().take(query.width).filter(|(_, output)| is_same(output));
+        let own: BTreeMap<usize, Expr> = output.map(|(at, output)| (source.first + at, output.clone())).collect();
+        for condition in conditions.iter_mut() {
+            let is_own = |condition: &Expr| condition.has(&|inner| matches!(inner, Expr::Column(_)));
+            if let Some(known) = condition.clone().filter(is_own).map(|condition| with_results(condition, &own))
+                && is_same(&known)
+                && let Body::Select(inner) = &mut Arc::make_mut(query).body
+            {
+                inner.before.push(known);
+                *condition = None;
             }
         }
+        results.extend(own);
     }
+    conditions.retain(Option::is_some);
     if results.is_empty() {
         return;
     }
     let on = sources.iter_mut().flat_map(|source| &mut source.on);
-    for condition in conditions.iter_mut().flatten().chain(on) {
-        *condition = with_results(mem::replace(condition, Expr::TRUE), &results);
+    let output: Vec<&mut Expr> = match &mut select.group {
+        None => select.output.iter_mut().collect(),
+        // The results refer to the keys and aggregates.
+        Some(group) => {
+            let aggregates = group.aggregates.iter_mut().flat_map(AggregateCall::exprs_mut);
+            group.keys.iter_mut().chain(aggregates).collect()
+        }
+    };
+    for expr in conditions.iter_mut().flatten().chain(on).chain(output) {
+        *expr = with_results(mem::replace(expr, Expr::TRUE), &results);
     }
 }
 

@@ -219,7 +219,9 @@ impl Accumulator {
                 let is_better = match &self.state {
                     State::Value(best) => {
                         let order = order::compare(value, best, self.argument);
-                        if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() }
+                        let is_beyond = if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() };
+                        // Of equal values PostgreSQL keeps the last, of `char(n)` the first.
+                        is_beyond || order.is_eq() && self.argument != SqlType::CHAR
                     }
                     _ => true,
                 };
