@@ -138,12 +138,38 @@ async fn compare(ours: &str, theirs: &str, first: u64, statements: u64, shown: u
     counts
 }
 
+/// Returns the length of an interval, in which a month has 30 days and a day 24 hours, of its text.
+fn interval_length(text: &str) -> Option<i128> {
+    const DAY: i128 = 86_400_000_000;
+    let (mut length, mut words) = (0, text.split(' '));
+    while let Some(word) = words.next() {
+        if let Some((hours, rest)) = word.split_once(':') {
+            let (minutes, seconds) = rest.split_once(':')?;
+            let micros = (seconds.parse::<f64>().ok()? * 1e6).round() as i128;
+            let time =
+                hours.trim_start_matches(['-', '+']).parse::<i128>().ok()? * 60 + minutes.parse::<i128>().ok()?;
+            let time = time * 60_000_000 + micros;
+            length += if word.starts_with('-') { -time } else { time };
+        } else {
+            let days = match words.next()? {
+                "year" | "years" => 360,
+                "mon" | "mons" => 30,
+                "day" | "days" => 1,
+                _ => return None,
+            };
+            length += word.parse::<i128>().ok()? * days * DAY;
+        }
+    }
+    Some(length)
+}
+
 /// Returns values in a form that is the same for equal ones: blanks at the end of `char(n)`, zeros at the end of
-/// `numeric` and the sign of a zero do not count in comparisons, so such values come in any order, and DISTINCT keeps any
-/// of them. Values are texts (type 0) or in binary.
+/// `numeric`, the sign of a zero and the units of an interval do not count in comparisons, so such values come in any
+/// order, and DISTINCT keeps any of them. Values are texts (type 0) or in binary.
 fn as_compared(columns: &[(String, u32)], rows: &[Vec<Option<Vec<u8>>>]) -> Vec<Vec<Option<Vec<u8>>>> {
     const FLOAT4: u32 = 700;
     const FLOAT8: u32 = 701;
+    const INTERVAL: u32 = 1186;
     const NUMERIC: u32 = 1700;
     let normal = |ty: u32, value: &[u8]| match ty {
         0 => {
@@ -155,8 +181,18 @@ fn as_compared(columns: &[(String, u32)], rows: &[Vec<Option<Vec<u8>>>]) -> Vec<
                 text if is_number && text.contains(&b'.') => {
                     text[..kept].strip_suffix(b".").unwrap_or(&text[..kept]).to_vec()
                 }
-                text => text.to_vec(),
+                text => match std::str::from_utf8(text).ok().and_then(interval_length) {
+                    Some(length) => length.to_string().into_bytes(),
+                    None => text.to_vec(),
+                },
             }
+        }
+        INTERVAL if value.len() == 16 => {
+            let micros = i64::from_be_bytes(value[..8].try_into().expect("eight bytes"));
+            let days = i32::from_be_bytes(value[8..12].try_into().expect("four bytes"));
+            let months = i32::from_be_bytes(value[12..].try_into().expect("four bytes"));
+            let days = i128::from(days) + 30 * i128::from(months);
+            (i128::from(micros) + days * 86_400_000_000).to_be_bytes().to_vec()
         }
         // The third of four numbers of two bytes is the sign, the fourth that of digits shown.
         NUMERIC if value.len() >= 8 => [&value[..6], &value[8..]].concat(),

@@ -83,11 +83,12 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
 /// produced in the wanted order.
 pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
     let mut rest: Vec<Source> = mem::take(&mut from.sources);
-    let mut conditions: Vec<Option<Expr>> = filter.into_iter().map(Some).collect();
+    let mut conditions: Vec<Option<Expr>> = Vec::new();
     if rest.iter().all(|source| source.join == Join::Inner) {
-        // It does not matter where a condition was written.
+        // It does not matter where a condition was written, but those of joins are checked first.
         rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     }
+    conditions.extend(filter.into_iter().map(Some));
     know_results(select, &mut rest, &mut conditions);
     let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
     let mut known: Vec<(usize, usize)> = Vec::new();

@@ -7,9 +7,12 @@
 //!    have. Candidates of other categories are removed, and so are those that take no preferred type where others do.
 //! 4. Where all typed arguments are of one type, the untyped ones are assumed to have the same type.
 
-use crate::types::{
-    Scalar, SqlType,
-    cast::{self, Context},
+use crate::{
+    error::{SqlError, SqlState},
+    types::{
+        Scalar, SqlType,
+        cast::{self, Context},
+    },
 };
 
 /// The types that a parameter accepts.
@@ -65,6 +68,8 @@ pub(crate) enum Unresolved {
     Ambiguous,
     /// A candidate does, but its types depend on those of its arguments, none of which has a type.
     Undetermined,
+    /// A candidate does, but one of its arguments would be an array of this type, which is an array.
+    NoArray(SqlType),
 }
 
 /// Returns the parameters of a candidate for this number of arguments.
@@ -159,6 +164,17 @@ fn is_undetermined(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> b
         })
 }
 
+/// Returns the type, itself an array, of which an argument without a type would have to be an array.
+fn without_array(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<SqlType> {
+    let mut pairs = parameters.iter().zip(arguments);
+    let is_untyped = pairs.clone().any(|pair| matches!(pair, (Parameter::CommonArray, None)));
+    let element = pairs.find_map(|pair| match pair {
+        (Parameter::Common, Some(ty)) if ty.is_array => Some(*ty),
+        _ => None,
+    });
+    element.filter(|_| is_untyped)
+}
+
 impl Outcome {
     /// Returns the type, given the one that `Element` stands for.
     pub(crate) fn resolve(self, element: Option<SqlType>) -> SqlType {
@@ -213,11 +229,12 @@ pub(crate) fn resolve<'a, C: Candidate>(
     candidates: impl Iterator<Item = &'a C>,
     arguments: &[Option<SqlType>],
 ) -> Result<Resolved<'a, C>, Unresolved> {
-    let mut undetermined = false;
+    let (mut undetermined, mut no_array) = (false, None);
     let mut matches: Vec<Match<'a, C>> = candidates
         .filter_map(|candidate| {
             let parameters = parameters_for(candidate, arguments.len())?;
             undetermined |= is_undetermined(&parameters, arguments);
+            no_array = no_array.or_else(|| without_array(&parameters, arguments));
             let (types, element) = bind(&parameters, arguments)?;
             Some(Match { candidate, parameters, types, element })
         })
@@ -239,7 +256,8 @@ pub(crate) fn resolve<'a, C: Candidate>(
         return Err(Unresolved::Ambiguous);
     }
     if matches.is_empty() {
-        return Err(if undetermined { Unresolved::Undetermined } else { Unresolved::Unknown });
+        let none = no_array.map_or(Unresolved::Unknown, Unresolved::NoArray);
+        return Err(if undetermined { Unresolved::Undetermined } else { none });
     }
     if let Some(found) = single(&mut matches) {
         return Ok(found.into());
@@ -306,6 +324,11 @@ fn by_categories<'a, C>(matches: &mut Vec<Match<'a, C>>, arguments: &[Option<Sql
         matches.retain(fits);
     }
     if matches.len() == 1 { matches.pop() } else { None }
+}
+
+/// The error of an array of arrays.
+pub(crate) fn no_array_of(ty: SqlType) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("could not find array type for data type {}", ty.name()))
 }
 
 /// Returns the types of a call, for messages.

@@ -136,7 +136,7 @@ fn clock(text: &str) -> Option<i128> {
         _ => None,
     };
     let seconds = |text: &str| {
-        if text.is_empty() {
+        if matches!(text, "" | ".") {
             return Some(0);
         }
         let (amount, _, rest) = amount(text)?;
@@ -255,7 +255,12 @@ impl Reader<'_> {
             let is_one = token.bytes().filter(|byte| *byte == b'.').count() <= 1;
             let is_long = token.bytes().take_while(u8::is_ascii_digit).count() > 18;
             let fail = || if is_long { overflow(self.text) } else { invalid(self.text) };
-            let (Amount { whole, fraction }, ..) = amount(token).filter(|_| is_one).ok_or_else(fail)?;
+            let read = match (token, signed(1)) {
+                // A point alone is zero.
+                (".", 1) => Some((Amount { whole: 0, fraction: 0.0 }, false, "")),
+                _ => amount(token).filter(|_| is_one),
+            };
+            let (Amount { whole, fraction }, ..) = read.ok_or_else(fail)?;
             self.pending = Some(match is_negative {
                 true => Amount { whole: -whole, fraction: -fraction },
                 false => Amount { whole, fraction },
