@@ -65,6 +65,8 @@ struct Pattern {
     /// The place of the last zero.
     last_zero: usize,
     is_bare: bool,
+    /// Whether there is a `B`, which changes nothing.
+    has_blank: bool,
     sign: Option<Side>,
     /// The number of digits before `S`.
     sign_at: usize,
@@ -174,6 +176,7 @@ impl Pattern {
             "." | "D" if self.has_shift => return not_together("\"V\"", "decimal point"),
             "." | "D" => self.has_point = true,
             "FM" => self.is_bare = true,
+            "B" => self.has_blank = true,
             "S" if self.sign.is_some() => return Err(syntax_error("cannot use \"S\" twice")),
             "S" if self.has_plus || self.has_minus || self.in_brackets => return not_together("\"S\"", all_signs),
             "S" if self.has_point => self.sign = Some(Side::Behind),
@@ -193,7 +196,7 @@ impl Pattern {
             "V" => self.has_shift = true,
             "EEEE" if self.is_scientific => return Err(syntax_error("cannot use \"EEEE\" twice")),
             "EEEE" => {
-                let is_alone = !self.is_bare
+                let is_alone = !(self.is_bare || self.has_blank)
                     && self.sign.is_none()
                     && !(self.has_plus || self.has_minus || self.in_brackets || self.is_roman || self.has_shift);
                 if !is_alone {
