@@ -18,8 +18,8 @@
 //! A statement that Ermine does not support (0A000) is counted separately, and the missing features are listed.
 //! Permitted differences are counted separately: which error comes first where several rows or values fail, or where a
 //! text has a mistake in its syntax and another one; the last digits of aggregates of floats, violations of unique
-//! constraints by updates of several rows, and which of several equal values is kept, which depend on the order of the rows;
-//! errors of values (22) where an expression of another type is cast, which depend on the rows that a plan evaluates; a
+//! constraints by updates of several rows, and which of several equal values is kept, which depend on the order of the
+//! rows; errors of values (22) where an expression of another type is cast, which depend on the rows that a plan evaluates; a
 //! query in FROM without a name. Everything else has to agree, or the exit status is 1.
 
 mod generate;

@@ -252,7 +252,11 @@ impl Accumulator {
                     self.state = State::Text(String::new());
                 }
                 if let State::Text(text) = &mut self.state {
-                    text.push_str(if text.is_empty() { "[" } else { ", " });
+                    text.push_str(match value {
+                        _ if text.is_empty() => "[",
+                        Value::Array(_) => ", \n ",
+                        _ => ", ",
+                    });
                     write_json(value, environment, text)?;
                 }
             }

@@ -203,7 +203,7 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
 fn at_zone(arguments: &[Value], _: &Environment) -> Result<Value> {
     match arguments {
         [Value::Text(zone), Value::Timestamp(local)] => to_utc(*local, &find_zone(zone)?).map(Value::TimestampTz),
-        [Value::Text(zone), Value::TimestampTz(micros)] => Ok(Value::Timestamp(to_local(*micros, &find_zone(zone)?))),
+        [Value::Text(zone), Value::TimestampTz(micros)] => datetime::local_timestamp(*micros, &find_zone(zone)?),
         _ => Err(crate::operators::mismatch()),
     }
 }

@@ -320,7 +320,7 @@ fn convert_datetime(value: &Value, to: SqlType, environment: &Environment) -> Op
         (Value::Timestamp(micros), Scalar::TimestampTz) => datetime::to_utc(*micros, zone).map(Value::TimestampTz),
         (Value::Timestamp(micros), Scalar::Date) => datetime::timestamp_to_date(*micros).map(Value::Date),
         (Value::Timestamp(micros), Scalar::Time) => time_of(*micros),
-        (Value::TimestampTz(micros), Scalar::Timestamp) => Ok(Value::Timestamp(datetime::to_local(*micros, zone))),
+        (Value::TimestampTz(micros), Scalar::Timestamp) => datetime::local_timestamp(*micros, zone),
         (Value::TimestampTz(micros), Scalar::Date) => {
             datetime::timestamp_to_date(datetime::to_local(*micros, zone)).map(Value::Date)
         }

@@ -106,8 +106,8 @@ fn places_and_exponent(scientific: &str) -> (usize, i32) {
     (places, exponent.parse().unwrap_or(0))
 }
 
-/// Whether scientific digits lie in the middle between two neighbouring floats: a number of `bits` bits, one more than a
-/// mantissa has. The digits of a middle with a fraction are too long to be the shortest ones of a float.
+/// Whether scientific digits lie in the middle between two neighbouring floats: a number of `bits` bits, one more than
+/// a mantissa has. The digits of a middle with a fraction are too long to be the shortest ones of a float.
 fn is_middle(scientific: &str, bits: u32) -> bool {
     let (places, exponent) = places_and_exponent(scientific);
     let Ok(exponent) = u32::try_from(exponent - places as i32) else { return false };
@@ -117,8 +117,8 @@ fn is_middle(scientific: &str, bits: u32) -> bool {
     product.is_some_and(|product| product.checked_ilog2().is_some_and(|top| top + 1 - product.trailing_zeros() == bits))
 }
 
-/// Returns PostgreSQL's choice among the shortest digits of a float. They are nearer to it than to any other float: digits
-/// in the middle read back as the float with the even mantissa, but are not used. Of two that are equally near the last
+/// Returns PostgreSQL's choice among the shortest digits of a float. They are nearer to it than to any other float:
+/// digits in the middle read back as the float with the even mantissa, but are not used. Of two that are equally near the last
 /// digit is even.
 fn choose(shortest: String, exact: f64, limits: (u32, u32), reads_back: impl Fn(&str) -> bool) -> String {
     let (digits_min, mantissa_bits) = limits;
