@@ -30,9 +30,32 @@ pub(crate) fn fold_condition(condition: Expr, environment: &Environment) -> Expr
     if !condition.has(&|inner| matches!(inner, Expr::Constant(_))) {
         return condition;
     }
-    match fold(condition.clone(), environment) {
+    match fold(condition.clone(), environment).map(as_condition) {
         Ok(folded) if outer_columns(&folded) == outer_columns(&condition) => folded,
         _ => condition,
+    }
+}
+
+/// Drops parts that do not matter where NULL is as good as FALSE: PostgreSQL's `canonicalize_qual`. Queries in them are
+/// not planned, so they cannot fail.
+fn as_condition(condition: Expr) -> Expr {
+    const FALSE: Expr = Expr::Constant(Value::Bool(false));
+    match condition {
+        Expr::Constant(Value::Null) => FALSE,
+        Expr::And(conditions) => {
+            let conditions: Vec<_> = conditions.into_iter().map(as_condition).collect();
+            if conditions.contains(&FALSE) { FALSE } else { Expr::And(conditions) }
+        }
+        Expr::Or(conditions) => {
+            let mut conditions: Vec<_> = conditions.into_iter().map(as_condition).collect();
+            conditions.retain(|condition| *condition != FALSE);
+            match conditions.len() {
+                0 => FALSE,
+                1 => conditions.remove(0),
+                _ => Expr::Or(conditions),
+            }
+        }
+        condition => condition,
     }
 }
 
@@ -107,15 +130,17 @@ impl<'e> Folder<'e> {
     fn select(&mut self, select: &mut Select) -> Result<()> {
         select.each_expr(&mut |expr| self.expr(expr))?;
         if let Some(group) = &mut select.group
-            && !group.keys.is_empty()
             && let Some(having) = group.having.take()
         {
-            // Where a condition that is the same for all groups does not hold there are none, and no row is read.
+            // Where a condition that is the same for all groups does not hold there are none, and no row is read. A
+            // group without keys exists even without rows: it still has to meet the condition.
             let is_same = |condition: &Expr| {
                 !condition.is_volatile()
                     && !condition.has(&|inner| matches!(inner, Expr::Column(_) | Expr::Subquery(_)))
             };
             let (before, having): (Vec<_>, Vec<_>) = having.conjuncts().into_iter().partition(is_same);
+            let kept = if group.keys.is_empty() { before.clone() } else { Vec::new() };
+            let having: Vec<_> = kept.into_iter().chain(having).collect();
             select.before.splice(0..0, before);
             group.having = (!having.is_empty()).then_some(Expr::And(having));
         }

@@ -19,7 +19,7 @@
 use ermine::{AsKey, KeyBuffer};
 
 use crate::types::{
-    Array, Json, Numeric, Scalar, SqlType, Value,
+    Array, Json, Numeric, Value,
     numeric::Parts,
     order::{interval_length, without_padding},
 };
@@ -30,13 +30,13 @@ const PRESENT: u8 = 0;
 const NULL: u8 = 1;
 
 /// Appends a column of a key.
-pub fn write_key(value: &Value, ty: SqlType, descending: bool, out: &mut KeyBuffer) {
+pub fn write_key(value: &Value, descending: bool, out: &mut KeyBuffer) {
     let start = out.len();
     if value.is_null() {
         out.push(NULL);
     } else {
         out.push(PRESENT);
-        write_value(value, ty.scalar, out);
+        write_value(value, out);
     }
     if descending {
         invert(&mut out[start..]);
@@ -47,7 +47,7 @@ fn invert(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte = !*byte);
 }
 
-fn write_value(value: &Value, scalar: Scalar, out: &mut KeyBuffer) {
+fn write_value(value: &Value, out: &mut KeyBuffer) {
     match value {
         Value::Null => debug_assert!(false, "NULL has its marker only"),
         Value::Bool(value) => value.encode(out),
@@ -67,7 +67,7 @@ fn write_value(value: &Value, scalar: Scalar, out: &mut KeyBuffer) {
             (if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }).encode(out);
         }
         Value::Numeric(value) => write_numeric(value, out),
-        Value::Text(value) if scalar == Scalar::Char => AsKey::<String>::encode(without_padding(value), out),
+        Value::Char(value) => AsKey::<String>::encode(without_padding(value), out),
         // Only to distinguish texts: the type has no order.
         Value::Json(value) => AsKey::<String>::encode(&**value, out),
         Value::Text(value) => AsKey::<String>::encode(&**value, out),
@@ -155,7 +155,7 @@ fn write_array(array: &Array, out: &mut KeyBuffer) {
             out.push(NULL_ELEMENT);
         } else {
             out.push(ELEMENT);
-            write_value(element, array.element, out);
+            write_value(element, out);
         }
     }
     out.push(ARRAY_END);
@@ -168,11 +168,11 @@ fn write_array(array: &Array, out: &mut KeyBuffer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{order::compare, random::random_value};
+    use crate::types::{SqlType, order::compare, random::random_value};
 
-    fn key(value: &Value, ty: SqlType, descending: bool) -> KeyBuffer {
+    fn key(value: &Value, descending: bool) -> KeyBuffer {
         let mut out = KeyBuffer::new();
-        write_key(value, ty, descending, &mut out);
+        write_key(value, descending, &mut out);
         out
     }
 
@@ -186,8 +186,8 @@ mod tests {
                 let left = random_value(ty, &mut random);
                 let right = random_value(ty, &mut random);
                 let order = compare(&left, &right, ty);
-                let ascending = [key(&left, ty, false), key(&right, ty, false)];
-                let descending = [key(&left, ty, true), key(&right, ty, true)];
+                let ascending = [key(&left, false), key(&right, false)];
+                let descending = [key(&left, true), key(&right, true)];
                 assert_eq!(ascending[0].cmp(&ascending[1]), order, "{ty}: {left:?} {right:?}");
                 assert_eq!(descending[0].cmp(&descending[1]), order.reverse(), "{ty}: {left:?} {right:?}");
                 // No key is a prefix of another.
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn null_is_last_and_descending_first() {
-        let value = key(&Value::Int4(i32::MAX), SqlType::INT4, false);
-        assert!(key(&Value::Null, SqlType::INT4, false) > value);
-        assert!(key(&Value::Null, SqlType::INT4, true) < key(&Value::Int4(i32::MAX), SqlType::INT4, true));
+        let value = key(&Value::Int4(i32::MAX), false);
+        assert!(key(&Value::Null, false) > value);
+        assert!(key(&Value::Null, true) < key(&Value::Int4(i32::MAX), true));
     }
 
     #[test]
@@ -231,8 +231,7 @@ mod tests {
             "Infinity",
             "NaN",
         ];
-        let keys: Vec<_> =
-            numbers.iter().map(|text| key(&Value::Numeric(text.parse().unwrap()), SqlType::NUMERIC, false)).collect();
+        let keys: Vec<_> = numbers.iter().map(|text| key(&Value::Numeric(text.parse().unwrap()), false)).collect();
         assert!(keys.is_sorted_by(|left, right| left < right));
     }
 }

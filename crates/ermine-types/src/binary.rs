@@ -30,7 +30,8 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
         Scalar::Float4 => Value::Float4(f32::from_be_bytes(exact(bytes)?)),
         Scalar::Float8 => Value::Float8(f64::from_be_bytes(exact(bytes)?)),
         Scalar::Numeric => Value::Numeric(Numeric::read_binary(bytes)?),
-        Scalar::Char | Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(text(bytes)?),
+        Scalar::Char => Value::Char(text(bytes)?.into()),
+        Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(text(bytes)?),
         Scalar::Bytea => Value::Bytea(bytes.into()),
         Scalar::Date => match i32::from_be_bytes(exact(bytes)?) {
             days if super::datetime::is_date(days) => Value::Date(days),
@@ -119,7 +120,7 @@ pub fn write(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
         Value::Float4(value) => out.extend_from_slice(&value.to_be_bytes()),
         Value::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Value::Numeric(value) => value.write_binary(out),
-        Value::Text(value) => out.extend_from_slice(value.as_bytes()),
+        Value::Text(value) | Value::Char(value) => out.extend_from_slice(value.as_bytes()),
         Value::Bytea(value) => out.extend_from_slice(value),
         Value::Json(value) => out.extend_from_slice(value.as_bytes()),
         Value::Interval { months, days, micros } => {

@@ -217,16 +217,18 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
         (Value::Float4(float), _) => convert_float((*float).into(), to),
         (Value::Float8(float), _) => convert_float(*float, to),
         (Value::Numeric(number), _) => convert_numeric(number, to),
-        (Value::Text(_), _) if to.is_text() => {
-            let Value::Text(content) = value else { return Err(cannot_cast(from, to)) };
-            // Blanks at the end of char(n) are padding.
-            let kept = match from.scalar {
-                Scalar::Char => super::order::without_padding(&content),
-                _ => &content,
-            };
-            return Ok(Value::Text(if kept.len() == content.len() { content } else { kept.into() }));
+        (Value::Text(_) | Value::Char(_), _) if to.is_text() => {
+            return Ok(match value {
+                Value::Text(content) if to.scalar == Scalar::Char => Value::Char(content),
+                // Blanks at the end of char(n) are padding.
+                Value::Char(content) if to.scalar != Scalar::Char => {
+                    let kept = super::order::without_padding(&content);
+                    Value::Text(if kept.len() == content.len() { content } else { kept.into() })
+                }
+                value => value,
+            });
         }
-        (Value::Text(content), _) => Some(text::parse(to, -1, content, environment)),
+        (Value::Text(content) | Value::Char(content), _) => Some(text::parse(to, -1, content, environment)),
         (Value::Jsonb(json), Scalar::Json) => {
             environment.memory.check(json.text_bytes())?;
             Some(Ok(Value::Json(json.to_string().into())))
@@ -240,15 +242,18 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
     };
     match converted {
         Some(converted) => converted,
-        None if to.is_text() => Ok(match &value {
-            Value::Bool(value) => Value::text(if *value { "true" } else { "false" }),
-            _ => {
-                environment.memory.check(value.text_bytes())?;
-                Value::text(text::to_string(&value, from, environment))
-            }
-        }),
+        None if to.is_text() => {
+            let content: SmolStr = match &value {
+                Value::Bool(value) => SmolStr::new_static(if *value { "true" } else { "false" }),
+                _ => {
+                    environment.memory.check(value.text_bytes())?;
+                    text::to_string(&value, from, environment).into()
+                }
+            };
+            Ok(if to.scalar == Scalar::Char { Value::Char(content) } else { Value::Text(content) })
+        }
         None => match &value {
-            Value::Text(content) => text::parse(to, -1, content, environment),
+            Value::Text(content) | Value::Char(content) => text::parse(to, -1, content, environment),
             _ => Err(cannot_cast(from, to)),
         },
     }
@@ -315,7 +320,7 @@ fn convert_datetime(value: &Value, to: SqlType, environment: &Environment) -> Op
         (Value::Timestamp(micros), Scalar::TimestampTz) => datetime::to_utc(*micros, zone).map(Value::TimestampTz),
         (Value::Timestamp(micros), Scalar::Date) => datetime::timestamp_to_date(*micros).map(Value::Date),
         (Value::Timestamp(micros), Scalar::Time) => time_of(*micros),
-        (Value::TimestampTz(micros), Scalar::Timestamp) => Ok(Value::Timestamp(datetime::to_local(*micros, zone))),
+        (Value::TimestampTz(micros), Scalar::Timestamp) => datetime::local_timestamp(*micros, zone),
         (Value::TimestampTz(micros), Scalar::Date) => {
             datetime::timestamp_to_date(datetime::to_local(*micros, zone)).map(Value::Date)
         }
@@ -339,15 +344,15 @@ pub fn with_modifier(value: Value, ty: SqlType, modifier: i32, explicit: bool) -
         return Ok(value);
     }
     match value {
+        Value::Char(content) => {
+            let Some(length) = SqlType::length_of(modifier) else { return Ok(Value::Char(content)) };
+            let content = with_length(content, length, ty, explicit)?;
+            Ok(Value::Char(match length.saturating_sub(content.chars().count()) {
+                0 => content,
+                missing => format!("{content}{}", " ".repeat(missing)).into(),
+            }))
+        }
         Value::Text(content) => match (SqlType::length_of(modifier), ty.scalar) {
-            (Some(length), Scalar::Char) => with_length(content, length, ty, explicit).map(|content| {
-                let missing = length.saturating_sub(content.chars().count());
-                if missing == 0 {
-                    Value::Text(content)
-                } else {
-                    Value::text(format!("{content}{}", " ".repeat(missing)))
-                }
-            }),
             (Some(length), Scalar::Varchar) => with_length(content, length, ty, explicit).map(Value::Text),
             _ => Ok(Value::Text(content)),
         },

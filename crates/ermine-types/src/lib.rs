@@ -318,7 +318,7 @@ impl SqlType {
         !self.is_array && matches!(self.scalar, Scalar::Int2 | Scalar::Int4 | Scalar::Int8)
     }
 
-    /// Whether its values are [`Value::Text`].
+    /// Whether its values are [`Value::Text`] or [`Value::Char`].
     pub const fn is_text(self) -> bool {
         use Scalar::{Char, Name, Text, Varchar};
         !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name)

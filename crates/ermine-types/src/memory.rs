@@ -124,7 +124,7 @@ impl Memory {
     #[inline]
     pub fn pass(&self, value: &Value) -> Result<()> {
         let bytes = match value {
-            Value::Text(text) => text.len(),
+            Value::Text(text) | Value::Char(text) => text.len(),
             Value::Bytea(bytes) => bytes.len(),
             Value::Json(text) => text.len(),
             Value::Array(_) | Value::Jsonb(_) => value.bytes(),

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Array, Scalar, SqlType, Value};
+use super::{Array, SqlType, Value};
 
 /// A day, in microseconds.
 pub(crate) const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -30,15 +30,15 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 /// Compares two values of a type. NULL, which operators never get, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
-        Bool, Bytea, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid, Text, Time,
-        Timestamp, TimestampTz, Uuid,
+        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid, Text,
+        Time, Timestamp, TimestampTz, Uuid,
     };
     match (left, right) {
         (Int4(left), Int4(right)) => left.cmp(right),
         (Int8(left), Int8(right)) => left.cmp(right),
         (Int2(left), Int2(right)) => left.cmp(right),
-        (Text(left), Text(right)) if ty.scalar == Scalar::Char => without_padding(left).cmp(without_padding(right)),
         (Text(left), Text(right)) => left.cmp(right),
+        (Char(left), Char(right)) => without_padding(left).cmp(without_padding(right)),
         (Bool(left), Bool(right)) => left.cmp(right),
         (Float4(left), Float4(right)) => compare_floats((*left).into(), (*right).into()),
         (Float8(left), Float8(right)) => compare_floats(*left, *right),
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn padding_counts_for_nothing() {
-        let compare = |ty| compare(&"a  ".into(), &"a".into(), ty);
-        assert_eq!(compare(SqlType::CHAR), Ordering::Equal);
-        assert_eq!(compare(SqlType::TEXT), Ordering::Greater);
+        let char = |text: &str| Value::Char(text.into());
+        assert_eq!(compare(&char("a  "), &char("a"), SqlType::CHAR), Ordering::Equal);
+        assert_eq!(compare(&"a  ".into(), &"a".into(), SqlType::TEXT), Ordering::Greater);
     }
 
     #[test]

@@ -80,7 +80,8 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         Scalar::Float4 => Value::Float4(random_float(random) as f32),
         Scalar::Float8 => Value::Float8(random_float(random)),
         Scalar::Numeric => Value::Numeric(random_numeric(random, false)),
-        Scalar::Char | Scalar::Varchar | Scalar::Text => Value::text(random_text(random)),
+        Scalar::Char => Value::Char(random_text(random).into()),
+        Scalar::Varchar | Scalar::Text => Value::text(random_text(random)),
         Scalar::Name => Value::text(random_text(random).chars().take(10).collect::<String>()),
         Scalar::Bytea => Value::Bytea((0..random.usize(..5)).map(|_| random.u8(..4)).collect()),
         Scalar::Date => match random.u8(..8) {

@@ -69,7 +69,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::Float4(value) => out.extend_from_slice(&value.to_le_bytes()),
         Value::Float8(value) => out.extend_from_slice(&value.to_le_bytes()),
         Value::Numeric(value) => write_numeric(value, out),
-        Value::Text(value) => write_bytes(value.as_bytes(), out),
+        Value::Text(value) | Value::Char(value) => write_bytes(value.as_bytes(), out),
         Value::Bytea(value) => write_bytes(value, out),
         Value::Json(value) => write_bytes(value.as_bytes(), out),
         Value::Interval { months, days, micros } => {
@@ -301,7 +301,8 @@ impl<'a> Input<'a> {
             Scalar::Float4 => Value::Float4(f32::from_le_bytes(self.array()?)),
             Scalar::Float8 => Value::Float8(f64::from_le_bytes(self.array()?)),
             Scalar::Numeric => Value::Numeric(self.numeric()?),
-            Scalar::Char | Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(self.text()?),
+            Scalar::Char => Value::Char(self.text()?.into()),
+            Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(self.text()?),
             Scalar::Bytea => Value::Bytea(self.bytes()?.into()),
             Scalar::Json => Value::Json(self.text()?.into()),
             Scalar::Date => Value::Date(i32::from_le_bytes(self.array()?)),

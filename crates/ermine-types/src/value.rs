@@ -27,8 +27,10 @@ pub enum Value {
     Float8(f64),
     /// `numeric`
     Numeric(Numeric),
-    /// `char`, `varchar`, `text`, `name`
+    /// `varchar`, `text`, `name`
     Text(SmolStr),
+    /// `char(n)`: the blanks at its end do not count in comparisons.
+    Char(SmolStr),
     /// `bytea`
     Bytea(Box<[u8]>),
     /// `date`: days since 2000-01-01; the least and the greatest number are minus and plus infinity.
@@ -97,7 +99,7 @@ impl Value {
         }
         size_of::<Self>()
             + match self {
-                Self::Text(text) => text.len(),
+                Self::Text(text) | Self::Char(text) => text.len(),
                 Self::Bytea(bytes) => bytes.len(),
                 Self::Jsonb(json) => of_json(json),
                 Self::Json(text) => text.len(),
@@ -110,7 +112,7 @@ impl Value {
     /// Returns the length of its text, approximately, if the text may be long.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Char(text) => text.len(),
             // Two digits for each.
             Self::Bytea(bytes) => 2 * bytes.len(),
             Self::Json(text) => text.len(),
@@ -127,7 +129,7 @@ impl Value {
         const BYTES: usize = 32 << 10;
         const ELEMENTS: usize = 1000;
         match self {
-            Self::Text(text) => text.len() > BYTES,
+            Self::Text(text) | Self::Char(text) => text.len() > BYTES,
             Self::Bytea(bytes) => bytes.len() > BYTES,
             Self::Json(text) => text.len() > BYTES,
             Self::Array(array) => array.elements().len() > ELEMENTS,
@@ -141,7 +143,7 @@ impl Value {
         }
     }
 
-    /// Returns the type of this kind of value; all texts are `text` here, NULL has no type.
+    /// Returns the type of this kind of value; texts other than `char(n)` are `text` here, NULL has no type.
     pub fn natural_type(&self) -> Option<SqlType> {
         Some(match self {
             Self::Null => return None,
@@ -153,6 +155,7 @@ impl Value {
             Self::Float8(_) => SqlType::FLOAT8,
             Self::Numeric(_) => SqlType::NUMERIC,
             Self::Text(_) => SqlType::TEXT,
+            Self::Char(_) => SqlType::CHAR,
             Self::Bytea(_) => SqlType::BYTEA,
             Self::Date(_) => SqlType::DATE,
             Self::Time(_) => SqlType::TIME,

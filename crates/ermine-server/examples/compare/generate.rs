@@ -3,8 +3,8 @@
 use fastrand::Rng;
 
 use crate::templates::{
-    AGGREGATES, EXPRESSIONS, FIELDS, NUMBER_FORMATS, ORDERED, PATTERNS, TEMPLATES, TIME_FIELDS, TIME_FORMATS, TYPES,
-    literals, strange,
+    AGGREGATES, DATE_FIELDS, EXPRESSIONS, FIELDS, NUMBER_FORMATS, ORDERED, PATTERNS, TEMPLATES, TIME_FIELDS,
+    TIME_FORMATS, TYPES, literals, strange,
 };
 
 /// A statement, and the way in which its results are compared.
@@ -13,8 +13,8 @@ pub struct Statement {
     pub kind: Kind,
     /// Whether the statement orders its rows, down to the last column.
     pub is_ordered: bool,
-    /// Whether it may evaluate several rows, each of which may fail in its own way.
-    pub has_rows: bool,
+    /// Whether an expression of another type is cast on rows: which rows, and so whether it fails, depends on the plan.
+    pub casts_rows: bool,
     /// Types of the parameters, for which values are made.
     pub parameters: Vec<&'static str>,
 }
@@ -259,6 +259,7 @@ impl Generator {
                 "pat" => quoted(self.one(PATTERNS)),
                 "re" => quoted(self.one(EXPRESSIONS)),
                 "field" => self.one(FIELDS).to_owned(),
+                "dfield" => self.one(DATE_FIELDS).to_owned(),
                 "tmfield" => self.one(TIME_FIELDS).to_owned(),
                 "unit" => quoted(self.one(FIELDS)),
                 "nf" => self.format(NUMBER_FORMATS),
@@ -430,7 +431,8 @@ impl Generator {
     /// Returns the next statement.
     pub fn statement(&mut self) -> Statement {
         self.aliases = 0;
-        self.may_misfit = self.chance(25);
+        let may_misfit = self.chance(25);
+        self.may_misfit = may_misfit;
         self.parameters = if self.chance(20) { Some(Vec::new()) } else { None };
         let (text, kind, is_ordered, has_rows) = match self.random.u32(..100) {
             0..30 => {
@@ -458,9 +460,10 @@ impl Generator {
                 (text, Kind::Change(table), false, true)
             }
         };
+        let has_misfit = may_misfit && !self.may_misfit;
         let text = if self.chance(2) { self.broken(&text) } else { text };
         let parameters = self.parameters.take().unwrap_or_default();
-        Statement { text, kind, is_ordered, has_rows, parameters }
+        Statement { text, kind, is_ordered, casts_rows: has_rows && has_misfit, parameters }
     }
 
     /// Returns a statement with a word left out or repeated.

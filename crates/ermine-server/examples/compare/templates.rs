@@ -199,7 +199,11 @@ pub const FIELDS: &[&str] = &[
     "fortnight",
 ];
 
-/// Fields of `extract` from a time of day: with others it depends on the plan whether the error arises.
+/// Fields of `extract` that dates, points in time and intervals have: with others it depends on the plan, which decides
+/// about the rows that are evaluated, whether the error arises.
+pub const DATE_FIELDS: &[&str] = &["year", "month", "day", "quarter", "century", "decade", "millennium", "epoch"];
+
+/// Fields of `extract` that a time of day has.
 pub const TIME_FIELDS: &[&str] = &["hour", "minute", "second", "epoch", "milliseconds", "microseconds"];
 
 /// By the type of the result.
@@ -435,11 +439,15 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "greatest({n}, {i4})",
             "least({n}, 1.5)",
             "case when {b} then {n} else {i4} end",
-            "extract({field} from {ts})",
-            "extract({field} from {d})",
-            "extract({field} from {iv})",
+            "!extract({field} from {ts})",
+            "!extract({field} from {d})",
+            "!extract({field} from {iv})",
+            "!extract({field} from {tz})",
+            "extract({dfield} from {ts})",
+            "extract({dfield} from {d})",
+            "extract({dfield} from {iv})",
+            "extract({dfield} from {tz})",
             "extract({tmfield} from {tm})",
-            "extract({field} from {tz})",
             "!to_number({t}, '999.99')",
             "!({jb} -> 'a')::numeric",
             "1.5 + {i4}",

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{self, Comparison, Elementwise, Expr, Function, Subquery, SubqueryKind},
+    functions::resolution::no_array_of,
     operators,
     system::reg::{Reg, shown},
     types::{
@@ -407,6 +408,7 @@ impl Binder<'_> {
                     other => other.to_string(),
                 };
                 if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
+                    let (left, right) = (self.each(left)?, self.each(right)?);
                     return self.rows(&name, left, right);
                 }
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
@@ -415,13 +417,15 @@ impl Binder<'_> {
         }
     }
 
+    fn each(&mut self, exprs: &[ast::Expr]) -> Result<Vec<Typed>> {
+        exprs.iter().map(|expr| self.expr(expr)).collect()
+    }
+
     /// Binds a comparison of rows.
-    fn rows(&mut self, operator: &str, left: &[ast::Expr], right: &[ast::Expr]) -> Result<Typed> {
+    fn rows(&mut self, operator: &str, left: Vec<Typed>, right: Vec<Typed>) -> Result<Typed> {
         if left.len() != right.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
         }
-        let mut side = |exprs: &[ast::Expr]| exprs.iter().map(|expr| self.expr(expr)).collect::<Result<Vec<_>>>();
-        let (left, right) = (side(left)?, side(right)?);
         let mut pairs: Vec<_> = left.into_iter().zip(right).collect();
         let comparison = Comparison::parse(operator)
             .ok_or_else(|| SqlError::unsupported(format_args!("the operator {operator} between rows")))?;
@@ -500,13 +504,6 @@ impl Binder<'_> {
         let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
         let operands = Box::new([left, right]);
         if resolved.left == resolved.right {
-            if resolved.left == SqlType::CHAR {
-                // Trailing blanks do not count: compare as texts, which have none.
-                let [left, right] = *operands;
-                let left = self.coerce(Typed::new(left, SqlType::CHAR), SqlType::TEXT)?;
-                let right = self.coerce(Typed::new(right, SqlType::CHAR), SqlType::TEXT)?;
-                return Ok(Expr::Compare(comparison, Box::new([left, right])));
-            }
             return Ok(Expr::Compare(comparison, operands));
         }
         if resolved.left.is_integer() && resolved.right.is_integer() {
@@ -524,6 +521,17 @@ impl Binder<'_> {
     }
 
     fn distinct(&mut self, left: &ast::Expr, right: &ast::Expr) -> Result<Expr> {
+        fn is_null(operand: &ast::Expr) -> bool {
+            match operand {
+                ast::Expr::Nested(operand) => is_null(operand),
+                ast::Expr::Value(value) => value.value == ast::Value::Null,
+                _ => false,
+            }
+        }
+        if is_null(left) || is_null(right) {
+            let other = if is_null(left) { right } else { left };
+            return Ok(Expr::Not(Box::new(Expr::IsNull(Box::new(self.any(other)?)))));
+        }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
         match self.compare(Comparison::Equal, left, right)? {
             Expr::Compare(_, operands) => Ok(Expr::Distinct(operands)),
@@ -533,34 +541,32 @@ impl Binder<'_> {
 
     fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr]) -> Result<Expr> {
         if let ast::Expr::Tuple(left) = operand {
-            let mut any = Vec::new();
-            for element in list {
-                let ast::Expr::Tuple(right) = element else {
-                    return Err(SqlError::unsupported("a row in a list of values"));
-                };
-                any.push(self.rows("=", left, right)?.expr);
-            }
-            return Ok(Expr::Or(any));
+            let left = self.each(left)?;
+            let rows = list.iter().map(|element| match element {
+                ast::Expr::Tuple(right) => self.each(right),
+                _ => Err(SqlError::unsupported("a row in a list of values")),
+            });
+            let rows = rows.collect::<Result<Vec<_>>>()?;
+            let any = rows.into_iter().map(|right| Ok(self.rows("=", left.clone(), right)?.expr));
+            return any.collect::<Result<_>>().map(Expr::Or);
         }
         let operand = self.expr(operand)?;
-        let list = list.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
-        // Values of a common type that refer to no column form a list; each of the others becomes a comparison.
-        let looks_at_columns = |typed: &Typed| typed.expr.has(&|inner| matches!(inner, Expr::Column(_)));
-        let (mut each, fixed): (Vec<_>, Vec<_>) = list.into_iter().partition(looks_at_columns);
+        let list = self.each(list)?;
+        // Several values of a common type that refer to no column form a list; each of the others becomes a comparison.
+        let is_fixed = |typed: &Typed| !typed.expr.has(&|inner| matches!(inner, Expr::Column(_)));
+        let fixed: Vec<_> = list.iter().filter(|typed| is_fixed(typed)).cloned().collect();
         let types: Vec<_> = [&operand].into_iter().chain(&fixed).filter_map(|typed| typed.ty).collect();
+        let fits =
+            |ty: SqlType| types.iter().all(|from| *from == ty || cast::context(*from, ty) == Some(Context::Implicit));
+        let has_type = types.is_empty() || cast::common_type(types.iter().copied()).is_some_and(fits);
         let mut any = Vec::new();
-        if fixed.len() > 1 && (types.is_empty() || cast::common_type(types).is_some()) {
+        let mut each = list;
+        if fixed.len() > 1 && has_type {
             let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
             super::check_ordered(ty)?;
-            if ty == SqlType::CHAR {
-                // Trailing blanks do not count: compare as texts, which have none.
-                let texts = all.into_iter().map(|expr| self.coerce(Typed::new(expr, ty), SqlType::TEXT));
-                all = texts.collect::<Result<_>>()?;
-            }
             let list = all.split_off(1);
             any.push(Expr::In(Box::new(all.remove(0)), list));
-        } else {
-            each.splice(..0, fixed);
+            each.retain(|typed| !is_fixed(typed));
         }
         for element in each {
             any.push(self.compare(Comparison::Equal, operand.clone(), element)?);
@@ -593,10 +599,7 @@ impl Binder<'_> {
         let (left, array) = (self.expr(left)?, self.expr(right)?);
         let element = match (array.ty, left.ty) {
             (Some(ty), _) if ty.is_array => ty.element(),
-            (None, Some(left)) if left.is_array => {
-                let message = format!("could not find array type for data type {}", left.name());
-                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-            }
+            (None, Some(left)) if left.is_array => return Err(no_array_of(left)),
             (None, left) => left,
             (Some(_), _) => {
                 let message = "op ANY/ALL (array) requires array on right side";

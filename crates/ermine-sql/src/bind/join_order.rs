@@ -3,12 +3,16 @@
 //! Of sources that are joined without LEFT JOIN, the next is always the one with the best path (`path`) given the rows
 //! known so far. A condition is evaluated as soon as all values that it depends on are known.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 use super::{path, source::From};
 use crate::{
     expr::{Expr, Subquery},
-    query::{Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
+    query::{AggregateCall, Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
     types::Value,
 };
 
@@ -78,12 +82,14 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
 /// Determines the order of the loops, the conditions of each, and its path to its rows. Returns whether rows are
 /// produced in the wanted order.
 pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
-    let mut rest: Vec<Source> = std::mem::take(&mut from.sources);
-    let mut conditions: Vec<Option<Expr>> = filter.into_iter().map(Some).collect();
+    let mut rest: Vec<Source> = mem::take(&mut from.sources);
+    let mut conditions: Vec<Option<Expr>> = Vec::new();
     if rest.iter().all(|source| source.join == Join::Inner) {
-        // It does not matter where a condition was written.
+        // It does not matter where a condition was written, but those of joins are checked first.
         rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     }
+    conditions.extend(filter.into_iter().map(Some));
+    know_results(select, &mut rest, &mut conditions);
     let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
     let mut known: Vec<(usize, usize)> = Vec::new();
     let mut is_ordered = wanted.is_empty();
@@ -115,6 +121,65 @@ pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr
         select.sources.push(source);
     }
     is_ordered
+}
+
+/// Replaces results of queries in FROM that are the same for all of their rows. A condition on nothing else becomes one
+/// of the query's own, behind those that it has: it is checked before any row is read. A query that has no rows leaves
+/// none here.
+fn know_results(select: &mut Select, sources: &mut [Source], conditions: &mut Vec<Option<Expr>>) {
+    let is_foreign = |inner: &Expr| {
+        matches!(inner, Expr::Column(_) | Expr::Outer(..) | Expr::OuterAggregate(..) | Expr::Subquery(_))
+    };
+    let is_same = |expr: &Expr| !expr.has(&is_foreign) && !expr.is_volatile();
+    let mut results: BTreeMap<usize, Expr> = BTreeMap::new();
+    for source in sources.iter_mut().filter(|source| source.join == Join::Inner) {
+        let SourceKind::Derived(query) = &mut source.kind else { continue };
+        let Body::Select(inner) = &query.body else { continue };
+        let keeps_rows = query.limit.is_none() && query.offset.is_none() && matches!(inner.distinct, Distinct::No);
+        if !keeps_rows || inner.group.is_some() || !inner.sets.is_empty() {
+            continue;
+        }
+        let never = Expr::Constant(Value::Bool(false));
+        if inner.before.contains(&never) {
+            conditions.push(Some(never));
+        }
+        let output = inner.output.iter().enumerate().take(query.width).filter(|(_, output)| is_same(output));
+        let own: BTreeMap<usize, Expr> = output.map(|(at, output)| (source.first + at, output.clone())).collect();
+        for condition in conditions.iter_mut() {
+            let is_own = |condition: &Expr| condition.has(&|inner| matches!(inner, Expr::Column(_)));
+            if let Some(known) = condition.clone().filter(is_own).map(|condition| with_results(condition, &own))
+                && is_same(&known)
+                && let Body::Select(inner) = &mut Arc::make_mut(query).body
+            {
+                inner.before.push(known);
+                *condition = None;
+            }
+        }
+        results.extend(own);
+    }
+    conditions.retain(Option::is_some);
+    if results.is_empty() {
+        return;
+    }
+    let on = sources.iter_mut().flat_map(|source| &mut source.on);
+    let output: Vec<&mut Expr> = match &mut select.group {
+        None => select.output.iter_mut().collect(),
+        // The results refer to the keys and aggregates.
+        Some(group) => {
+            let aggregates = group.aggregates.iter_mut().flat_map(AggregateCall::exprs_mut);
+            group.keys.iter_mut().chain(aggregates).collect()
+        }
+    };
+    for expr in conditions.iter_mut().flatten().chain(on).chain(output) {
+        *expr = with_results(mem::replace(expr, Expr::TRUE), &results);
+    }
+}
+
+fn with_results(expr: Expr, results: &BTreeMap<usize, Expr>) -> Expr {
+    match expr {
+        Expr::Column(at) => results.get(&at).cloned().unwrap_or(expr),
+        expr => expr.map(&mut |inner| Ok(with_results(inner, results))).expect("no change fails"),
+    }
 }
 
 /// Whether a value depends only on rows that are known.

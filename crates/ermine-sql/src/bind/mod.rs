@@ -26,7 +26,7 @@ use crate::{
     query::{AggregateCall, Query},
     result::Column,
     types::{
-        Environment, SqlType, Value,
+        Environment, Scalar, SqlType, Value,
         cast::{self, Context},
         text,
     },
@@ -59,6 +59,8 @@ struct Named {
     name: String,
     query: Arc<Query>,
     columns: Vec<Column>,
+    /// Whether its rows are computed once and then kept: they may differ from run to run, or are used several times.
+    is_kept: bool,
 }
 
 /// Maximum depth of expressions: deeper ones are refused, to protect the stack.
@@ -206,10 +208,10 @@ impl<'a> Binder<'a> {
     pub(crate) fn convert(&mut self, typed: Typed, to: SqlType, modifier: i32, context: Context) -> Result<Expr> {
         let is_explicit = context == Context::Explicit;
         let Some(from) = typed.ty else {
-            if !is_explicit || modifier == -1 {
+            if modifier == -1 || to.scalar == Scalar::Interval {
                 return self.take(typed, to, modifier);
             }
-            // A value that is too long is cut where the cast is explicit.
+            // A value that is too long is cut where the cast is explicit; otherwise it fails later than its type.
             let expr = self.take(typed, to, -1)?;
             return self.convert(Typed::new(expr, to), to, modifier, context);
         };

@@ -1,17 +1,17 @@
 //! Queries.
 
-use std::sync::Arc;
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByKind, OrderBySort, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, visit_relations,
 };
 
 use super::{
     Binder, Named, Scope, ScopeColumn, Typed, check_ordered,
     group::{add_decided, grouped},
-    join_order::{need, order_joins, uses_outer},
-    names::name_of,
+    join_order::{is_volatile, need, order_joins, uses_outer},
+    names::{name_of, relation_of},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -65,7 +65,7 @@ impl Binder<'_> {
 
     fn query_with(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
         if let Some(with) = &query.with {
-            self.with_queries(with)?;
+            self.with_queries(query, with)?;
         }
         if query.for_clause.is_some() {
             return Err(SqlError::unsupported("FOR XML, JSON and BROWSE"));
@@ -107,10 +107,17 @@ impl Binder<'_> {
     }
 
     /// Binds the queries of WITH, and adds their names.
-    fn with_queries(&mut self, with: &ast::With) -> Result<()> {
+    fn with_queries(&mut self, query: &ast::Query, with: &ast::With) -> Result<()> {
         if with.recursive {
             return Err(SqlError::unsupported("WITH RECURSIVE"));
         }
+        let mut uses: HashMap<String, usize> = HashMap::new();
+        let _ = visit_relations(query, |name| {
+            if let Ok((None, name)) = relation_of(name) {
+                *uses.entry(name).or_default() += 1;
+            }
+            ControlFlow::<()>::Continue(())
+        });
         for table in &with.cte_tables {
             let (query, mut columns) = self.query(&table.query)?;
             if uses_outer(&query, 1) {
@@ -127,7 +134,8 @@ impl Binder<'_> {
                 column.name = name_of(&name.name);
             }
             let name = name_of(&table.alias.name);
-            self.named.push(Named { name, query: Arc::new(query), columns });
+            let is_kept = is_volatile(&query) || uses.get(&name).is_some_and(|uses| *uses > 1);
+            self.named.push(Named { name, query: Arc::new(query), columns, is_kept });
         }
         Ok(())
     }
@@ -403,7 +411,7 @@ impl Binder<'_> {
                 SelectItem::ExprWithAlias { expr, alias } => self.item(&mut output, expr, name_of(alias))?,
                 SelectItem::Wildcard(_) => self.all_columns(&mut output, None)?,
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-                    let name = super::names::relation_of(name)?.1;
+                    let name = relation_of(name)?.1;
                     self.all_columns(&mut output, Some(&name))?;
                 }
                 other => return Err(SqlError::unsupported(format_args!("{other} in a list of results"))),
@@ -447,7 +455,7 @@ impl Binder<'_> {
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else { return Ok(None) };
             arguments.push(argument);
         }
-        let array = match (&*super::names::relation_of(&function.name)?.1, &arguments[..]) {
+        let array = match (&*relation_of(&function.name)?.1, &arguments[..]) {
             ("unnest", [array]) => self.expr(array)?,
             ("generate_subscripts", [_, _]) => self.call_with("generate_subscripts[]", &arguments)?,
             ("generate_series", [_, _] | [_, _, _]) => self.call_with("generate_series[]", &arguments)?,
@@ -625,7 +633,7 @@ fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
             });
             names.map_or_else(|| own_name(root), |name| kept(&name))
         }
-        ast::Expr::Function(function) => kept(&super::names::relation_of(&function.name).ok()?.1),
+        ast::Expr::Function(function) => kept(&relation_of(&function.name).ok()?.1),
         ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => own_name(inner),
         ast::Expr::Cast { expr, data_type, .. } => match own_name(expr) {
             Some((name, true)) => kept(&name),

@@ -213,8 +213,8 @@ impl Binder<'_> {
     ) -> Result<()> {
         let (schema, own) = relation_of(name)?;
         let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
-        if let Some(Named { query, columns, .. }) = named {
-            let kind = if is_volatile(query) { SourceKind::Once } else { SourceKind::Derived };
+        if let Some(Named { query, columns, is_kept, .. }) = named {
+            let kind = if *is_kept { SourceKind::Once } else { SourceKind::Derived };
             let (kind, columns) = (kind(query.clone()), columns.clone());
             return self.add(from, kind, &columns, &own, alias, join);
         }

@@ -13,7 +13,7 @@ use crate::{
     key::write_key,
     memory::{ENTRY, Kept},
     query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
-    types::{SqlType, Value},
+    types::Value,
 };
 
 impl Run<'_> {
@@ -420,6 +420,6 @@ pub(super) fn is_new(seen: &mut HashSet<Box<[u8]>>, key: &[u8], kept: &mut Kept<
 /// Returns a key of some values; equal values have equal keys.
 pub(super) fn key_of(values: &[Value]) -> KeyBuffer {
     let mut key = KeyBuffer::new();
-    values.iter().for_each(|value| write_key(value, value.natural_type().unwrap_or(SqlType::TEXT), false, &mut key));
+    values.iter().for_each(|value| write_key(value, false, &mut key));
     key
 }

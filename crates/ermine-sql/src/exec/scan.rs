@@ -120,7 +120,7 @@ impl Run<'_> {
         let mut prefix = KeyBuffer::new();
         for bound in &access.equal {
             match self.fit(bound, frame)? {
-                Fit::Exactly(value) => write_key(&value, bound.column, bound.descending, &mut prefix),
+                Fit::Exactly(value) => write_key(&value, bound.descending, &mut prefix),
                 Fit::Below | Fit::Above | Fit::Null => return Ok(Part::Nothing),
             }
         }
@@ -131,8 +131,8 @@ impl Run<'_> {
             return Ok(Part::Range(RawRange::prefix(prefix)));
         }
         let (mut lower, mut upper) = (RangeBound::Included(prefix.clone()), after(&prefix));
-        let (column, descending) = column_of(table, access);
-        let null = with(&prefix, &Value::Null, table.types[column], descending);
+        let descending = is_descending(table, access);
+        let null = with(&prefix, &Value::Null, descending);
         // No comparison holds for NULL.
         if descending {
             lower = RangeBound::Excluded(null);
@@ -147,7 +147,7 @@ impl Run<'_> {
                 Fit::Above if !is_lower => continue,
                 Fit::Below | Fit::Above | Fit::Null => return Ok(Part::Nothing),
             };
-            let key = with(&prefix, &value, bound.column, bound.descending);
+            let key = with(&prefix, &value, bound.descending);
             let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
             let key = if is_included { RangeBound::Included(key) } else { RangeBound::Excluded(key) };
             if is_lower != bound.descending {
@@ -198,18 +198,17 @@ impl Run<'_> {
     }
 }
 
-/// Returns the column of a path after those that are compared by equality, and whether it is descending.
-fn column_of(table: &Table, access: &Access) -> (usize, bool) {
-    let at = access.equal.len();
+/// Whether the column of a path after those that are compared by equality is descending.
+fn is_descending(table: &Table, access: &Access) -> bool {
     match access.path {
-        Path::Primary => (table.def.primary_key.as_ref().expect("only a key has bounds").columns[at], false),
-        Path::Index(index) => table.def.indexes[index].columns[at],
+        Path::Primary => false,
+        Path::Index(index) => table.def.indexes[index].columns[access.equal.len()].1,
     }
 }
 
-fn with(prefix: &[u8], value: &Value, ty: SqlType, descending: bool) -> KeyBuffer {
+fn with(prefix: &[u8], value: &Value, descending: bool) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(prefix);
-    write_key(value, ty, descending, &mut key);
+    write_key(value, descending, &mut key);
     key
 }
 

@@ -12,7 +12,7 @@ use crate::{
     expr::compare,
     memory::{Kept, Memory, bytes_of},
     query::SortKey,
-    types::Value,
+    types::{Value, order::without_padding},
 };
 
 /// The number of rows that may always be held, however few are wanted.
@@ -118,15 +118,19 @@ fn prefix(value: &Value, key: &SortKey) -> u64 {
         Value::Int2(number) => *number as u64 ^ SIGN,
         Value::Int4(number) | Value::Date(number) => *number as u64 ^ SIGN,
         Value::Int8(number) | Value::Timestamp(number) | Value::TimestampTz(number) => *number as u64 ^ SIGN,
-        Value::Text(text) => {
-            let mut bytes = [0; 8];
-            let length = text.len().min(8);
-            bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-            u64::from_be_bytes(bytes)
-        }
+        Value::Text(text) => beginning(text),
+        Value::Char(text) => beginning(without_padding(text)),
         _ => 0,
     };
     if key.descending { !ascending } else { ascending }
+}
+
+/// Returns the first bytes of a text as a number.
+fn beginning(text: &str) -> u64 {
+    let mut bytes = [0; 8];
+    let length = text.len().min(8);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    u64::from_be_bytes(bytes)
 }
 
 /// Compares two values, with NULLs at one of the ends.

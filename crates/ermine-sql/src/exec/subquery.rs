@@ -27,9 +27,14 @@ impl Run<'_> {
                 Ok(Value::array(Array::new(element.scalar, values)))
             }
             SubqueryKind::Holds { operand, comparison, all } => {
-                let operand = operand.eval(frame, self)?;
+                let values = self.first_column(subquery, frame, usize::MAX)?;
                 let mut so_far = Value::Bool(*all);
-                for value in &*self.first_column(subquery, frame, usize::MAX)? {
+                if values.is_empty() {
+                    // The operand is not evaluated, so it cannot fail.
+                    return Ok(so_far);
+                }
+                let operand = operand.eval(frame, self)?;
+                for value in &*values {
                     if operand.is_null() || value.is_null() {
                         so_far = Value::Null;
                     } else if comparison.holds(compare(&operand, value)) != *all {

@@ -325,7 +325,7 @@ impl Run<'_> {
         let index = &table.def.indexes[at];
         let mut entry = KeyBuffer::new();
         for (column, descending) in &index.columns {
-            write_key(&row[*column], table.types[*column], *descending, &mut entry);
+            write_key(&row[*column], *descending, &mut entry);
         }
         let is_unique = index.is_unique && index.columns.iter().all(|(column, _)| !row[*column].is_null());
         if !is_unique {
@@ -403,7 +403,7 @@ impl<'m> Touched<'m> {
 pub(super) fn primary_key(table: &Table, row: &[Value]) -> KeyBuffer {
     let mut key = KeyBuffer::new();
     for &column in table.def.primary_key.iter().flat_map(|key| &key.columns) {
-        write_key(&row[column], table.types[column], false, &mut key);
+        write_key(&row[column], false, &mut key);
     }
     key
 }

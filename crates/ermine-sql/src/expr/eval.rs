@@ -45,8 +45,7 @@ impl<'a> Frame<'a> {
 
 const NULL: Value = Value::Null;
 
-/// Compares two values of one type, neither of them NULL. The binder compares texts of fixed length as texts without
-/// padding.
+/// Compares two values of one type, neither of them NULL.
 pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     order::compare(left, right, left.natural_type().unwrap_or(SqlType::TEXT))
 }

@@ -193,6 +193,7 @@ fn unchained(expr: &Expr) -> Option<String> {
             Some("collate".into())
         }
         Expr::Between { low, .. } => too_weak(low).map(str::to_owned),
+        Expr::TypedString(typed) if typed.value.value.clone().into_string().is_none() => Some(typed.value.to_string()),
         Expr::Interval(interval) if !matches!(*interval.value, Expr::Value(_)) => Some("interval".into()),
         Expr::BinaryOp { left, op, right } if compares(op) && (is_comparison(left) || is_comparison(right)) => {
             Some(op.to_string())
@@ -293,7 +294,11 @@ mod tests {
     #[test]
     fn operators_stand_where_the_grammar_has_them() {
         for text in [
+            "1 NOT NULL",
+            "(1) NOT NULL",
             "1 year",
+            "text NULL::varchar",
+            "greatest(integer 12, 5)",
             "0::float8 precision",
             "a 'b' FROM t",
             "1 BETWEEN now() AT TIME ZONE 'UTC' AND 2",
@@ -310,6 +315,7 @@ mod tests {
             "1 NOTNULL",
             "NOT NULL",
             "1 WHERE NOT NULL IS NOT NULL AND NOT NULL",
+            "1 ORDER BY NOT NULL; CREATE TABLE t (a int DEFAULT 5 NOT NULL)",
             "1 BETWEEN (now() AT TIME ZONE 'UTC') AND 2 AT TIME ZONE 'UTC'",
             "trim(BOTH FROM ' a ')",
             "trim(from ' a ')",

@@ -27,9 +27,10 @@ fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
     matches!(token, Token::Word(word) if wanted.contains(&word.keyword))
 }
 
-/// Marks lists of values that begin with a query, `IN ((SELECT ..), ..)`, which the grammar takes for a query. COALESCE
-/// of one value is that value: it is put around the query.
+/// Marks lists of values that begin with a query, `IN ((SELECT ..), ..)` or `IN ((SELECT ..) + 1)`, which the grammar
+/// takes for a query. COALESCE of one value is that value: it is put around the query.
 pub(super) fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
+    use Keyword::{EXCEPT, FETCH, FOR, INTERSECT, LIMIT, OFFSET, ORDER, UNION};
     let mut places = Vec::new();
     // Where a parenthesis was opened, and whether it contains a query that is the first of a list.
     let mut open: Vec<(usize, bool)> = Vec::new();
@@ -40,7 +41,10 @@ pub(super) fn mark_lists(tokens: &mut Vec<TokenWithSpan>) {
         if matches!(token, Token::Whitespace(_)) {
             continue;
         }
-        if let (Some((from, to)), Token::Comma) = (ended.take(), token) {
+        if let Some((from, to)) = ended.take()
+            && *token != Token::RParen
+            && !is_word(token, &[UNION, INTERSECT, EXCEPT, ORDER, LIMIT, OFFSET, FETCH, FOR])
+        {
             places.extend([(from, Token::make_word("coalesce", None)), (from, Token::LParen), (to, Token::RParen)]);
         }
         match token {

@@ -137,7 +137,7 @@ fn clock(text: &str) -> Option<i128> {
         _ => None,
     };
     let seconds = |text: &str| {
-        if text.is_empty() {
+        if matches!(text, "" | ".") {
             return Some(0);
         }
         let (amount, _, rest) = amount(text)?;
@@ -178,7 +178,8 @@ pub fn parse_interval(text: &str) -> Result<Value> {
     if trimmed.starts_with('p') {
         return parse_iso(trimmed, text);
     }
-    let mut reader = Reader { text, rest: skip(trimmed), sum: Sum::default(), pending: None, found: false };
+    let mut reader =
+        Reader { text, rest: skip(trimmed), sum: Sum::default(), pending: None, found: Vec::new(), is_beyond: false };
     let mut is_ago = false;
     while let Some(first) = reader.rest.bytes().next() {
         if first.is_ascii_digit() || matches!(first, b'+' | b'-' | b'.') {
@@ -201,11 +202,35 @@ struct Reader<'t> {
     sum: Sum,
     /// A number whose unit has not been read yet.
     pending: Option<Amount>,
-    /// Whether anything has been added to the sum.
-    found: bool,
+    /// The units of what has been added to the sum: each occurs once.
+    found: Vec<Unit>,
+    /// Whether a field is out of range. Whatever else is wrong with the text behind it is reported first.
+    is_beyond: bool,
 }
 
+const TIME_OF_DAY: [Unit; 3] =
+    [Unit::Micros(MICROS_PER_HOUR), Unit::Micros(MICROS_PER_MINUTE), Unit::Micros(MICROS_PER_SECOND)];
+
 impl Reader<'_> {
+    /// Adds units to those that occur.
+    fn find(&mut self, units: &[Unit]) -> Result<()> {
+        if units.iter().any(|unit| self.found.contains(unit)) {
+            return Err(invalid(self.text));
+        }
+        self.found.extend(units);
+        Ok(())
+    }
+
+    fn add(&mut self, amount: Amount, unit: Unit) -> Result<()> {
+        self.find(&[unit])?;
+        let fractions = [Unit::Micros(1000), Unit::Micros(1)];
+        if unit == Unit::Micros(MICROS_PER_SECOND) && amount.fraction != 0.0 {
+            self.find(&fractions)?;
+        }
+        self.sum.add(amount, unit);
+        Ok(())
+    }
+
     /// Reads a number with its sign: a time of day, years and months, or a number whose unit follows.
     fn number(&mut self) -> Result<()> {
         let is_negative = self.rest.starts_with('-');
@@ -217,13 +242,13 @@ impl Reader<'_> {
         if token.contains(':') {
             // A number before a time of day counts days.
             if let Some(days) = self.pending.take() {
-                self.sum.add(days, Unit::Days(1));
+                self.add(days, Unit::Days(1))?;
             }
             self.sum.micros += signed(clock(token).ok_or_else(|| invalid(self.text))?);
-            self.found = true;
+            self.find(&TIME_OF_DAY)?;
         } else if after.starts_with('-') && !token.is_empty() && !token.contains('.') {
             self.sum.months += signed(self.years_and_months(token)?);
-            self.found = true;
+            self.find(&[Unit::Months(1)])?;
         } else {
             if self.pending.is_some() {
                 return Err(invalid(self.text));
@@ -231,7 +256,12 @@ impl Reader<'_> {
             let is_one = token.bytes().filter(|byte| *byte == b'.').count() <= 1;
             let is_long = token.bytes().take_while(u8::is_ascii_digit).count() > 18;
             let fail = || if is_long { overflow(self.text) } else { invalid(self.text) };
-            let (Amount { whole, fraction }, ..) = amount(token).filter(|_| is_one).ok_or_else(fail)?;
+            let read = match (token, signed(1)) {
+                // A point alone is zero.
+                (".", 1) => Some((Amount { whole: 0, fraction: 0.0 }, false, "")),
+                _ => amount(token).filter(|_| is_one),
+            };
+            let (Amount { whole, fraction }, ..) = read.ok_or_else(fail)?;
             self.pending = Some(match is_negative {
                 true => Amount { whole: -whole, fraction: -fraction },
                 false => Amount { whole, fraction },
@@ -251,7 +281,9 @@ impl Reader<'_> {
             months => months.parse().map_err(|_| overflow(self.text))?,
         };
         if months >= 12 {
-            return Err(overflow(self.text));
+            self.is_beyond = true;
+            self.rest = after.trim_start_matches(|next: char| next.is_ascii_alphanumeric() || next == '-');
+            return Ok(0);
         }
         // A date is not an interval.
         if after.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '-') {
@@ -265,13 +297,12 @@ impl Reader<'_> {
         let (word, after) = self.rest.split_at(self.rest.bytes().take_while(u8::is_ascii_alphabetic).count());
         self.rest = after;
         match (word, self.pending.take()) {
-            ("ago", None) if self.found => return Ok(true),
+            ("ago", None) if !self.found.is_empty() => return Ok(true),
             ("and", None) => {}
             // The first unit behind a number counts, later ones do not.
             (word, None) if unit(word).is_some() => {}
             (word, Some(amount)) => {
-                self.sum.add(amount, unit(word).ok_or_else(|| invalid(self.text))?);
-                self.found = true;
+                self.add(amount, unit(word).ok_or_else(|| invalid(self.text))?)?;
             }
             _ => return Err(invalid(self.text)),
         }
@@ -281,10 +312,13 @@ impl Reader<'_> {
     /// Returns the sum; a number without a unit counts seconds.
     fn finish(mut self) -> Result<Sum> {
         if let Some(seconds) = self.pending {
-            self.sum.add(seconds, Unit::Micros(MICROS_PER_SECOND));
-            self.found = true;
+            self.add(seconds, Unit::Micros(MICROS_PER_SECOND))?;
         }
-        if self.found { Ok(self.sum) } else { Err(invalid(self.text)) }
+        match (self.found.is_empty(), self.is_beyond) {
+            (true, _) => Err(invalid(self.text)),
+            (false, true) => Err(overflow(self.text)),
+            (false, false) => Ok(self.sum),
+        }
     }
 }
 

@@ -27,7 +27,8 @@ pub use write::{write_date, write_interval, write_time, write_timestamp, write_t
 pub(crate) use zone::abbreviation;
 pub use zone::{find_zone, to_local, to_utc, utc_offset};
 
-use crate::error::{SqlError, SqlState};
+use super::Value;
+use crate::error::{Result, SqlError, SqlState};
 
 pub(crate) use super::order::{DAYS_PER_MONTH, MICROS_PER_DAY};
 
@@ -79,6 +80,12 @@ pub fn is_date_infinite(days: i32) -> bool {
 }
 
 /// The error for a point in time beyond the calendar.
+/// Returns the local time of a point in time, if it is within the limits of points in time without zone.
+pub(crate) fn local_timestamp(micros: i64, zone: &jiff::tz::TimeZone) -> Result<Value> {
+    let local = to_local(micros, zone);
+    if is_timestamp(local) { Ok(Value::Timestamp(local)) } else { Err(timestamp_out_of_range()) }
+}
+
 pub(crate) fn timestamp_out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
 }

@@ -82,8 +82,7 @@ fn next_token<'a>(rest: &mut &'a str) -> Parsing<Option<Token<'a>>> {
                 let second = run(digits + 1, &|byte| byte.is_ascii_alphanumeric());
                 let mut end = digits + 1 + second;
                 if text.as_bytes().get(end) == Some(separator) {
-                    end += 1;
-                    end += run(end, &digit);
+                    end += run(end, &|byte| digit(byte) || byte == *separator);
                     (end, Token::Date)
                 } else if *separator == b'.' {
                     (digits + 1 + run(digits + 1, &digit), Token::Number)
@@ -236,6 +235,11 @@ pub(super) fn parse_offset(text: &str) -> Option<i32> {
     Some(if negative { -total } else { total })
 }
 
+/// Whether the next token is a time of day.
+fn precedes_time(mut rest: &str) -> bool {
+    matches!(next_token(&mut rest), Ok(Some(Token::Time(_))))
+}
+
 impl Fields {
     fn read(text: &str, time_only: bool, environment: &Environment) -> Parsing<Self> {
         let mut fields = Self::default();
@@ -253,6 +257,8 @@ impl Fields {
                 Token::Number(digits) if prefix == Some("j") && fields.days.is_none() => {
                     fields.days = Some(number(digits)? - i64::from(EPOCH_JULIAN_DAY));
                 }
+                // A time of day may follow a date, but not by a T.
+                Token::Date(_) if time_only && !precedes_time(rest) => return Err(Failure::Format),
                 Token::Date(date) => fields.date(date)?,
                 Token::Time(time) => fields.clock(time)?,
                 Token::Number(digits) => fields.number(digits, time_only || prefix == Some("t"))?,
@@ -337,8 +343,6 @@ impl Fields {
             let time = match digits.len() {
                 4 if digits == text => time_of_day(number(&digits[..2])?, number(&digits[2..])?, 0)?,
                 6 => time_of_day(number(&digits[..2])?, number(&digits[2..4])?, seconds(&text[4..])?)?,
-                2 if digits == text && is_time && !has_date => return Err(Failure::Format),
-                2 if digits == text => time_of_day(number(digits)?, 0, 0)?,
                 _ => return Err(Failure::Format),
             };
             return Self::set(&mut self.time, time);
@@ -413,6 +417,10 @@ impl Fields {
         if let Some(days) = self.days {
             return if self.year.or(self.month).or(self.day).is_none() { Ok(Some(days)) } else { Err(Failure::Format) };
         }
+        let is_beyond = |field: Option<i64>, last| field.is_some_and(|field| !(1..=last).contains(&field));
+        if is_beyond(self.month, 12) || is_beyond(self.day, 31) {
+            return Err(Failure::Order);
+        }
         let Some(year) = self.year else {
             return if self.month.or(self.day).is_some() { Err(Failure::Format) } else { Ok(None) };
         };
@@ -435,9 +443,6 @@ impl Fields {
         let (Some(month), Some(day), None) = (self.month, self.day, self.day_of_year) else {
             return Err(Failure::Format);
         };
-        if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-            return Err(Failure::Order);
-        }
         if day > days_in_month(year, month) {
             return Err(Failure::Range);
         }

@@ -218,7 +218,9 @@ impl Accumulator {
                 let is_better = match &self.state {
                     State::Value(best) => {
                         let order = order::compare(value, best, self.argument);
-                        if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() }
+                        let is_beyond = if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() };
+                        // Of equal values PostgreSQL keeps the last, of `char(n)` the first.
+                        is_beyond || order.is_eq() && self.argument != SqlType::CHAR
                     }
                     _ => true,
                 };
@@ -249,7 +251,11 @@ impl Accumulator {
                     self.state = State::Text(String::new());
                 }
                 if let State::Text(text) = &mut self.state {
-                    text.push_str(if text.is_empty() { "[" } else { ", " });
+                    text.push_str(match value {
+                        _ if text.is_empty() => "[",
+                        Value::Array(_) => ", \n ",
+                        _ => ", ",
+                    });
                     write_json(value, environment, text)?;
                 }
             }

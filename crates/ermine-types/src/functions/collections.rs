@@ -54,6 +54,9 @@ pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut Str
     }
     match value {
         Value::Json(text) => out.push_str(text),
+        // A number as it is spelled: JSON's own numbers have no exponent.
+        Value::Float4(number) if number.is_finite() => out.push_str(&text_of(value, environment)),
+        Value::Float8(number) if number.is_finite() => out.push_str(&text_of(value, environment)),
         Value::Array(array) => {
             let elements: Vec<_> = array.elements().iter().collect();
             return write_elements(&elements, array.dimensions(), environment, out);

@@ -26,7 +26,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
 };
 
-use resolution::{Candidate, Outcome, Parameter, Unresolved};
+use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
 pub use collections::series;
@@ -193,6 +193,7 @@ pub fn unresolved(reason: Unresolved, call: &str) -> SqlError {
             SqlState::DATATYPE_MISMATCH,
             "could not determine polymorphic type because input has type unknown",
         ),
+        Unresolved::NoArray(ty) => no_array_of(ty),
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {call} does not exist"))
             .hint("No function matches the given name and argument types. You might need to add explicit type casts."),
         Unresolved::Ambiguous => SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("function {call} is not unique"))

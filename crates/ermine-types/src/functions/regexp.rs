@@ -107,6 +107,7 @@ pub(super) fn register(table: &mut Table) {
     table.add("substring", &[t, t], t, |arguments, environment| {
         two(arguments, |text, pattern| substring_by_pattern(text, pattern, environment))
     });
+    table.add("substring", &[t, t, t], t, |_, _| Err(SqlError::unsupported("substring with a pattern of SQL")));
     table
         .add("regexp_replace", &[t, t, t, t], t, |arguments, environment| {
             let ([Value::Text(text), Value::Text(pattern), Value::Text(new)]

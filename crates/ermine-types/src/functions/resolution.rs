@@ -10,6 +10,7 @@
 use crate::{
     Scalar, SqlType,
     cast::{self, Context},
+    error::{SqlError, SqlState},
 };
 
 /// The types that a parameter accepts.
@@ -65,6 +66,8 @@ pub enum Unresolved {
     Ambiguous,
     /// A candidate does, but its types depend on those of its arguments, none of which has a type.
     Undetermined,
+    /// A candidate does, but one of its arguments would be an array of this type, which is an array.
+    NoArray(SqlType),
 }
 
 /// Returns the parameters of a candidate for this number of arguments.
@@ -159,6 +162,17 @@ fn is_undetermined(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> b
         })
 }
 
+/// Returns the type, itself an array, of which an argument without a type would have to be an array.
+fn without_array(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<SqlType> {
+    let mut pairs = parameters.iter().zip(arguments);
+    let is_untyped = pairs.clone().any(|pair| matches!(pair, (Parameter::CommonArray, None)));
+    let element = pairs.find_map(|pair| match pair {
+        (Parameter::Common, Some(ty)) if ty.is_array => Some(*ty),
+        _ => None,
+    });
+    element.filter(|_| is_untyped)
+}
+
 impl Outcome {
     /// Returns the type, given the one that `Element` stands for.
     pub(crate) fn resolve(self, element: Option<SqlType>) -> SqlType {
@@ -214,11 +228,12 @@ pub fn resolve<'a, C: Candidate>(
     candidates: impl Iterator<Item = &'a C>,
     arguments: &[Option<SqlType>],
 ) -> Result<Resolved<'a, C>, Unresolved> {
-    let mut undetermined = false;
+    let (mut undetermined, mut no_array) = (false, None);
     let mut matches: Vec<Match<'a, C>> = candidates
         .filter_map(|candidate| {
             let parameters = parameters_for(candidate, arguments.len())?;
             undetermined |= is_undetermined(&parameters, arguments);
+            no_array = no_array.or_else(|| without_array(&parameters, arguments));
             let (types, element) = bind(&parameters, arguments)?;
             Some(Match { candidate, parameters, types, element })
         })
@@ -240,7 +255,8 @@ pub fn resolve<'a, C: Candidate>(
         return Err(Unresolved::Ambiguous);
     }
     if matches.is_empty() {
-        return Err(if undetermined { Unresolved::Undetermined } else { Unresolved::Unknown });
+        let none = no_array.map_or(Unresolved::Unknown, Unresolved::NoArray);
+        return Err(if undetermined { Unresolved::Undetermined } else { none });
     }
     if let Some(found) = single(&mut matches) {
         return Ok(found.into());
@@ -307,6 +323,11 @@ fn by_categories<'a, C>(matches: &mut Vec<Match<'a, C>>, arguments: &[Option<Sql
         matches.retain(fits);
     }
     if matches.len() == 1 { matches.pop() } else { None }
+}
+
+/// The error of an array of arrays.
+pub fn no_array_of(ty: SqlType) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("could not find array type for data type {}", ty.name()))
 }
 
 /// Returns the types of a call, for messages.

@@ -23,7 +23,7 @@ pub(super) fn too_long() -> SqlError {
 }
 
 fn one(arguments: &[Value], function: impl FnOnce(&str) -> Result<Value>) -> Result<Value> {
-    arguments!(arguments, [Value::Text(text)] => function(text))
+    arguments!(arguments, [Value::Text(text) | Value::Char(text)] => function(text))
 }
 
 pub(super) fn two(arguments: &[Value], function: impl FnOnce(&str, &str) -> Result<Value>) -> Result<Value> {

@@ -35,9 +35,18 @@ fn extract(arguments: &[Value], environment: &Environment) -> Result<Value> {
 }
 
 fn date_part(arguments: &[Value], environment: &Environment) -> Result<Value> {
-    Ok(match extract(arguments, environment)? {
-        Value::Numeric(number) => Value::Float8(number.to_f64()),
-        other => other,
+    Ok(match (extract(arguments, environment)?, arguments) {
+        // A sum of floats in PostgreSQL, too, where the last digits differ.
+        (Value::Numeric(_), [Value::Text(field), Value::Interval { months, days, micros }])
+            if field.eq_ignore_ascii_case("epoch") =>
+        {
+            const DAY: f64 = 86_400.0;
+            let time = *micros as f64 / 1e6;
+            let with_months = time + 365.25 * DAY * f64::from(months / 12) + 30.0 * DAY * f64::from(months % 12);
+            Value::Float8(with_months + DAY * f64::from(*days))
+        }
+        (Value::Numeric(number), _) => Value::Float8(number.to_f64()),
+        (other, _) => other,
     })
 }
 
@@ -192,7 +201,7 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
 fn at_zone(arguments: &[Value], _: &Environment) -> Result<Value> {
     match arguments {
         [Value::Text(zone), Value::Timestamp(local)] => to_utc(*local, &find_zone(zone)?).map(Value::TimestampTz),
-        [Value::Text(zone), Value::TimestampTz(micros)] => Ok(Value::Timestamp(to_local(*micros, &find_zone(zone)?))),
+        [Value::Text(zone), Value::TimestampTz(micros)] => datetime::local_timestamp(*micros, &find_zone(zone)?),
         _ => Err(crate::operators::mismatch()),
     }
 }

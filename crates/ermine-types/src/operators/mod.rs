@@ -16,7 +16,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use crate::{
     Environment, SqlType, Value, cast,
     error::{Result, SqlError, SqlState},
-    functions::resolution::{Candidate, Outcome, Parameter, Unresolved, resolve},
+    functions::resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of, resolve},
 };
 
 pub(crate) use arithmetic::{check_float, power_f64};
@@ -131,6 +131,7 @@ fn unresolved(reason: Unresolved, call: &str) -> SqlError {
             SqlState::DATATYPE_MISMATCH,
             "could not determine polymorphic type because input has type unknown",
         ),
+        Unresolved::NoArray(ty) => no_array_of(ty),
         Unresolved::Unknown => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("operator does not exist: {call}"))
             .hint("No operator matches the given name and argument types. You might need to add explicit type casts."),
         Unresolved::Ambiguous => SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {call}"))

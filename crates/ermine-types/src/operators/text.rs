@@ -30,7 +30,7 @@ fn concatenate_bytes(left: &Value, right: &Value, _: &Environment) -> Result<Val
 }
 
 fn matches(left: &Value, right: &Value, test: impl FnOnce(&str, &str) -> Result<bool>) -> Result<Value> {
-    take!(left => Value::Text(left), right => Value::Text(right) => test(left, right).map(Value::Bool))
+    take!(left => Value::Text(left) | Value::Char(left), right => Value::Text(right) => test(left, right).map(Value::Bool))
 }
 
 /// Whether bytes match a pattern of bytes: each byte is taken for the character with its number.

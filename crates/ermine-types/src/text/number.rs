@@ -99,6 +99,41 @@ fn write_shortest(scientific: &str, limit: i32, out: &mut impl Write) -> fmt::Re
     }
 }
 
+/// Returns the digits behind the point of the mantissa, and the exponent.
+fn places_and_exponent(scientific: &str) -> (usize, i32) {
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let places = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    (places, exponent.parse().unwrap_or(0))
+}
+
+/// Whether scientific digits lie in the middle between two neighbouring floats: a number of `bits` bits, one more than
+/// a mantissa has. The digits of a middle with a fraction are too long to be the shortest ones of a float.
+fn is_middle(scientific: &str, bits: u32) -> bool {
+    let (places, exponent) = places_and_exponent(scientific);
+    let Ok(exponent) = u32::try_from(exponent - places as i32) else { return false };
+    let digits: String = scientific.chars().take_while(|sign| *sign != 'e').filter(char::is_ascii_digit).collect();
+    let product = digits.parse().ok().and_then(|digits: u128| digits.checked_mul(5_u128.checked_pow(exponent)?));
+    // Factors of two do not matter. A product that is too large has more bits.
+    product.is_some_and(|product| product.checked_ilog2().is_some_and(|top| top + 1 - product.trailing_zeros() == bits))
+}
+
+/// Returns PostgreSQL's choice among the shortest digits of a float. They are nearer to it than to any other float:
+/// digits in the middle read back as the float with the even mantissa, but are not used. Of two that are equally near the last
+/// digit is even.
+fn choose(shortest: String, exact: f64, limits: (u32, u32), reads_back: impl Fn(&str) -> bool) -> String {
+    let (digits_min, mantissa_bits) = limits;
+    let (places, exponent) = places_and_exponent(&shortest);
+    let is_wrong = |text: &str| is_middle(text, mantissa_bits + 1);
+    let has_one_more_digit = || (exact * 2_f64.powi(places as i32 - exponent + 1)).fract() == 0.0;
+    let last = match is_wrong(&shortest) {
+        true => 16,
+        false if places >= digits_min as usize && has_one_more_digit() => places,
+        false => return shortest,
+    };
+    let mut rounded = (places..=last).map(|places| format!("{exact:.places$e}"));
+    rounded.find(|text| reads_back(text) && !is_wrong(text)).unwrap_or(shortest)
+}
+
 /// Writes a `double precision`.
 pub(crate) fn write_f64(number: f64, out: &mut impl Write) -> fmt::Result {
     if number.is_nan() {
@@ -106,7 +141,9 @@ pub(crate) fn write_f64(number: f64, out: &mut impl Write) -> fmt::Result {
     } else if number.is_infinite() {
         out.write_str(if number > 0.0 { "Infinity" } else { "-Infinity" })
     } else {
-        write_shortest(&format!("{number:e}"), 15, out)
+        let limits = (f64::DIGITS, f64::MANTISSA_DIGITS);
+        let chosen = choose(format!("{number:e}"), number, limits, |text| text.parse() == Ok(number));
+        write_shortest(&chosen, 15, out)
     }
 }
 
@@ -117,7 +154,9 @@ pub(crate) fn write_f32(number: f32, out: &mut impl Write) -> fmt::Result {
     } else if number.is_infinite() {
         out.write_str(if number > 0.0 { "Infinity" } else { "-Infinity" })
     } else {
-        write_shortest(&format!("{number:e}"), 6, out)
+        let limits = (f32::DIGITS, f32::MANTISSA_DIGITS);
+        let chosen = choose(format!("{number:e}"), number.into(), limits, |text| text.parse() == Ok(number));
+        write_shortest(&chosen, 6, out)
     }
 }
 
@@ -146,6 +185,12 @@ mod tests {
             (123456.789, "123456.789"),
             (1.7976931348623157e308, "1.7976931348623157e+308"),
             (5e-324, "5e-324"),
+            (1e22, "1e+22"),
+            (1e23, "9.999999999999999e+22"),
+            (2e23, "1.9999999999999998e+23"),
+            (8.41e21, "8.409999999999999e+21"),
+            (4_862_812_683_207_842.0 / 8.0, "607851585400980.2"),
+            (4_862_812_683_207_846.0 / 8.0, "607851585400980.8"),
             (f64::NEG_INFINITY, "-Infinity"),
         ] {
             assert_eq!(text(number), expected);
@@ -153,6 +198,7 @@ mod tests {
         let mut out = String::new();
         write_f32(1e6, &mut out).unwrap();
         write_f32(123456.0, &mut out).unwrap();
-        assert_eq!(out, "1e+06123456");
+        write_f32(3e10, &mut out).unwrap();
+        assert_eq!(out, "1e+061234563.0000001e+10");
     }
 }

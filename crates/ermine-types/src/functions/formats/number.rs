@@ -65,6 +65,8 @@ struct Pattern {
     /// The place of the last zero.
     last_zero: usize,
     is_bare: bool,
+    /// Whether there is a `B`, which changes nothing.
+    has_blank: bool,
     sign: Option<Side>,
     /// The number of digits before `S`.
     sign_at: usize,
@@ -174,6 +176,7 @@ impl Pattern {
             "." | "D" if self.has_shift => return not_together("\"V\"", "decimal point"),
             "." | "D" => self.has_point = true,
             "FM" => self.is_bare = true,
+            "B" => self.has_blank = true,
             "S" if self.sign.is_some() => return Err(syntax_error("cannot use \"S\" twice")),
             "S" if self.has_plus || self.has_minus || self.in_brackets => return not_together("\"S\"", all_signs),
             "S" if self.has_point => self.sign = Some(Side::Behind),
@@ -193,7 +196,7 @@ impl Pattern {
             "V" => self.has_shift = true,
             "EEEE" if self.is_scientific => return Err(syntax_error("cannot use \"EEEE\" twice")),
             "EEEE" => {
-                let is_alone = !self.is_bare
+                let is_alone = !(self.is_bare || self.has_blank)
                     && self.sign.is_none()
                     && !(self.has_plus || self.has_minus || self.in_brackets || self.is_roman || self.has_shift);
                 if !is_alone {
@@ -546,7 +549,8 @@ pub(super) fn to_number(text: &str, pattern: &str) -> Result<Numeric> {
         let what = if parsed.is_roman { "RN" } else { "EEEE" };
         return Err(SqlError::unsupported(format_args!("\"{what}\" for input")));
     }
-    let mut reader = Reader { pattern: &parsed, rest: text, sign: None, whole: String::new(), fraction: None };
+    let mut reader =
+        Reader { pattern: &parsed, rest: text.as_bytes(), sign: None, whole: String::new(), fraction: None };
     parsed.pieces.iter().for_each(|piece| reader.read(*piece));
     let Reader { sign, whole, fraction, .. } = reader;
     let fraction = fraction.unwrap_or_default();
@@ -559,7 +563,7 @@ pub(super) fn to_number(text: &str, pattern: &str) -> Result<Numeric> {
     }
     let point = if fraction.is_empty() { "" } else { "." };
     let number: Numeric = format!("0{whole}{point}{fraction}").parse()?;
-    let number = if sign == Some('-') { number.negate() } else { number };
+    let number = if sign == Some(b'-') { number.negate() } else { number };
     match parsed.has_shift {
         true => number.divide(&format!("1e{}", parsed.shift).parse()?),
         false => Ok(number),
@@ -570,9 +574,10 @@ pub(super) fn to_number(text: &str, pattern: &str) -> Result<Numeric> {
 /// that are found at the places behind it count as well, as they do in PostgreSQL.
 struct Reader<'t> {
     pattern: &'t Pattern,
-    rest: &'t str,
+    /// Bytes, as in PostgreSQL: a place of the pattern takes one of them, other pieces take whole characters.
+    rest: &'t [u8],
     /// The first sign that was read: `+` or `-`.
-    sign: Option<char>,
+    sign: Option<u8>,
     whole: String,
     /// The digits behind the point; `None`: no point has been read.
     fraction: Option<String>,
@@ -582,28 +587,39 @@ impl Reader<'_> {
     fn read(&mut self, piece: Piece) {
         match piece {
             Piece::Nine | Piece::Zero | Piece::Point => self.place(piece),
-            Piece::Comma if self.rest.starts_with(',') => self.rest = &self.rest[1..],
+            Piece::Comma if self.rest.starts_with(b",") => self.rest = &self.rest[1..],
             Piece::Comma => {}
-            Piece::Minus => self.sign_or_blank("-"),
-            Piece::Plus => self.sign_or_blank("+"),
-            Piece::AnySign => self.sign_or_blank("+-"),
+            Piece::Minus => self.sign_or_blank(b"-"),
+            Piece::Plus => self.sign_or_blank(b"+"),
+            Piece::AnySign => self.sign_or_blank(b"+-"),
             Piece::Currency => self.blanks(1),
             Piece::Ordinal { .. } => self.blanks(2),
-            Piece::Text(_) => drop(self.next()),
+            Piece::Text(_) => self.skip(),
             Piece::Sign | Piece::Silent | Piece::Roman { .. } => {}
         }
     }
 
-    fn next(&mut self) -> Option<char> {
-        let mut characters = self.rest.chars();
-        let next = characters.next();
-        self.rest = characters.as_str();
-        next
+    fn next(&mut self) -> Option<u8> {
+        let (next, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*next)
+    }
+
+    /// Skips a character, or the next byte of one that has been begun.
+    fn skip(&mut self) {
+        let length = match self.rest.first() {
+            None => 0,
+            Some(..0xc0) => 1,
+            Some(..0xe0) => 2,
+            Some(..0xf0) => 3,
+            Some(_) => 4,
+        };
+        self.rest = self.rest.get(length..).unwrap_or_default();
     }
 
     /// Reads the sign, if it is one of these; otherwise skips a character that belongs to no number.
-    fn sign_or_blank(&mut self, signs: &str) {
-        match self.rest.chars().next() {
+    fn sign_or_blank(&mut self, signs: &[u8]) {
+        match self.rest.first() {
             Some(sign) if signs.contains(sign) => self.sign = self.next(),
             _ => self.blanks(1),
         }
@@ -612,34 +628,34 @@ impl Reader<'_> {
     /// Skips characters that belong to no number.
     fn blanks(&mut self, count: usize) {
         for _ in 0..count {
-            if !self.rest.starts_with(|next: char| next.is_ascii_digit() || ".,+-".contains(next)) {
-                self.next();
+            if !self.rest.first().is_some_and(|next| next.is_ascii_digit() || b".,+-".contains(next)) {
+                self.skip();
             }
         }
     }
 
     /// Reads a digit or the point, with a sign before the first digit or behind the last.
     fn place(&mut self, piece: Piece) {
-        self.rest = self.rest.strip_prefix(' ').unwrap_or(self.rest);
+        self.rest = self.rest.strip_prefix(b" ").unwrap_or(self.rest);
         let digits = self.whole.len() + self.fraction.as_ref().map_or(0, String::len);
         if self.sign.is_none() && digits == 0 && piece != Piece::Point {
             self.take_sign();
         }
-        let Some(first) = self.rest.chars().next() else { return };
+        let Some(first) = self.rest.first().copied() else { return };
         let mut is_read = false;
         match &mut self.fraction {
             Some(fraction) if first.is_ascii_digit() => {
                 if fraction.len() == self.pattern.fraction {
                     return;
                 }
-                fraction.push(first);
+                fraction.push(char::from(first));
                 is_read = true;
             }
             None if first.is_ascii_digit() => {
-                self.whole.push(first);
+                self.whole.push(char::from(first));
                 is_read = true;
             }
-            None if first == '.' && self.pattern.has_point => {
+            None if first == b'.' && self.pattern.has_point => {
                 self.fraction = Some(String::new());
                 is_read = true;
             }
@@ -648,10 +664,10 @@ impl Reader<'_> {
         let digits = self.whole.len() + self.fraction.as_ref().map_or(0, String::len);
         // A pattern with more places than the number has digits does not reach MI, PL or SG.
         let has_free_sign = self.pattern.has_minus || self.pattern.has_plus;
-        if !is_read && self.sign.is_none() && digits > 0 && has_free_sign && matches!(first, '-' | '+') {
+        if !is_read && self.sign.is_none() && digits > 0 && has_free_sign && matches!(first, b'-' | b'+') {
             self.sign = Some(first);
         }
-        // A character that is neither digit nor point nor sign is skipped.
+        // A byte that is neither digit nor point nor sign is skipped.
         self.next();
         // S reads the sign right behind the last digit.
         if is_read && self.sign.is_none() && digits > 0 && self.pattern.sign.is_some() {
@@ -660,9 +676,9 @@ impl Reader<'_> {
     }
 
     fn take_sign(&mut self) {
-        let sign = match self.rest.chars().next() {
-            Some('<') if self.pattern.in_brackets => '-',
-            Some(sign @ ('-' | '+')) => sign,
+        let sign = match self.rest.first() {
+            Some(b'<') if self.pattern.in_brackets => b'-',
+            Some(sign @ (b'-' | b'+')) => *sign,
             _ => return,
         };
         self.sign = Some(sign);

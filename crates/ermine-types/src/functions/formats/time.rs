@@ -79,13 +79,15 @@ pub(crate) fn to_char_timestamp(at: &Value, pattern: &str, environment: &Environ
         }
         let number = match parts.number(&upper) {
             Some((number, width)) => {
-                // The sign has a place of its own, except before fractions of a second.
+                // The sign has a place of its own, except before fractions of a second, days and weeks.
                 let is_fraction = matches!(&*upper, "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6");
+                let is_of_days = matches!(&*upper, "DDD" | "DD" | "WW" | "IW" | "IDDD");
                 let is_year = upper.ends_with('Y') || upper == "I";
                 let has_sign = if is_year { parts.shown_year < 0 } else { number < 0 };
                 let width = match is_bare {
                     _ if is_fraction => width,
                     true => 0,
+                    false if is_of_days => width,
                     false => width + usize::from(has_sign && width > 1),
                 };
                 let _ = write!(out, "{number:0width$}");

@@ -141,8 +141,12 @@ impl Division<'_> {
                 Ok(())
             }
             Node::Concat(parts) => self.divide_concat(parts, from, to),
+            Node::Repeat { node: inner, min: 0, max, .. } if node.has_groups() => {
+                self.divide_repeat(inner, *max, from, to)
+            }
             Node::Repeat { node: inner, min, max, .. } if node.has_groups() => {
-                self.divide_repeat(inner, *min, *max, from, to)
+                let before = (*min - 1, max.map(|max| max - 1));
+                self.divide_last(inner, before, node.is_greedy() == Some(false), from, to)
             }
             Node::Alternate(_) | Node::Repeat { .. } => Ok(()),
         }
@@ -167,35 +171,46 @@ impl Division<'_> {
         Ok(())
     }
 
-    fn divide_repeat(&mut self, inner: &Node, min: u32, max: Option<u32>, mut from: usize, to: usize) -> Result<()> {
-        if from == to && min == 0 {
-            return Ok(());
-        }
+    /// Divides the last of some repetitions, which determines the groups, where there is one at least. The numbers of
+    /// those `before` it take what they prefer first.
+    fn divide_last(
+        &mut self,
+        inner: &Node,
+        (min, max): (u32, Option<u32>),
+        prefers_short: bool,
+        from: usize,
+        to: usize,
+    ) -> Result<()> {
+        let begins = self.begins(&Program::new(std::slice::from_ref(inner), Direction::Backward)?, from, to)?;
+        let mut middle = None;
+        Program::repeated(inner, min, max, Direction::Forward)?.ends(self.text, from, to, self.check, &mut |end| {
+            if begins.binary_search(&end).is_ok() {
+                middle = Some(end);
+            }
+            prefers_short && middle.is_some()
+        })?;
+        middle.map_or(Ok(()), |middle| self.divide(inner, middle, to))
+    }
+
+    /// Divides any number of repetitions, one after the other.
+    fn divide_repeat(&mut self, inner: &Node, max: Option<u32>, mut from: usize, to: usize) -> Result<()> {
         // The positions from which any number of repetitions reaches the end. The remaining number counts only if it is
         // bounded.
         let any = self.begins(&Program::repeated(inner, 0, None, Direction::Backward)?, from, to)?;
         let mut count = 0;
-        loop {
+        while from < to {
             count += 1;
-            let (left_min, left_max) = (min.saturating_sub(count), max.map(|max| max.saturating_sub(count)));
-            let exact = (left_min > 0 || left_max.is_some())
-                .then(|| Program::repeated(inner, left_min, left_max, Direction::Backward))
-                .transpose()?
-                .map(|program| self.begins(&program, from, to))
-                .transpose()?;
+            let left = max.map(|max| Program::repeated(inner, 0, Some(max.saturating_sub(count)), Direction::Backward));
+            let exact = left.transpose()?.map(|program| self.begins(&program, from, to)).transpose()?;
             let begins = exact.as_ref().unwrap_or(&any);
             let start = from;
-            let next = self.choose(inner, from, to, |place| {
-                (place > start || start == to) && begins.binary_search(&place).is_ok()
-            })?;
+            let next = self.choose(inner, from, to, |place| place > start && begins.binary_search(&place).is_ok())?;
             let Some(next) = next else { return Ok(()) };
             self.forget(inner);
             self.divide(inner, from, next)?;
             from = next;
-            if from == to && count >= min {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Clears the groups of a part that is matched once more.
