@@ -310,7 +310,7 @@ fn no_array(message: &str) -> SqlError {
 
 fn register_json(table: &mut Table) {
     use SqlType as T;
-    let (j, t, path) = (T::JSONB, T::TEXT, T::TEXT.array());
+    let j = T::JSONB;
     let json_outcome = Outcome::Is(j);
     table
         .generic(
@@ -343,6 +343,12 @@ fn register_json(table: &mut Table) {
     table.generic("generate_subscripts[]", &[Parameter::Array, of(Scalar::Int4)], subscripts, subscripts_of);
     table.add("jsonb_build_array", &[], j, build_array);
     table.generic("jsonb_build_array", &[Parameter::Any], json_outcome, build_array).variadic().accepts_null().stable();
+    register_json_parts(table);
+}
+
+fn register_json_parts(table: &mut Table) {
+    use SqlType as T;
+    let (j, t, path) = (T::JSONB, T::TEXT, T::TEXT.array());
     table.add(
         "jsonb_typeof",
         &[j],
@@ -447,7 +453,6 @@ fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
 const SERIES_MAX: usize = 1_000_000;
 
 pub(super) fn register(table: &mut Table) {
-    let (common, common_array) = (Parameter::Common, Parameter::CommonArray);
     register_json(table);
     for number in [SqlType::INT4, SqlType::INT8] {
         table.add("generate_series[]", &[number, number], number.array(), series_of);
@@ -474,6 +479,13 @@ pub(super) fn register(table: &mut Table) {
         int,
         |arguments, _| arguments!(arguments, [Value::Array(array)] => Ok(Value::Int4(array.elements().len() as i32))),
     );
+    register_array_changes(table);
+}
+
+fn register_array_changes(table: &mut Table) {
+    use SqlType as T;
+    let (common, common_array) = (Parameter::Common, Parameter::CommonArray);
+    let (array, int) = (Parameter::Array, Outcome::Is(T::INT4));
     table
         .generic(
             "array_append",

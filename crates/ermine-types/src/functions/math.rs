@@ -149,6 +149,12 @@ pub(super) fn register(table: &mut Table) {
         numeric(arguments, |number| Ok(if number.is_nan() { Numeric::NAN } else { number.signum().into() }))
     });
     table.add("sign", &[f], f, |arguments, _| float(arguments, |number| Ok(sign(number))));
+    register_powers(table);
+    register_angles(table);
+}
+
+fn register_powers(table: &mut Table) {
+    let (f, n) = (SqlType::FLOAT8, SqlType::NUMERIC);
     table.add("sqrt", &[n], n, |arguments, _| numeric(arguments, Numeric::sqrt));
     table.add("sqrt", &[f], f, |arguments, _| float(arguments, square_root));
     table.add("cbrt", &[f], f, |arguments, _| float(arguments, |number| Ok(number.cbrt())));
@@ -170,12 +176,16 @@ pub(super) fn register(table: &mut Table) {
         });
     }
     table.add("div", &[n, n], n, |arguments, _| numerics(arguments, Numeric::divide_truncated));
-    table.add("scale", &[n], T::INT4, |arguments, _| {
+    table.add("scale", &[n], SqlType::INT4, |arguments, _| {
         arguments!(arguments, [Value::Numeric(number)] => {
             Ok(if number.is_finite() { Value::Int4(number.scale() as i32) } else { Value::Null })
         })
     });
     table.add("trim_scale", &[n], n, |arguments, _| numeric(arguments, |number| Ok(number.without_trailing_zeros())));
+}
+
+fn register_angles(table: &mut Table) {
+    let f = SqlType::FLOAT8;
     table.add("pi", &[], f, |_, _| Ok(Value::Float8(std::f64::consts::PI)));
     // Divided by the one, multiplied by the other: this is how PostgreSQL rounds.
     const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;

@@ -311,7 +311,7 @@ fn overlay(arguments: &[Value]) -> Result<Value> {
 
 pub(super) fn register(table: &mut Table) {
     use SqlType as T;
-    let (t, i, b) = (T::TEXT, T::INT4, T::BYTEA);
+    let (t, i) = (T::TEXT, T::INT4);
     for name in ["length", "char_length", "character_length"] {
         table.add(name, &[t], i, |arguments, _| one(arguments, |text| count(text.chars().count())));
         // Blanks at the end of char(n) do not count.
@@ -333,6 +333,13 @@ pub(super) fn register(table: &mut Table) {
     table.add("rtrim", &[t, t], t, |arguments, _| trim_arguments(arguments, false, true)).optional(1);
     table.add("lpad", &[t, i, t], t, |arguments, environment| pad(arguments, true, environment)).optional(1);
     table.add("rpad", &[t, i, t], t, |arguments, environment| pad(arguments, false, environment)).optional(1);
+    register_parts(table);
+    register_composed(table);
+    register_encoded(table);
+}
+
+fn register_parts(table: &mut Table) {
+    let (t, i, b) = (SqlType::TEXT, SqlType::INT4, SqlType::BYTEA);
     for name in ["substring", "substr"] {
         table
             .add(name, &[t, i, i], t, |arguments, _| match arguments {
@@ -388,6 +395,11 @@ pub(super) fn register(table: &mut Table) {
     table.add("split_part", &[t, t, i], t, |arguments, _| {
         arguments!(arguments, [Value::Text(text), Value::Text(separator), Value::Int4(at)] => split_part(text, separator, *at))
     });
+}
+
+fn register_composed(table: &mut Table) {
+    use SqlType as T;
+    let (t, i, b) = (T::TEXT, T::INT4, T::BYTEA);
     let text_outcome = Outcome::Is(t);
     table.generic("concat", &[Parameter::Any], text_outcome, concat).variadic().accepts_null().stable();
     table
@@ -421,6 +433,10 @@ pub(super) fn register(table: &mut Table) {
         t,
         |arguments, _| arguments!(arguments, [Value::Int8(number)] => Ok(format!("{number:x}").into())),
     );
+}
+
+fn register_encoded(table: &mut Table) {
+    let (t, b) = (SqlType::TEXT, SqlType::BYTEA);
     table.add("encode", &[b, t], t, |arguments, environment| {
         arguments!(arguments, [Value::Bytea(bytes), Value::Text(name)] => {
             // The size for `escape`; the others take less.

@@ -208,7 +208,7 @@ fn at_zone(arguments: &[Value], _: &Environment) -> Result<Value> {
 
 pub(super) fn register(table: &mut Table) {
     use SqlType as T;
-    let (t, i) = (T::TEXT, T::INT4);
+    let t = T::TEXT;
     for name in ["now", "current_timestamp", "transaction_timestamp"] {
         table
             .add(name, &[], T::TIMESTAMPTZ, |_, environment| Ok(Value::TimestampTz(environment.transaction_began)))
@@ -240,6 +240,13 @@ pub(super) fn register(table: &mut Table) {
     table
         .add("localtimestamp", &[], T::TIMESTAMP, |_, environment| Ok(Value::Timestamp(local_now(environment))))
         .stable();
+    register_fields(table);
+    register_makers(table);
+}
+
+fn register_fields(table: &mut Table) {
+    use SqlType as T;
+    let t = T::TEXT;
     for ty in [T::TIMESTAMP, T::DATE, T::TIME, T::INTERVAL] {
         table.add("extract", &[t, ty], T::NUMERIC, extract);
         table.add("date_part", &[t, ty], T::FLOAT8, date_part);
@@ -277,6 +284,11 @@ pub(super) fn register(table: &mut Table) {
             arguments!(arguments, [Value::TimestampTz(at)] => age(midnight, to_local(*at, &environment.time_zone)))
         })
         .stable();
+}
+
+fn register_makers(table: &mut Table) {
+    use SqlType as T;
+    let (t, i) = (T::TEXT, T::INT4);
     table.add("make_date", &[i, i, i], T::DATE, |arguments, _| {
         arguments!(arguments, [Value::Int4(year), Value::Int4(month), Value::Int4(day)] => {
             make_date(*year, *month, *day).map(Value::Date)

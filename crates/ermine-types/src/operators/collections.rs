@@ -235,6 +235,11 @@ pub(super) fn register(tables: &mut Tables) {
             (**json).clone().change(&texts(path), Change::Delete).map(Value::json))
     });
     tables.binary("||", json, json, json, concatenate);
+    register_arrays(tables);
+}
+
+fn register_arrays(tables: &mut Tables) {
+    use SqlType as T;
     let boolean = Outcome::Is(T::BOOL);
     tables.add("@>", Parameter::Array, Parameter::Array, boolean, |left, right, environment| {
         contains(left, right, environment)
