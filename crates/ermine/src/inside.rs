@@ -1,5 +1,5 @@
-//! The activity that the calling thread is inside of: a transaction that [`crate::Database::run`] runs, or a key
-//! function of an index.
+//! The activity that the calling thread is inside of: transactions that [`crate::Database::run`] runs, one per database,
+//! or a key function of an index.
 //!
 //! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins no
 //! transaction at all. A `run` inside another one would wait for it, or lose to it, forever; a transaction inside a key
@@ -8,41 +8,46 @@
 
 use std::{
     any::Any,
-    cell::Cell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The address of the engine whose transaction this thread runs; 0 if it runs none.
-    static RUN: Cell<usize> = const { Cell::new(0) };
+    /// The addresses of the engines whose transactions this thread runs, the innermost last.
+    static RUNS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static KEY_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the thread as running a transaction of an engine, until this is dropped.
-pub(crate) struct Run {
-    before: usize,
-}
+pub(crate) struct Run(());
 
 impl Run {
     /// Fails inside a key function, and inside a transaction of the same engine.
     pub(crate) fn enter<E>(engine: &E) -> Result<Self> {
         check_begin()?;
         let own = std::ptr::from_ref(engine).addr();
-        // The explorer runs all its tasks on one thread.
-        let before = if cfg!(shuttle) { 0 } else { RUN.get() };
-        if before == own {
+        let is_inside = |runs: &RefCell<Vec<usize>>| {
+            let mut runs = runs.borrow_mut();
+            // The explorer runs all its tasks on one thread.
+            let is_inside = !cfg!(shuttle) && runs.contains(&own);
+            if !is_inside {
+                runs.push(own);
+            }
+            is_inside
+        };
+        // A thread that is ending has lost its record: destructors of its other locals may run transactions.
+        if RUNS.try_with(is_inside).unwrap_or(false) {
             return Err(Error::Nested("Database::run was called inside of a transaction that it runs"));
         }
-        RUN.set(own);
-        Ok(Self { before })
+        Ok(Self(()))
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        RUN.set(self.before);
+        let _ = RUNS.try_with(|runs| runs.borrow_mut().pop());
     }
 }
 

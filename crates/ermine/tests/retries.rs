@@ -126,8 +126,12 @@ fn a_run_inside_of_a_run_is_refused() {
                 txn.put(&table, &1, &1)?;
                 let inner = database.run(|txn| txn.put(&table, &1, &2));
                 assert!(matches!(inner, Err(Error::Nested(_))), "{scheme}: {inner:?}");
-                // Another database is not affected.
-                other.run(|txn| txn.put(&rows, &1, &3))
+                // Another database is not affected, and hides nothing.
+                other.run(|txn| {
+                    let inner = database.run(|txn| txn.put(&table, &1, &2));
+                    assert!(matches!(inner, Err(Error::Nested(_))), "{scheme}, through another database: {inner:?}");
+                    txn.put(&rows, &1, &3)
+                })
             })
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
         let read = |txn: &Transaction<'_>| txn.get(&table, &1);
