@@ -69,6 +69,7 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("WITH RECURSIVE"));
             }
             for table in &with.cte_tables {
+                let before = self.expanded;
                 let (query, mut columns) = self.query(&table.query)?;
                 if uses_outer(&query, 1) {
                     return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
@@ -84,7 +85,8 @@ impl Binder<'_> {
                     column.name = name_of(&name.name);
                 }
                 let name = name_of(&table.alias.name);
-                self.named.push(Named { name, query: Arc::new(query), columns });
+                let expanded = std::mem::replace(&mut self.expanded, before) - before;
+                self.named.push(Named { name, query: Arc::new(query), columns, expanded });
             }
         }
         if query.for_clause.is_some() {
