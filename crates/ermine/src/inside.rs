@@ -1,10 +1,11 @@
 //! The activity that the calling thread is inside of: transactions that [`crate::Database::run`] runs, one per database,
 //! or a key function of an index.
 //!
-//! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins no
-//! transaction at all. A `run` inside another one would wait for it, or lose to it, forever; a transaction inside a key
-//! function may find a record locked by the commit that has called the function. `Database::begin` inside `run` is
-//! permitted: the caller handles its conflicts.
+//! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins
+//! no transaction at all; and a checkpoint, which waits for transactions, is not made inside of one. A `run` inside
+//! another one would wait for it, or lose to it, forever; a transaction inside a key function may find a record locked
+//! by the commit that has called the function. `Database::begin` inside `run` is permitted: the caller handles its
+//! conflicts.
 
 use std::{
     any::Any,
@@ -27,20 +28,8 @@ impl Run {
     /// Fails inside a key function, and inside a transaction of the same engine.
     pub(crate) fn enter<E>(engine: &E) -> Result<Self> {
         check_begin()?;
-        let own = std::ptr::from_ref(engine).addr();
-        let is_inside = |runs: &RefCell<Vec<usize>>| {
-            let mut runs = runs.borrow_mut();
-            // The explorer runs all its tasks on one thread.
-            let is_inside = !cfg!(shuttle) && runs.contains(&own);
-            if !is_inside {
-                runs.push(own);
-            }
-            is_inside
-        };
-        // A thread that is ending has lost its record: destructors of its other locals may run transactions.
-        if RUNS.try_with(is_inside).unwrap_or(false) {
-            return Err(Error::Nested("Database::run was called inside of a transaction that it runs"));
-        }
+        check_outside(engine, "Database::run was called inside of a transaction that it runs: use that transaction")?;
+        let _ = RUNS.try_with(|runs| runs.borrow_mut().push(std::ptr::from_ref(engine).addr()));
         Ok(Self(()))
     }
 }
@@ -51,10 +40,21 @@ impl Drop for Run {
     }
 }
 
+/// Fails with a text if this thread runs a transaction of the engine.
+pub(crate) fn check_outside<E>(engine: &E, what: &'static str) -> Result<()> {
+    let own = std::ptr::from_ref(engine).addr();
+    // The explorer runs all its tasks on one thread. A thread that is ending has lost its record: destructors of its
+    // other locals may run transactions.
+    let is_inside = !cfg!(shuttle) && RUNS.try_with(|runs| runs.borrow().contains(&own)).unwrap_or(false);
+    if is_inside { Err(Error::Nested(what)) } else { Ok(()) }
+}
+
 /// Fails inside a key function: no transaction can begin there.
 pub(crate) fn check_begin() -> Result<()> {
     if KEY_FUNCTION.get() {
-        return Err(Error::Nested("a transaction was begun inside of the key function of an index"));
+        return Err(Error::Nested(
+            "a transaction was begun inside of the key function of an index, which may only compute a key",
+        ));
     }
     Ok(())
 }
