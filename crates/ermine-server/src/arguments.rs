@@ -167,7 +167,7 @@ pub struct Engine {
     #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
     /// Memory that the database may take in MiB, for rows, indexes, statements and messages [default: three quarters of
-    /// the machine's or the control group's]
+    /// the machine's or the control group's, less of a small one]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     pub memory_limit: Option<u64>,
     /// Archive of the log: files of the log are copied there before they are freed

@@ -18,6 +18,7 @@ use crate::{
     handle::{SecondaryIndex, Table},
     ids::{DatabaseId, IndexOrdinal, Stamp, TableId},
     index::IndexKind,
+    inside,
     job::Job,
     log::Receipt,
     maintenance::Helpers,
@@ -37,6 +38,10 @@ use crate::{
     transaction::Transaction,
     types::{Key, Value, type_name},
 };
+
+/// Why no checkpoint is made.
+const CHECKPOINT_INSIDE: &str = "a checkpoint or backup was requested inside of a transaction that Database::run runs, \
+                                 for which it would wait: make it outside";
 
 /// A database: in memory, and also in a directory if it was opened in one. Share it by reference or in an [`Arc`].
 /// Dropping it makes everything durable and closes it.
@@ -493,14 +498,19 @@ impl Database {
     }
 
     /// Makes a checkpoint now, so that the next opening has less to replay, and frees the files that are no longer
-    /// needed. The engine makes checkpoints automatically ([`Options::checkpoint_after`]). Do not call this inside a
-    /// transaction of the same thread: it waits for running transactions.
+    /// needed. The engine makes checkpoints automatically ([`Options::checkpoint_after`]). Inside a transaction that
+    /// [`Database::run`] runs on this thread this fails ([`Error::Nested`]). It waits for operations that are running:
+    /// do not call it inside the callback of a scan.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        with_engine!(&*self.engine, engine => engine.checkpoint(Pace::Full))
+        with_engine!(&*self.engine, engine => {
+            inside::check_outside(engine, CHECKPOINT_INSIDE)?;
+            engine.checkpoint(Pace::Full)
+        })
     }
 
     /// Copies the database to the directory `path`, which is created if it does not exist and must be empty, while
-    /// transactions go on. The copy contains at least everything that was committed before the call; it is a database
+    /// transactions go on, but not inside one that this thread runs ([`Error::Nested`]). The copy contains at least
+    /// everything that was committed before the call; it is a database
     /// like any other, or the start of a [`crate::restore()`].
     ///
     /// ```
@@ -536,6 +546,7 @@ impl Database {
     }
 
     fn backup_to(&self, to: &dyn Directory, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<BackupReport> {
+        with_engine!(&*self.engine, engine => inside::check_outside(engine, CHECKPOINT_INSIDE))?;
         let mut stopped = None;
         let watch = &mut |copied| {
             progress(copied).map_err(|error| {

@@ -69,7 +69,8 @@ pub enum Error {
         /// The conflict that the last attempt lost.
         last: Box<Abort>,
     },
-    /// A transaction was to be run or begun in a place that allows none: the text says where.
+    /// A transaction was to be run or begun, or a checkpoint or backup made, in a place that allows none: the text says
+    /// where.
     Nested(&'static str),
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
@@ -242,7 +243,7 @@ impl fmt::Display for Error {
                     elapsed.as_secs_f64()
                 )
             }
-            Self::Nested(what) => write!(f, "{what}: use the transaction that is there"),
+            Self::Nested(what) => f.write_str(what),
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
             }

@@ -1,55 +1,60 @@
-//! The activity that the calling thread is inside of: a transaction that [`crate::Database::run`] runs, or a key
-//! function of an index.
+//! The activity that the calling thread is inside of: transactions that [`crate::Database::run`] runs, one per database,
+//! or a key function of an index.
 //!
-//! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins no
-//! transaction at all. A `run` inside another one would wait for it, or lose to it, forever; a transaction inside a key
-//! function may find a record locked by the commit that has called the function. `Database::begin` inside `run` is
-//! permitted: the caller handles its conflicts.
+//! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins
+//! no transaction at all; and a checkpoint, which waits for transactions, is not made inside of one. A `run` inside
+//! another one would wait for it, or lose to it, forever; a transaction inside a key function may find a record locked
+//! by the commit that has called the function. `Database::begin` inside `run` is permitted: the caller handles its
+//! conflicts.
 
 use std::{
     any::Any,
-    cell::Cell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The address of the engine whose transaction this thread runs; 0 if it runs none.
-    static RUN: Cell<usize> = const { Cell::new(0) };
+    /// The addresses of the engines whose transactions this thread runs, the innermost last.
+    static RUNS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static KEY_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the thread as running a transaction of an engine, until this is dropped.
-pub(crate) struct Run {
-    before: usize,
-}
+pub(crate) struct Run(());
 
 impl Run {
     /// Fails inside a key function, and inside a transaction of the same engine.
     pub(crate) fn enter<E>(engine: &E) -> Result<Self> {
         check_begin()?;
-        let own = std::ptr::from_ref(engine).addr();
-        // The explorer runs all its tasks on one thread.
-        let before = if cfg!(shuttle) { 0 } else { RUN.get() };
-        if before == own {
-            return Err(Error::Nested("Database::run was called inside of a transaction that it runs"));
-        }
-        RUN.set(own);
-        Ok(Self { before })
+        check_outside(engine, "Database::run was called inside of a transaction that it runs: use that transaction")?;
+        let _ = RUNS.try_with(|runs| runs.borrow_mut().push(std::ptr::from_ref(engine).addr()));
+        Ok(Self(()))
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        RUN.set(self.before);
+        let _ = RUNS.try_with(|runs| runs.borrow_mut().pop());
     }
+}
+
+/// Fails with a text if this thread runs a transaction of the engine.
+pub(crate) fn check_outside<E>(engine: &E, what: &'static str) -> Result<()> {
+    let own = std::ptr::from_ref(engine).addr();
+    // The explorer runs all its tasks on one thread. A thread that is ending has lost its record: destructors of its
+    // other locals may run transactions.
+    let is_inside = !cfg!(shuttle) && RUNS.try_with(|runs| runs.borrow().contains(&own)).unwrap_or(false);
+    if is_inside { Err(Error::Nested(what)) } else { Ok(()) }
 }
 
 /// Fails inside a key function: no transaction can begin there.
 pub(crate) fn check_begin() -> Result<()> {
     if KEY_FUNCTION.get() {
-        return Err(Error::Nested("a transaction was begun inside of the key function of an index"));
+        return Err(Error::Nested(
+            "a transaction was begun inside of the key function of an index, which may only compute a key",
+        ));
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ pub struct Options {
     /// and the memory that an application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most
     /// 1 GiB) is reserved for deletes, reads and recovery; a write that would need more than the rest fails with
     /// [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of the memory of the machine or the
-    /// control group.
+    /// control group, less of a small one.
     pub memory_limit: Option<u64>,
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]

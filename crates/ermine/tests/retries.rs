@@ -9,14 +9,17 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Barrier, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use ermine::{Abort, Access, AccessSet, Database, Error, Job, Options, Scheme, Table, Transaction, TxnOptions};
+use ermine::{
+    Abort, Access, AccessSet, Database, Error, Job, Options, Scheme, Table, Transaction, TxnOptions,
+    files::faulty::FaultyDirectory,
+};
 
 /// Attempts of a transaction that cannot get through; more than are made beside other transactions.
 const ATTEMPTS: u32 = 16;
@@ -126,12 +129,36 @@ fn a_run_inside_of_a_run_is_refused() {
                 txn.put(&table, &1, &1)?;
                 let inner = database.run(|txn| txn.put(&table, &1, &2));
                 assert!(matches!(inner, Err(Error::Nested(_))), "{scheme}: {inner:?}");
-                // Another database is not affected.
-                other.run(|txn| txn.put(&rows, &1, &3))
+                // Another database is not affected, and hides nothing.
+                other.run(|txn| {
+                    let inner = database.run(|txn| txn.put(&table, &1, &2));
+                    assert!(matches!(inner, Err(Error::Nested(_))), "{scheme}, through another database: {inner:?}");
+                    txn.put(&rows, &1, &3)
+                })
             })
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
         let read = |txn: &Transaction<'_>| txn.get(&table, &1);
         assert_eq!(database.run(read).unwrap(), Some(1), "{scheme}");
+    }
+}
+
+#[test]
+fn a_checkpoint_or_backup_inside_of_a_run_is_refused() {
+    for scheme in Scheme::ALL {
+        let files = FaultyDirectory::new();
+        let database = Database::open_in(Arc::new(files), impatient(scheme)).unwrap();
+        let table = database.table::<u64, i64>("rows").unwrap();
+        database
+            .run(|txn| {
+                txn.put(&table, &1, &1)?;
+                let made = database.checkpoint();
+                assert!(matches!(made, Err(Error::Nested(_))), "{scheme}: {made:?}");
+                let made = database.backup_in(&FaultyDirectory::new());
+                assert!(matches!(made, Err(Error::Nested(_))), "{scheme}: {made:?}");
+                Ok::<_, Error>(())
+            })
+            .unwrap_or_else(|error| panic!("{scheme}: {error}"));
+        database.checkpoint().unwrap();
     }
 }
 

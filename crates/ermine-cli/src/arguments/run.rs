@@ -68,7 +68,7 @@ pub struct Run {
     #[arg(long, value_name = "MIB", requires = "dir", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub checkpoint_after: Option<u64>,
     /// Memory in MiB that the database may take; operations that would need more fail [default: three quarters of the
-    /// machine's or the control group's]
+    /// machine's or the control group's, less of a small one]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     pub memory_limit: Option<u64>,
     #[command(flatten)]

@@ -50,6 +50,8 @@ pub(crate) struct Binder<'a> {
     scopes: Vec<Scope>,
     /// Queries that have names (WITH).
     named: Vec<Named>,
+    /// Number of queries by which references to named ones have been replaced.
+    expanded: usize,
     /// The current depth of nested expressions.
     depth: usize,
 }
@@ -61,7 +63,12 @@ struct Named {
     columns: Vec<Column>,
     /// Whether its rows are computed once and then kept: they may differ from run to run, or are used several times.
     is_kept: bool,
+    /// Number of queries by which references to other named ones in it have been replaced.
+    expanded: usize,
 }
+
+/// Maximum number of queries by which references to named ones are replaced: each level of WITH may double it.
+const EXPANDED_MAX: usize = 10_000;
 
 /// Maximum depth of expressions: deeper ones are refused, to protect the stack.
 const DEPTH_MAX: usize = 200;
@@ -123,6 +130,7 @@ impl<'a> Binder<'a> {
             tables: Vec::new(),
             scopes: Vec::new(),
             named: Vec::new(),
+            expanded: 0,
             depth: 0,
         }
     }

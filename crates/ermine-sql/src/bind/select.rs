@@ -119,6 +119,7 @@ impl Binder<'_> {
             ControlFlow::<()>::Continue(())
         });
         for table in &with.cte_tables {
+            let before = self.expanded;
             let (query, mut columns) = self.query(&table.query)?;
             if uses_outer(&query, 1) {
                 return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
@@ -135,7 +136,8 @@ impl Binder<'_> {
             }
             let name = name_of(&table.alias.name);
             let is_kept = is_volatile(&query) || uses.get(&name).is_some_and(|uses| *uses > 1);
-            self.named.push(Named { name, query: Arc::new(query), columns, is_kept });
+            let expanded = std::mem::replace(&mut self.expanded, before) - before;
+            self.named.push(Named { name, query: Arc::new(query), columns, is_kept, expanded });
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, TableFactor};
 
 use super::{
-    Binder, Named, Scope, ScopeColumn, Typed,
+    Binder, EXPANDED_MAX, Named, Scope, ScopeColumn, Typed,
     join_order::{is_volatile, need, order_joins},
     names::{name_of, relation_of, simple_name},
 };
@@ -213,7 +213,12 @@ impl Binder<'_> {
     ) -> Result<()> {
         let (schema, own) = relation_of(name)?;
         let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
-        if let Some(Named { query, columns, is_kept, .. }) = named {
+        if let Some(Named { query, columns, is_kept, expanded, .. }) = named {
+            self.expanded += 1 + expanded;
+            if self.expanded > EXPANDED_MAX {
+                let message = "the references to WITH queries stand for too many queries";
+                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+            }
             let kind = if *is_kept { SourceKind::Once } else { SourceKind::Derived };
             let (kind, columns) = (kind(query.clone()), columns.clone());
             return self.add(from, kind, &columns, &own, alias, join);

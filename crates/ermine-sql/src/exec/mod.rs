@@ -70,6 +70,8 @@ pub(crate) struct Run<'r> {
     /// Statistics of the parts of the plan, if they are requested.
     pub(crate) instrumentation: Option<Instrumentation>,
     looks: Cell<u32>,
+    /// Number of loops that are running, each inside the one before.
+    nested: Cell<usize>,
     /// Results of queries in expressions that refer to no outer row, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
     /// Rows of system tables, by the address of the table: computed once.
@@ -96,6 +98,7 @@ impl<'r> Run<'r> {
             is_read_only: false,
             instrumentation: None,
             looks: Cell::new(0),
+            nested: Cell::new(0),
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
             once: RefCell::default(),

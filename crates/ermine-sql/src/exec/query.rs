@@ -16,6 +16,10 @@ use crate::{
     types::Value,
 };
 
+/// Maximum number of sources and queries that run inside each other. Rows are pushed, so all of them are on the stack at
+/// the same time, with a few kilobytes each.
+const NESTED_MAX: usize = 500;
+
 impl Run<'_> {
     /// Emits the rows of a query.
     pub(crate) fn query(
@@ -234,7 +238,15 @@ impl Run<'_> {
         if !self.all_hold(&select.before, &row, outer)? {
             return Ok(ControlFlow::Continue(()));
         }
-        self.loop_over(&select.sources, &mut row, outer, emit)
+        let around = self.nested.get();
+        let nested = around + select.sources.len() + 1;
+        if nested > NESTED_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+        }
+        self.nested.set(nested);
+        let flow = self.loop_over(&select.sources, &mut row, outer, emit);
+        self.nested.set(around);
+        flow
     }
 
     fn all_hold(&self, conditions: &[Expr], row: &[Value], outer: Option<&Frame<'_>>) -> Result<bool> {

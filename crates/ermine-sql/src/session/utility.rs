@@ -150,12 +150,14 @@ impl Session {
             }
             Statement::Deallocate { name, .. } => {
                 let name = name_of(name);
-                if name == "all" {
+                let tag = if name == "all" {
                     self.named.clear();
-                } else if self.named.remove(&name).is_none() {
-                    return Err(not_prepared(&name));
-                }
-                rows.complete("DEALLOCATE")?;
+                    "DEALLOCATE ALL"
+                } else {
+                    self.named.remove(&name).ok_or_else(|| not_prepared(&name))?;
+                    "DEALLOCATE"
+                };
+                rows.complete(tag)?;
             }
             Statement::Close { cursor } => self.close(cursor, rows)?,
             // The engine reclaims old versions automatically, and keeps no statistics.

@@ -31,15 +31,17 @@ fn substring(bytes: &[u8], from: i32, length: Option<i32>) -> Result<Value> {
 }
 
 fn trim(mut bytes: &[u8], cut: &[u8], left: bool, right: bool) -> Value {
+    let mut is_cut = [false; 256];
+    cut.iter().for_each(|byte| is_cut[usize::from(*byte)] = true);
     while left
         && let [first, rest @ ..] = bytes
-        && cut.contains(first)
+        && is_cut[usize::from(*first)]
     {
         bytes = rest;
     }
     while right
         && let [rest @ .., last] = bytes
-        && cut.contains(last)
+        && is_cut[usize::from(*last)]
     {
         bytes = rest;
     }

@@ -60,7 +60,9 @@ fn substring(text: &str, from: i32, length: Option<i32>) -> Result<Value> {
 }
 
 fn trim(text: &str, characters: &str, left: bool, right: bool) -> Value {
-    let is_cut = |character: char| characters.contains(character);
+    let mut cut: Vec<char> = characters.chars().collect();
+    cut.sort_unstable();
+    let is_cut = |character: char| cut.binary_search(&character).is_ok();
     let text = if left { text.trim_start_matches(is_cut) } else { text };
     Value::text(if right { text.trim_end_matches(is_cut) } else { text })
 }
@@ -146,10 +148,14 @@ fn split_part(text: &str, separator: &str, at: i32) -> Result<Value> {
 }
 
 fn translate(text: &str, from: &str, to: &str) -> String {
-    let pairs = |character: char| from.chars().position(|found| found == character);
-    let new = |character: char| match pairs(character) {
-        None => Some(character),
-        Some(at) => to.chars().nth(at),
+    let into = to.chars().map(Some).chain(std::iter::repeat(None));
+    let mut pairs: Vec<_> = from.chars().zip(into).collect();
+    // Stable: of several pairs of a character the first counts.
+    pairs.sort_by_key(|pair| pair.0);
+    pairs.dedup_by_key(|pair| pair.0);
+    let new = |character: char| match pairs.binary_search_by_key(&character, |pair| pair.0) {
+        Err(_) => Some(character),
+        Ok(at) => pairs[at].1,
     };
     text.chars().filter_map(new).collect()
 }
@@ -515,6 +521,7 @@ mod tests {
             ("split_part", &[(t, "abc~@~def~@~ghi"), (t, "~@~"), (i, "2")], "def"),
             ("split_part", &[(t, "abc,def,ghi"), (t, ","), (i, "-2")], "def"),
             ("translate", &[(t, "12345"), (t, "143"), (t, "ax")], "a2x5"),
+            ("translate", &[(t, "abcd"), (t, "cabac"), (t, "12")], "21d"),
             ("md5", &[(t, "abc")], "900150983cd24fb0d6963f7d28e17f72"),
             ("to_hex", &[(i, "-1")], "ffffffff"),
             ("concat", &[(t, "a"), (i, "1")], "a1"),
@@ -539,5 +546,13 @@ mod tests {
         }
         assert!(call("repeat", &[(t, "aaaa"), (i, "2000000000")]).is_err());
         assert!(call("chr", &[(i, "0")]).is_err());
+    }
+
+    /// These calls are not interrupted, so their time must not depend on the product of two lengths.
+    #[test]
+    fn many_characters_are_cut_and_replaced_in_linear_time() {
+        let (text, characters) = ("a".repeat(2_000_000), "b".repeat(200_000) + "a");
+        assert_eq!(trim(&text, &characters, true, true), Value::text(""));
+        assert_eq!(translate(&text, &characters, ""), "");
     }
 }

@@ -1,5 +1,7 @@
 //! Paths into JSON, containment, and changes along a path.
 
+use std::cell::Cell;
+
 use crate::error::{Result, SqlError, SqlState};
 
 use super::{Json, index_from_either_end};
@@ -56,27 +58,49 @@ impl Json {
         }
     }
 
-    /// Whether it contains `other`, as in `@>`.
-    pub fn contains(&self, other: &Json) -> bool {
+    /// Whether it contains `other`, as in `@>`. Takes time for each pair of elements: `check` is called now and then, and
+    /// ends the search if it fails.
+    pub fn contains(&self, other: &Json, check: impl Fn() -> Result<()>) -> Result<bool> {
+        /// Elements that are compared between two checks.
+        const ELEMENTS: u32 = 10_000;
+        let compared = Cell::new(0_u32);
+        let count = || {
+            compared.set(compared.get() + 1);
+            if compared.get().is_multiple_of(ELEMENTS) { check() } else { Ok(()) }
+        };
         match (self, other) {
             // An array may contain a scalar itself, at the root only.
             (Self::Array(elements), scalar) if scalar.is_scalar() => {
-                elements.iter().any(|element| element.is_scalar() && element.order(scalar).is_eq())
+                Ok(elements.iter().any(|element| element.is_scalar() && element.order(scalar).is_eq()))
             }
-            _ => self.contains_inside(other),
+            _ => self.contains_inside(other, &count),
         }
     }
 
-    fn contains_inside(&self, other: &Json) -> bool {
+    fn contains_inside(&self, other: &Json, count: &impl Fn() -> Result<()>) -> Result<bool> {
         match (self, other) {
             (Self::Object(_), Self::Object(pairs)) => {
-                pairs.iter().all(|(key, wanted)| self.get(key).is_some_and(|value| value.contains_inside(wanted)))
+                for (key, wanted) in pairs {
+                    let Some(value) = self.get(key) else { return Ok(false) };
+                    if !value.contains_inside(wanted, count)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             }
             (Self::Array(elements), Self::Array(wanted)) => {
-                wanted.iter().all(|wanted| elements.iter().any(|element| element.contains_inside(wanted)))
+                'wanted: for wanted in wanted {
+                    for element in elements {
+                        count()?;
+                        if element.contains_inside(wanted, count)? {
+                            continue 'wanted;
+                        }
+                    }
+                    return Ok(false);
+                }
+                Ok(true)
             }
-            (left, right) if left.is_scalar() && right.is_scalar() => left.order(right).is_eq(),
-            _ => false,
+            (left, right) => Ok(left.is_scalar() && right.is_scalar() && left.order(right).is_eq()),
         }
     }
 
@@ -228,7 +252,7 @@ mod tests {
             (r#""bar""#, r#"["bar"]"#, false),
             ("[[1]]", "[1]", false),
         ] {
-            assert_eq!(json(left).contains(&json(right)), expected, "{left} @> {right}");
+            assert_eq!(json(left).contains(&json(right), || Ok(())).unwrap(), expected, "{left} @> {right}");
         }
     }
 

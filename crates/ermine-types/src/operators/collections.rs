@@ -83,7 +83,7 @@ pub(crate) fn follow<'a>(json: &'a Json, path: &Array) -> Option<&'a Json> {
 
 fn contains(left: &Value, right: &Value, environment: &Environment) -> Result<Value> {
     match (left, right) {
-        (Value::Jsonb(left), Value::Jsonb(right)) => Ok(Value::Bool(left.contains(right))),
+        (Value::Jsonb(left), Value::Jsonb(right)) => left.contains(right, || environment.check()).map(Value::Bool),
         (Value::Array(left), Value::Array(right)) => {
             let element = SqlType::scalar(left.element);
             for wanted in right.elements() {
@@ -96,6 +96,19 @@ fn contains(left: &Value, right: &Value, environment: &Environment) -> Result<Va
         }
         _ => Err(super::mismatch()),
     }
+}
+
+/// Whether a `jsonb` has one of the keys (`decides` is true), or all of them.
+fn has_keys(json: &Value, keys: &Value, decides: bool, environment: &Environment) -> Result<Value> {
+    take!(json => Value::Jsonb(json), keys => Value::Array(keys) => {
+        for key in texts(keys) {
+            environment.check()?;
+            if json.has_key(key) == decides {
+                return Ok(Value::Bool(decides));
+            }
+        }
+        Ok(Value::Bool(!decides))
+    })
 }
 
 /// Called before another pass over all elements.
@@ -211,14 +224,9 @@ pub(super) fn register(tables: &mut Tables) {
     tables.binary("?", json, T::TEXT, T::BOOL, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Text(key) => Ok(Value::Bool(json.has_key(key))))
     });
-    tables.binary("?|", json, texts_type, T::BOOL, |left, right, _| {
-        take!(left => Value::Jsonb(json), right => Value::Array(keys) =>
-            Ok(Value::Bool(texts(keys).into_iter().any(|key| json.has_key(key)))))
-    });
-    tables.binary("?&", json, texts_type, T::BOOL, |left, right, _| {
-        take!(left => Value::Jsonb(json), right => Value::Array(keys) =>
-            Ok(Value::Bool(texts(keys).into_iter().all(|key| json.has_key(key)))))
-    });
+    tables.binary("?|", json, texts_type, T::BOOL, |left, right, environment| has_keys(left, right, true, environment));
+    tables
+        .binary("?&", json, texts_type, T::BOOL, |left, right, environment| has_keys(left, right, false, environment));
     tables.binary("-", json, T::TEXT, json, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Text(key) => (**json).clone().without_key(key).map(Value::json))
     });
@@ -226,9 +234,14 @@ pub(super) fn register(tables: &mut Tables) {
         take!(left => Value::Jsonb(json), right => Value::Int4(at) =>
             (**json).clone().without_element((*at).into()).map(Value::json))
     });
-    tables.binary("-", json, texts_type, json, |left, right, _| {
-        take!(left => Value::Jsonb(json), right => Value::Array(keys) =>
-            texts(keys).into_iter().try_fold((**json).clone(), Json::without_key).map(Value::json))
+    tables.binary("-", json, texts_type, json, |left, right, environment| {
+        take!(left => Value::Jsonb(json), right => Value::Array(keys) => {
+            let without = |json: Json, key| {
+                environment.check()?;
+                json.without_key(key)
+            };
+            texts(keys).into_iter().try_fold((**json).clone(), without).map(Value::json)
+        })
     });
     tables.binary("#-", json, texts_type, json, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Array(path) =>

@@ -59,6 +59,9 @@ use crate::{
 /// need not be moved.
 const SEGMENTS_KEPT: usize = 4;
 
+/// The same while room is short: only the segment that is being written.
+const SEGMENTS_KEPT_WHEN_SHORT: usize = 1;
+
 /// Index entries processed in one batch.
 const BATCH_ENTRIES: usize = 64;
 
@@ -190,7 +193,7 @@ impl<S: Scheme> Engine<S> {
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
         let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
-        let frees_room = distance > 0 || log.segments().len() > SEGMENTS_KEPT;
+        let frees_room = distance > 0 || log.segments().len() > SEGMENTS_KEPT_WHEN_SHORT;
         store.checkpoints.upkeep.try_one(is_due, frees_room && log.room.is_short(), || {
             if log.room.is_short() {
                 // So that this checkpoint differs from the last one.
@@ -227,9 +230,12 @@ impl<S: Scheme> Engine<S> {
         store.cold.mend().map_err(storage)?;
         let mut lent = log.room.lend();
         let segments = log.segments();
-        // The live rows of a segment that is freed need room elsewhere first.
-        let goes_max = if log.room.is_short() { 1 } else { segments.len() };
-        let oldest_kept = segments.len().saturating_sub(SEGMENTS_KEPT).min(goes_max);
+        let (kept, goes_max) = match log.room.is_short() {
+            // One after the other: the live rows of a segment that is freed need room elsewhere first.
+            true => (SEGMENTS_KEPT_WHEN_SHORT, 1),
+            false => (SEGMENTS_KEPT, segments.len()),
+        };
+        let oldest_kept = segments.len().saturating_sub(kept).min(goes_max);
         let log_floor = segments[oldest_kept].start.min(begin);
         let first_kept = *segments.iter().find(|span| span.end > log_floor).unwrap_or(&segments[segments.len() - 1]);
         let waste: Vec<_> = store.cold.list().into_iter().map(|(file, _)| file).filter(ColdFile::is_waste).collect();

@@ -234,8 +234,8 @@ pub(crate) const fn heap_bytes(bytes: usize) -> usize {
 }
 
 /// Returns the limit of a database that is not given one: three quarters of the memory of the machine or the control
-/// group, and half of the address space where that is limited, since it has other uses, too. Unlimited if nothing is
-/// known.
+/// group, less where that leaves too little for the process itself, and half of the address space where that is limited,
+/// since it has other uses, too. Unlimited if nothing is known.
 pub(crate) fn default_limit() -> u64 {
     let read = |path: &Path| fs::read_to_string(path).ok();
     available(read).map_or(u64::MAX, |bytes| bytes.max(Budget::LIMIT_MIN))
@@ -270,8 +270,15 @@ fn available(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     });
-    let memory = machine.into_iter().chain(group).map(|bytes| bytes / 4 * 3);
+    let memory = machine.into_iter().chain(group).map(share);
     memory.chain(space.map(|bytes| bytes / 2)).min()
+}
+
+/// Returns the part of a memory that is the database's.
+fn share(bytes: u64) -> u64 {
+    /// What a process needs besides: program, stacks, buffers.
+    const PROCESS: u64 = 32 << 20;
+    (bytes / 4 * 3).min(bytes.saturating_sub(PROCESS)).max(bytes / 4)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -293,7 +300,7 @@ mod tests {
         // Version 2: a group inside of another one, which has the smaller limit.
         let inside = ("/proc/self/cgroup", "0::/a/b\n");
         let limit = [("/sys/fs/cgroup/a/b/memory.max", "max\n"), ("/sys/fs/cgroup/a/memory.max", "104857600\n")];
-        assert_eq!(available_in(&[meminfo, inside, limit[0], limit[1]]), Some(75 * MIB));
+        assert_eq!(available_in(&[meminfo, inside, limit[0], limit[1]]), Some(68 * MIB));
         // A container: its path does not exist there, its root does.
         assert_eq!(available_in(&[meminfo, inside, ("/sys/fs/cgroup/memory.max", "209715200")]), Some(150 * MIB));
         // Version 1: a large number means no limit.
@@ -301,7 +308,7 @@ mod tests {
         let huge = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
         let small = ("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "4194304\n");
         assert_eq!(available_in(&[meminfo, first, huge]), Some(768 * MIB));
-        assert_eq!(available_in(&[meminfo, first, huge, small]), Some(3 * MIB));
+        assert_eq!(available_in(&[meminfo, first, huge, small]), Some(MIB));
         let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
                       Max address space         314572800            unlimited            bytes     \n";
         assert_eq!(available_in(&[meminfo, ("/proc/self/limits", limits)]), Some(150 * MIB));
