@@ -200,6 +200,27 @@ impl RowSink for Passing {
     }
 }
 
+/// Rows of 4 KiB are deleted by one statement in a database that has room for the keys alone.
+#[test]
+fn a_full_database_is_emptied_by_one_statement() {
+    let (engine, database) = database(64);
+    let mut session = database.session("ann", "shop");
+    ask(&mut session, "CREATE TABLE tea (id integer PRIMARY KEY, kind integer, name text)");
+    ask(&mut session, "CREATE INDEX ON tea (kind)");
+    let insert = "INSERT INTO tea SELECT n, n % 7, repeat('x', 4000) FROM generate_series";
+    let mut rows = 0;
+    while session.run(&format!("{insert}({rows} + 1, {rows} + 100) AS s(n)"), &mut RowSet::default()).is_ok() {
+        rows += 100;
+        assert!(rows < 20_000, "the limit of the database is not reached");
+    }
+    assert!(rows > 5000, "{rows}");
+    let (before, deleted) =
+        (taken(&engine), run(&mut session, "DELETE FROM tea WHERE name LIKE 'x%' RETURNING id, kind"));
+    assert_eq!(deleted.unwrap().len(), rows);
+    assert_eq!(ask(&mut session, "SELECT count(*) FROM tea WHERE kind < 10"), ["0"]);
+    assert!(taken(&engine) < before + (4 << 20), "{before}, then {}", taken(&engine));
+}
+
 #[test]
 fn what_passes_through_is_not_gathered() {
     let (_, mut session) = filled();

@@ -13,11 +13,14 @@ use crate::{
     expr::{Expr, Frame},
     failure::{EngineResult as _, sql_error},
     key::write_key,
-    memory::{ENTRY, Kept, Memory},
+    memory::{ALLOCATION, ENTRY, Kept, Memory, bytes_of},
     query::Path,
     storage::RawTable,
     types::{SqlType, Value, row::write_row, text},
 };
+
+/// Gets the key of a row and the values that a query found with it.
+type EachFound<'e> = dyn FnMut(&[u8], &[Value]) -> Result<()> + 'e;
 
 impl Run<'_> {
     /// Runs an INSERT; returns the number of rows that it wrote.
@@ -163,22 +166,24 @@ impl Run<'_> {
 
     /// Runs an UPDATE or DELETE; returns the number of rows that it wrote.
     pub(crate) fn change(&self, change: &Change, emit: &mut Emit<'_>) -> Result<u64> {
-        let Change { table, rules, key_at, assignments, returning, .. } = change;
+        match &change.assignments {
+            Some(assignments) => self.update(change, assignments, emit),
+            None => self.delete(change, emit),
+        }
+    }
+
+    fn update(&self, change: &Change, assignments: &[(usize, Expr)], emit: &mut Emit<'_>) -> Result<u64> {
+        let Change { table, rules, key_at, returning, .. } = change;
         let mut found: Vec<Vec<Value>> = Vec::new();
-        let mut seen = HashSet::new();
         let mut kept = Kept::new(&self.environment.memory);
-        let _ = self.query(&change.rows, None, &mut |row| {
-            // If the row is joined with several others, the first one counts.
-            if row.len() == key_at + 1 || matches!(&row[*key_at], Value::Bytea(key) if seen.insert(key.clone())) {
-                kept.add(ENTRY)?;
-                kept.add_row(row)?;
-                found.push(row.to_vec());
-            }
-            Ok(ControlFlow::Continue(()))
+        self.rows_to_change(change, &mut |_, row| {
+            kept.add_row(row)?;
+            found.push(row.to_vec());
+            Ok(())
         })?;
         // Computes all new rows first: a statement does not see its own writes.
         let mark = self.environment.memory.mark();
-        let mut new_row = |row: &[Value], assignments: &[(usize, Expr)]| -> Result<Vec<Value>> {
+        let mut new_row = |row: &[Value]| -> Result<Vec<Value>> {
             self.next_row(mark);
             let frame = Frame { row, outer: None };
             let mut new = row[..*key_at].to_vec();
@@ -188,29 +193,76 @@ impl Run<'_> {
             kept.add_row(&new)?;
             Ok(new)
         };
-        let new = match assignments {
-            Some(assignments) => found.iter().map(|row| new_row(row, assignments)).collect::<Result<Vec<_>>>()?,
-            None => Vec::new(),
-        };
-        let mut new = new.into_iter();
-        for row in &mut found {
+        let new = found.iter().map(|row| new_row(row)).collect::<Result<Vec<_>>>()?;
+        for (row, new) in found.iter_mut().zip(new) {
             self.next_row(mark);
             self.check_cancelled()?;
-            let Value::Bytea(key) = &row[*key_at] else {
-                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row without its key"));
-            };
-            let (key, old) = (KeyBuffer::from_slice(key), &row[..*key_at]);
-            match new.next() {
-                None => self.delete_row(table, rules, &key, old)?,
-                Some(new) => {
-                    self.check_row(table, rules, &new)?;
-                    self.update_row(table, rules, &key, old, &new)?;
-                    row[..*key_at].clone_from_slice(&new);
-                }
-            }
+            let (key, old) = (KeyBuffer::from_slice(key_of(row, *key_at)?), &row[..*key_at]);
+            self.check_row(table, rules, &new)?;
+            self.update_row(table, rules, &key, old, &new)?;
+            row[..*key_at].clone_from_slice(&new);
             self.show(returning.as_deref(), row, emit)?;
         }
         Ok(found.len() as u64)
+    }
+
+    /// Gathers only the keys of the rows, and the values that they are joined with if RETURNING may refer to them, so
+    /// that a full database can be emptied. The rows are read again when they are deleted.
+    fn delete(&self, change: &Change, emit: &mut Emit<'_>) -> Result<u64> {
+        /// A row to delete: its key, and the values of the other sources.
+        type Found = (Box<[u8]>, Box<[Value]>);
+        let Change { table, rules, key_at, returning, .. } = change;
+        let mut found: Vec<Found> = Vec::new();
+        let mut kept = Kept::new(&self.environment.memory);
+        self.rows_to_change(change, &mut |key, row| {
+            let joined = if returning.is_some() { &row[key_at + 1..] } else { &[] };
+            // Up to half of the list's capacity is empty.
+            kept.add(2 * size_of::<Found>() + ALLOCATION + key.len())?;
+            kept.add(if joined.is_empty() { 0 } else { bytes_of(joined) })?;
+            found.push((key.into(), joined.into()));
+            Ok(())
+        })?;
+        let (mark, mut deleted) = (self.environment.memory.mark(), 0);
+        let is_read = returning.is_some() || !table.indexes.is_empty();
+        for (key, joined) in found {
+            self.next_row(mark);
+            self.check_cancelled()?;
+            let mut row = Vec::new();
+            if is_read {
+                // Without a snapshot, another transaction may have deleted the row since.
+                let Some(bytes) = self.txn.view(&table.rows, &key[..]).sql()? else { continue };
+                row = whole_row(table, bytes)?;
+            }
+            self.delete_row(table, rules, &key, &row)?;
+            deleted += 1;
+            if returning.is_some() {
+                row.push(Value::Bytea(key));
+                row.extend(joined);
+                self.show(returning.as_deref(), &row, emit)?;
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Shows each row that an UPDATE or DELETE is to change once, with its key. If a row is joined with several others,
+    /// the first one counts.
+    fn rows_to_change(&self, change: &Change, each: &mut EachFound<'_>) -> Result<()> {
+        let key_at = change.key_at;
+        let mut seen: HashSet<Box<[u8]>> = HashSet::new();
+        let mut kept = Kept::new(&self.environment.memory);
+        let _ = self.query(&change.rows, None, &mut |row| {
+            let key = key_of(row, key_at)?;
+            if row.len() > key_at + 1 {
+                if seen.contains(key) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                kept.add(ENTRY + key.len())?;
+                seen.insert(key.into());
+            }
+            each(key, row)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(())
     }
 
     /// Fails when a row breaks a rule of its table.
@@ -396,6 +448,14 @@ impl<'m> Touched<'m> {
     /// Adds a key; returns false if it is already present.
     fn insert(&mut self, key: &[u8]) -> Result<bool> {
         is_new(&mut self.keys, key, &mut self.kept)
+    }
+}
+
+/// Returns the key of a row among the values that a query found.
+fn key_of(row: &[Value], key_at: usize) -> Result<&[u8]> {
+    match &row[key_at] {
+        Value::Bytea(key) => Ok(key),
+        _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row without its key")),
     }
 }
 
