@@ -22,7 +22,7 @@ use crate::watch::Watch;
 pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
     let watch = Watch::new(run);
-    options.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     // A small scale measures nothing.
     let setting = if options.scale == tpcc::Scale::FULL { calibrated() } else { Setting::uncalibrated() };
     let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
@@ -48,7 +48,7 @@ pub fn micro(arguments: &Micro) -> Result<bool> {
     let mut options = arguments.options();
     options.check()?;
     let watch = Watch::new(&arguments.run);
-    options.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     let setting = calibrated();
     let summary = micro::drive(&options, setting, &bar("loading"), &mut |event| match event {
         micro::Event::Loaded(load) => {

@@ -26,7 +26,7 @@ use std::ops::ControlFlow;
 use ermine::{Access, Job, Transaction, prefix};
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     schema::{Credit, CreditCheckRow, Tables, Text},
 };
 use crate::{pause::Pause, random::Random};

@@ -9,7 +9,7 @@ use ermine::{Access, Job, Transaction, prefix};
 use smallvec::SmallVec;
 
 use super::{
-    Business, DISTRICTS, Failure,
+    business::{Business, DISTRICTS, Failure},
     schema::{Order, OrderLine, Tables},
 };
 use crate::random::Random;

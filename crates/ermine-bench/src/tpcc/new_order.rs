@@ -4,7 +4,7 @@ use ermine::{Access, Job, Transaction};
 use smallvec::SmallVec;
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     random::is_original,
     schema::{DistrictKey, Item, Order, OrderLine, Stock, Tables},
 };

@@ -5,7 +5,7 @@ use std::{hint::black_box, ops::ControlFlow};
 use ermine::{Access, Job, Transaction, prefix};
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     customer::{Pick, find},
     schema::Tables,
 };

@@ -5,7 +5,7 @@ use std::io::Write;
 use ermine::{Access, Job, Transaction};
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     customer::{Pick, find},
     schema::{Customer, District, History, Tables, Text, Warehouse},
 };

@@ -5,7 +5,10 @@ use std::ops::ControlFlow;
 use ermine::{Access, Job, Transaction};
 use smallvec::SmallVec;
 
-use super::{Business, Failure, schema::Tables};
+use super::{
+    business::{Business, Failure},
+    schema::Tables,
+};
 use crate::random::Random;
 
 /// Number of orders that are checked.
