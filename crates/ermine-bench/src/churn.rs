@@ -29,15 +29,13 @@ use serde::Serialize;
 
 use crate::{
     Error, Result,
-    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
-    conflicts::{Conflicts, Counted},
-    latency::{Latency, Quantiles},
+    abort_shapes::{ShapeSummary, ShapeTable},
+    latency::Quantiles,
     random::Random,
     report::{Grid, Memory, Setting, grouped, mib, scheme_name, seconds},
-    storage::{self, LogSummary, LogUse, Outstanding, Storage},
-    threads::{self, Pace, Progress, Worker},
+    storage::{self, LogSummary, LogUse, Storage},
     tpcc::{Customer, District, Stock, Tables, last_name},
-    trial,
+    trial::{self, Client, ClientContext, RunOptions},
     tuning::Tuning,
 };
 
@@ -89,6 +87,20 @@ impl Options {
             return usage(format!("at least {SECONDS_MIN} seconds are needed: the quarters of the run are compared"));
         }
         storage::check(&[self.scheme], self.storage.as_ref(), &self.tuning)
+    }
+
+    /// The options of the trial: all of it is measured.
+    fn run_options(&self) -> RunOptions {
+        RunOptions {
+            warmup: Duration::ZERO,
+            measured: self.duration,
+            seed: self.seed,
+            explain_aborts: self.explain_aborts,
+            storage: self.storage.clone(),
+            tuning: self.tuning.clone(),
+            observer: self.observer.clone(),
+            ..RunOptions::default()
+        }
     }
 }
 
@@ -165,19 +177,17 @@ pub fn drive(
     watch: &mut dyn FnMut(&Sample),
 ) -> Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref(), &options.tuning)?;
+    let run_options = options.run_options();
+    let db = run_options.open(options.scheme)?;
     let tables = Tables::open(&db)?;
     let rows = Rows::split(options.rows, options.threads as u32);
     load(&db, &tables, rows, progress)?;
     progress.finish_and_clear();
-    let loaded = LogUse::now(&db);
 
-    let workers = (0..options.threads).map(|number| Clerk::new(options, &db, &tables, rows, number as u32)).collect();
-    let pace = Pace { warmup: Duration::ZERO, measured: options.duration, least: 0 };
+    let clerks = (0..options.threads).map(|number| Clerk::new(options, &tables, rows, number as u32)).collect();
     let interval = (options.duration / 100).max(Duration::from_millis(999));
     let (mut samples, mut done, mut last) = (Vec::new(), 0, Instant::now());
-    let clerks = threads::run(workers, pace, &mut |event| {
-        let threads::Event::Second(tick) = event else { return };
+    let (_, counts) = trial::run(&db, clerks, Change::NAMES.len(), &run_options, &mut |tick| {
         done += tick.done.completed;
         if last.elapsed() >= interval {
             let per_second = done as f64 / last.elapsed().as_secs_f64();
@@ -187,27 +197,19 @@ pub fn drive(
             samples.push(sample);
         }
     })?;
-    let log = options.storage.as_ref().map(|_| LogUse::now(&db).since(loaded).summary());
-    let growth = Growth::over(&samples, options.duration);
-    let rows_found = count(&db, &tables)?;
-    let (mut conflicts, mut shapes, mut latency) = (Conflicts::default(), AbortShapes::default(), Latency::default());
-    for threads::Done { worker, .. } in &clerks {
-        latency.merge(&worker.latency);
-        conflicts.merge(&worker.conflicts);
-        worker.shapes.iter().for_each(|own| shapes.merge(own));
-    }
+    let total = counts.total();
     Ok(Summary {
         setting,
         options: options.clone(),
+        growth: Growth::over(&samples, options.duration),
         samples,
-        committed: clerks.iter().map(|done| done.worker.completed).sum(),
-        aborted: conflicts.aborted,
-        repeated: conflicts.repeated,
-        latency: latency.quantiles(),
-        log,
-        abort_shapes: shapes.summaries(&Change::NAMES),
-        growth,
-        rows_found,
+        committed: total.committed,
+        aborted: total.conflicts.aborted,
+        repeated: total.conflicts.repeated,
+        latency: total.latency.quantiles(),
+        log: counts.log.map(LogUse::summary),
+        abort_shapes: counts.shapes.summaries(&Change::NAMES),
+        rows_found: count(&db, &tables)?,
     })
 }
 
@@ -325,100 +327,55 @@ fn count(db: &Database, tables: &Tables) -> Result<u64> {
 
 /// A client thread.
 struct Clerk<'a> {
-    db: &'a Database,
     tables: &'a Tables,
     rows: Rows,
     random: Random,
     /// This thread's queue: its number, and the oldest order in it.
     queue: u32,
     oldest: u32,
-    completed: u64,
-    latency: Latency,
-    outstanding: Outstanding<'a, Instant>,
-    conflicts: Conflicts,
-    /// Set if aborts are to be explained.
-    shapes: Option<AbortShapes>,
-    /// Set if transactions are ordered within each session.
-    session: Option<ermine::Session>,
 }
 
 impl<'a> Clerk<'a> {
-    fn new(options: &Options, db: &'a Database, tables: &'a Tables, rows: Rows, number: u32) -> Self {
-        let random = Random::new(options.seed, u64::from(number) + 1);
-        Self {
-            db,
-            tables,
-            rows,
-            random,
-            queue: number,
-            oldest: 0,
-            completed: 0,
-            latency: Latency::default(),
-            outstanding: Outstanding::new(options.storage.as_ref()),
-            conflicts: Conflicts::default(),
-            shapes: AbortShapes::when(options.explain_aborts),
-            session: options.tuning.session(),
-        }
+    fn new(options: &Options, tables: &'a Tables, rows: Rows, number: u32) -> Self {
+        Self { tables, rows, random: Random::new(options.seed, u64::from(number) + 1), queue: number, oldest: 0 }
     }
 
-    fn execute(&mut self, change: Change) -> Result<bool> {
+    /// Runs a transaction; returns whether the row existed.
+    fn execute(&self, context: &mut ClientContext<'_>, change: Change) -> Result<bool> {
         let (number, apply) = (change.number(), Apply { tables: self.tables, change });
-        let mut counted = Counted::new(apply, number, &mut self.conflicts, self.shapes.as_mut(), self.session.as_ref());
-        let begin = Instant::now();
-        let (changed, receipt) = self.db.run_job_async(&mut counted)?;
-        let (completed, latency) = (&mut self.completed, &mut self.latency);
-        self.outstanding.hand_in(receipt, begin, |begin| {
-            *completed += 1;
-            latency.record(begin.elapsed());
-        })?;
-        Ok(changed)
+        Ok(context.run(number, apply)? == Some(true))
     }
 }
 
-impl Worker for Clerk<'_> {
-    fn step(&mut self) -> Result<()> {
+impl Client for Clerk<'_> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let Self { rows, random, .. } = self;
         let district = random.below(u64::from(rows.districts)) as u32;
         let customer = random.below(u64::from(rows.customers)) as u32;
         match random.below(100) {
             0..45 => {
                 let items = std::array::from_fn(|_| random.below(u64::from(rows.stock)) as u32);
-                self.execute(Change::Order { district, items })?;
+                self.execute(context, Change::Order { district, items })?;
             }
             45..88 => {
                 let amount = random.uniform(100..=500_000) as i64;
-                self.execute(Change::Pay { district, customer, amount })?;
+                self.execute(context, Change::Pay { district, customer, amount })?;
             }
             88..94 => {
                 let (queue, oldest) = (self.queue, self.oldest);
                 // Numbers wrap around after 2^32 moves, when the first have been free for long.
                 let next = oldest.wrapping_add(self.rows.queue);
-                self.execute(Change::Move { queue, oldest, next })?;
+                self.execute(context, Change::Move { queue, oldest, next })?;
                 self.oldest = oldest.wrapping_add(1);
             }
             _ => {
                 let row = new_customer(random);
-                if self.execute(Change::Remove { customer })? {
-                    self.execute(Change::Restore { customer, row })?;
+                if self.execute(context, Change::Remove { customer })? {
+                    self.execute(context, Change::Restore { customer, row })?;
                 }
             }
         }
         Ok(())
-    }
-
-    fn start_measuring(&mut self) {
-        self.completed = 0;
-        self.latency.reset();
-        self.conflicts = Conflicts::default();
-        self.shapes.iter_mut().for_each(AbortShapes::reset);
-    }
-
-    fn progress(&self) -> Progress {
-        Progress { completed: self.completed, aborted: self.conflicts.aborted }
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.outstanding.settle(|_| ())
     }
 }
 

@@ -7,9 +7,12 @@
 //! exclusion with the same opponent would break that promise. A write conflict with the same opponent only says that
 //! the opponent had not ended when the transaction was run again.
 
-use ermine::{Abort, AbortKind, Access, Job, Session, Transaction, TxnOptions};
+use ermine::{Abort, AbortKind, Access, Job, Scheme, Session, Transaction, TxnOptions};
 
-use crate::abort_shapes::AbortShapes;
+use crate::{
+    abort_shapes::AbortShapes,
+    report::{Grid, grouped},
+};
 
 /// Kinds of conflicts.
 pub const KINDS: usize = AbortKind::ALL.len();
@@ -52,6 +55,18 @@ impl Conflicts {
     }
 }
 
+/// An empty table of lost conflicts, a row per kind of transaction.
+pub(crate) fn grid() -> Grid {
+    let causes = AbortKind::ALL.map(AbortKind::name);
+    Grid::new(&[&["aborted attempts"], &causes[..], &["all", "repeated", "same opponent"]].concat())
+}
+
+/// A row of that table: counts by cause, then those of all, repeated ones, and ones with the same opponent.
+pub(crate) fn row(name: &str, causes: &[(&'static str, u64)], sums: [u64; 3]) -> impl Iterator<Item = String> {
+    let counts = causes.iter().map(|&(_, count)| count).chain(sums);
+    [name.to_owned()].into_iter().chain(counts.map(grouped))
+}
+
 /// Whether two attempts lost at the same place, whichever the opponent was.
 fn is_same_place(one: &Abort, other: &Abort) -> bool {
     (one.kind, &one.table, &one.key) == (other.kind, &other.table, &other.key)
@@ -90,17 +105,13 @@ impl<'c, J> Counted<'c, J> {
     ) -> Self {
         Self { job, conflicts, shapes: shapes.map(|shapes| (shapes, number)), session, previous: None }
     }
-
-    /// Returns the job.
-    #[inline]
-    pub fn into_job(self) -> J {
-        self.job
-    }
 }
 
 impl<J: Job> Job for Counted<'_, J> {
     type Output = J::Output;
     type Error = J::Error;
+
+    const SCHEMES: &'static [Scheme] = J::SCHEMES;
 
     #[inline]
     fn options(&self) -> TxnOptions {
@@ -135,7 +146,7 @@ pub(crate) mod tests {
 
     /// An abort as the engine makes it.
     pub(crate) fn write_conflict() -> Abort {
-        let db = crate::trial::open(Scheme::Si, None, None, &Default::default()).unwrap();
+        let db = ermine::Database::open_in_memory(ermine::Options::default().scheme(Scheme::Si)).unwrap();
         let table = db.table::<u32, u32>("stock").unwrap();
         let (first, second) = (db.begin(TxnOptions::default()).unwrap(), db.begin(TxnOptions::default()).unwrap());
         first.put(&table, &1, &1).unwrap();

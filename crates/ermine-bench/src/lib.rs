@@ -33,6 +33,7 @@ pub mod calibrate;
 pub mod churn;
 pub mod commit_latency;
 pub mod conflicts;
+mod directory;
 mod error;
 pub mod index;
 pub mod latency;

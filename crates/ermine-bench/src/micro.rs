@@ -15,34 +15,22 @@
 //! Every thread draws its keys while it runs. One transaction in sixteen is timed, the others only counted: two clock
 //! readings would be a tenth of a point read.
 
-use std::{
-    fmt,
-    hint::black_box,
-    ops::ControlFlow,
-    str::FromStr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, hint::black_box, ops::ControlFlow, str::FromStr, time::Instant};
 
-use ermine::{
-    Access, AccessSet, Database, IndexKind, Job, Scheme, Table, TableOptions, Transaction, TxnOptions,
-    observer::Observer,
-};
+use ermine::{Access, AccessSet, Database, IndexKind, Job, Scheme, Table, TableOptions, Transaction, TxnOptions};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
     Error, Result,
-    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
-    conflicts::{Conflicts, Counted},
-    latency::{Latency, Quantiles},
-    machine::{processor_seconds, resident_bytes},
+    abort_shapes::{ShapeSummary, ShapeTable},
+    latency::Quantiles,
+    machine::resident_bytes,
     random::Random,
-    report::{Grid, Setting, grouped, mib, scheme_name, seconds},
-    storage::{self, LogSummary, LogUse, Outstanding, Storage},
-    threads::{self, Done, Pace, Progress, Worker},
-    trial,
-    tuning::Tuning,
+    report::{Grid, Setting, grouped, mib, scheme_name},
+    storage::{self, LogSummary, LogUse},
+    threads::Tick,
+    trial::{self, Client, ClientContext, Counts, MEASURED, RunOptions},
     zipf::Choice,
 };
 
@@ -112,28 +100,14 @@ pub struct Options {
     pub value_bytes: usize,
     /// Skew of the keys drawn; 0 is uniform.
     pub theta: f64,
-    /// Time before measuring starts, for each operation.
-    #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
-    pub warmup: Duration,
-    /// Measured time, for each operation.
-    #[serde(serialize_with = "seconds", rename = "measured_seconds")]
-    pub measured: Duration,
     /// Operations to measure, in this order.
     pub operations: Vec<Operation>,
     /// The kind of the table's index.
     #[serde(serialize_with = "index_name")]
     pub index: IndexKind,
-    /// Seed of all draws.
-    pub seed: u64,
-    /// Whether to count aborts by shape.
-    pub explain_aborts: bool,
-    /// Where the database is stored; in memory if not set.
-    pub storage: Option<Storage>,
-    /// Settings of the engine.
-    pub tuning: Tuning,
-    /// Observes every transaction, the loader's too.
-    #[serde(skip)]
-    pub observer: Option<Arc<dyn Observer>>,
+    /// Options that all workloads share; the times are those of each operation.
+    #[serde(flatten)]
+    pub run_options: RunOptions,
 }
 
 fn index_name<S: serde::Serializer>(index: &IndexKind, to: S) -> Result<S::Ok, S::Error> {
@@ -159,10 +133,19 @@ impl Options {
         if self.index == IndexKind::Hash && self.operations.contains(&Operation::Scan) {
             return usage("a hash index has no order: choose an operation other than scan".into());
         }
-        if self.measured.is_zero() {
-            return usage("nothing can be measured in zero seconds".into());
-        }
-        storage::check(&[self.scheme], self.storage.as_ref(), &self.tuning)
+        self.run_options.check(&[self.scheme])
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, threads, records, value_bytes, theta, index, run_options, .. } = self;
+        write!(
+            f,
+            "scheme {scheme}, {threads} threads, {} records of {value_bytes} bytes, {index:?}, theta {theta}, \
+             {run_options}",
+            grouped(*records)
+        )
     }
 }
 
@@ -173,7 +156,7 @@ pub enum Event {
     /// An operation begins.
     Begins(Operation),
     /// A second has passed.
-    Second(threads::Tick),
+    Second(Tick),
 }
 
 /// Results of loading.
@@ -233,7 +216,8 @@ pub fn drive(
     watch: &mut dyn FnMut(Event),
 ) -> Result<Summary> {
     options.check()?;
-    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref(), &options.tuning)?;
+    let run_options = &options.run_options;
+    let db = run_options.open(options.scheme)?;
     let records: Records = db.table_with("records", TableOptions::default().index(options.index))?;
 
     let (begin, before) = (Instant::now(), resident_bytes());
@@ -248,42 +232,30 @@ pub fn drive(
     let mut inserted = 0;
     for &operation in &options.operations {
         watch(Event::Begins(operation));
-        let workers = (0..options.threads)
-            .map(|number| Client::new(options, operation, &db, &records, &choice, number, inserted))
+        let clients = (0..options.threads)
+            .map(|number| Caller::new(options, operation, &records, &choice, number, inserted))
             .collect();
-        let pace = Pace { warmup: options.warmup, measured: options.measured, least: 0 };
-        let (mut processor, mut log) = (0.0, LogUse::default());
-        let done = threads::run(workers, pace, &mut |event| match event {
-            threads::Event::Second(tick) => watch(Event::Second(tick)),
-            threads::Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(&db)),
-        })?;
-        let processor = processor_seconds() - processor;
-        let log = options.storage.as_ref().map(|_| LogUse::now(&db).since(log));
-        inserted = done.iter().map(|done| done.worker.inserts).max().unwrap_or(inserted);
-        results.push(measured(operation, &done, processor, log));
+        let (clients, counts) = trial::run(&db, clients, 1, run_options, &mut |tick| watch(Event::Second(tick)))?;
+        inserted = clients.iter().map(|client| client.inserts).max().unwrap_or(inserted);
+        results.push(Measured::new(operation, &counts));
     }
     Ok(Summary { setting, options: options.clone(), load, results })
 }
 
-fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: f64, log: Option<LogUse>) -> Measured {
-    let mut latency = Latency::default();
-    done.iter().for_each(|done| latency.merge(&done.worker.latency));
-    let completed: u64 = done.iter().map(|done| done.worker.completed).sum();
-    let (mut conflicts, mut shapes) = (Conflicts::default(), AbortShapes::default());
-    for Done { worker, .. } in done {
-        conflicts.merge(&worker.conflicts);
-        worker.shapes.iter().for_each(|own| shapes.merge(own));
-    }
-    Measured {
-        operation,
-        per_second: done.iter().map(|done| done.worker.completed as f64 / done.measured.as_secs_f64()).sum(),
-        per_processor_second: completed as f64 / processor_seconds.max(0.01),
-        retries_per_transaction: conflicts.aborted as f64 / completed.max(1) as f64,
-        repeated: conflicts.repeated,
-        abort_shapes: shapes.summaries(&Operation::ALL.map(Operation::name)),
-        latency: latency.quantiles(),
-        log: log.map(LogUse::summary),
-        resident_bytes: resident_bytes(),
+impl Measured {
+    fn new(operation: Operation, counts: &Counts) -> Self {
+        let trial::Tally { committed, conflicts, latency, .. } = &counts.tallies[0];
+        Self {
+            operation,
+            per_second: counts.per_second(0),
+            per_processor_second: *committed as f64 / counts.processor_seconds.max(0.01),
+            retries_per_transaction: conflicts.aborted as f64 / (*committed).max(1) as f64,
+            repeated: conflicts.repeated,
+            abort_shapes: counts.shapes.summaries(&[operation.name()]),
+            latency: latency.quantiles(),
+            log: counts.log.map(LogUse::summary),
+            resident_bytes: resident_bytes(),
+        }
     }
 }
 
@@ -291,7 +263,7 @@ fn measured(operation: Operation, done: &[Done<Client<'_>>], processor_seconds: 
 fn load(db: &Database, records: &Records, options: &Options, progress: &ProgressBar) -> Result<()> {
     const BATCH: u64 = 500;
     progress.set_length(options.records);
-    let mut random = Random::new(options.seed, 0);
+    let mut random = Random::new(options.run_options.seed, 0);
     let mut value = vec![0; options.value_bytes];
     let mut next = 0;
     while next < options.records {
@@ -314,11 +286,12 @@ fn fill(value: &mut [u8], random: &mut Random) {
 }
 
 /// A client thread.
-struct Client<'a> {
-    db: &'a Database,
+struct Caller<'a> {
     operation: Operation,
     choice: &'a Choice,
     records: &'a Records,
+    /// Whether the scheme needs to know what a transaction touches.
+    declares: bool,
     random: Random,
     /// The value that is written.
     value: Vec<u8>,
@@ -327,16 +300,6 @@ struct Client<'a> {
     number: u64,
     inserts: u64,
     scan_starts: u64,
-    completed: u64,
-    /// Start of the next transaction, if it is timed.
-    timed: Option<Instant>,
-    outstanding: Outstanding<'a, Option<Instant>>,
-    conflicts: Conflicts,
-    /// Set if aborts are to be explained.
-    shapes: Option<AbortShapes>,
-    /// Set if transactions are ordered within each session.
-    session: Option<ermine::Session>,
-    latency: Latency,
 }
 
 /// A read that is part of a transaction, optionally with a write of the same key.
@@ -346,93 +309,88 @@ struct Step {
     write: bool,
 }
 
-impl<'a> Client<'a> {
+impl<'a> Caller<'a> {
     fn new(
         options: &Options,
         operation: Operation,
-        db: &'a Database,
         records: &'a Records,
         choice: &'a Choice,
         number: usize,
         inserts: u64,
     ) -> Self {
-        let mut random = Random::new(options.seed, 1 + number as u64);
+        let mut random = Random::new(options.run_options.seed, 1 + number as u64);
         let mut value = vec![0; options.value_bytes];
         fill(&mut value, &mut random);
         Self {
-            db,
             operation,
             choice,
             records,
+            declares: options.scheme == Scheme::Vll,
             random,
             value,
             threads: options.threads as u64,
             number: number as u64,
             inserts,
             scan_starts: options.records - SCAN_ROWS + 1,
-            completed: 0,
-            timed: None,
-            outstanding: Outstanding::new(options.storage.as_ref()),
-            conflicts: Conflicts::default(),
-            shapes: AbortShapes::when(options.explain_aborts),
-            session: options.tuning.session(),
-            latency: Latency::default(),
         }
     }
 
-    fn transaction(&mut self) -> Result<()> {
-        let Self { records, random, choice, .. } = self;
+    /// Runs one transaction, whose latency is measured from `begin` on, or not at all.
+    fn transaction(&mut self, context: &mut ClientContext<'_>, begin: Option<Instant>) -> Result<()> {
+        let Self { choice, records, random, .. } = self;
         let records = *records;
         match self.operation {
             Operation::Get => {
                 let key = choice.draw(random);
-                self.execute(Get { records, options: self.declare(&[key], false), key }).map(drop)
+                context.run_since(0, begin, Get { records, options: self.declare(&[key], false), key })?;
             }
             Operation::Get10 => {
                 let keys = std::array::from_fn(|_| choice.draw(random));
-                self.execute(GetMany { records, options: self.declare(&keys, false), keys }).map(drop)
+                context.run_since(0, begin, GetMany { records, options: self.declare(&keys, false), keys })?;
             }
             Operation::Scan => {
                 // A scan that starts near the end would be shorter.
                 let first = choice.draw(random).min(self.scan_starts - 1);
-                self.execute(ScanRows { records, options: TxnOptions::default(), first }).map(drop)
+                context.run_since(0, begin, ScanRows { records, options: TxnOptions::default(), first })?;
             }
             Operation::Mixed => {
                 let key = choice.draw(random);
                 if random.percent(70) {
-                    return self.execute(Get { records, options: self.declare(&[key], false), key }).map(drop);
+                    context.run_since(0, begin, Get { records, options: self.declare(&[key], false), key })?;
+                } else {
+                    let (options, value) = (self.declare(&[key], true), self.next_value());
+                    context.run_since(0, begin, Put { records, options, key, value })?;
                 }
-                let (options, value) = (self.declare(&[key], true), self.next_value());
-                let result = self.execute(Put { records, options, key, value: &value }).map(drop);
-                self.value = value;
-                result
             }
-            Operation::Rmw => self.steps(|number| number >= 5),
-            Operation::Rmw10 => self.steps(|_| true),
+            Operation::Rmw => self.steps(context, begin, |number| number >= 5)?,
+            Operation::Rmw10 => self.steps(context, begin, |_| true)?,
             Operation::Insert => {
                 let key = new_key(self.inserts * self.threads + self.number);
                 self.inserts += 1;
                 let (options, value) = (self.declare(&[key], true), self.next_value());
-                let result = self.execute(Insert { records, options, key, value: &value }).map(drop);
-                self.value = value;
-                result
+                context.run_since(0, begin, Insert { records, options, key, value })?;
             }
         }
+        Ok(())
     }
 
     /// Runs ten steps, some of which write.
-    fn steps(&mut self, writes: impl Fn(usize) -> bool) -> Result<()> {
-        let (choice, random) = (self.choice, &mut self.random);
+    fn steps(
+        &mut self,
+        context: &mut ClientContext<'_>,
+        begin: Option<Instant>,
+        writes: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        let (choice, records, random) = (self.choice, self.records, &mut self.random);
         let steps: [Step; 10] = std::array::from_fn(|number| Step { key: choice.draw(random), write: writes(number) });
         let options = self.declare_all(|set| {
             let declare = |set: AccessSet, step: &Step| match step.write {
-                true => set.write(self.records, &step.key),
-                false => set.read(self.records, &step.key),
+                true => set.write(records, &step.key),
+                false => set.read(records, &step.key),
             };
             steps.iter().fold(set, declare)
         });
-        let (records, value) = (self.records, self.next_value());
-        self.value = self.execute(Steps { records, options, steps, value })?.value;
+        context.run_since(0, begin, Steps { records, options, steps, value: &mut self.value })?;
         Ok(())
     }
 
@@ -450,39 +408,17 @@ impl<'a> Client<'a> {
     /// Declares what a transaction touches, if the scheme needs that.
     #[inline]
     fn declare_all(&self, touched: impl FnOnce(AccessSet) -> AccessSet) -> TxnOptions {
-        if self.db.scheme() != Scheme::Vll {
+        if !self.declares {
             return TxnOptions::default();
         }
         TxnOptions::declared(touched(AccessSet::new()))
     }
 
-    /// The value to write, different from the last one; the caller puts it back, so that it is allocated once.
-    fn next_value(&mut self) -> Vec<u8> {
-        let mut value = std::mem::take(&mut self.value);
-        let place = self.random.below(value.len() as u64) as usize;
-        value[place] = value[place].wrapping_add(1);
-        value
-    }
-
-    #[inline]
-    fn execute<J: Job<Output = (), Error = ermine::Error>>(&mut self, job: J) -> Result<J> {
-        let mut counted = Counted::new(
-            job,
-            self.operation as usize,
-            &mut self.conflicts,
-            self.shapes.as_mut(),
-            self.session.as_ref(),
-        );
-        let ((), receipt) = self.db.run_job_async(&mut counted)?;
-        let job = counted.into_job();
-        let (completed, latency) = (&mut self.completed, &mut self.latency);
-        self.outstanding.hand_in(receipt, self.timed.take(), |timed| {
-            *completed += 1;
-            if let Some(begin) = timed {
-                latency.record(begin.elapsed());
-            }
-        })?;
-        Ok(job)
+    /// The value to write, different from the last one.
+    fn next_value(&mut self) -> &[u8] {
+        let place = self.random.below(self.value.len() as u64) as usize;
+        self.value[place] = self.value[place].wrapping_add(1);
+        &self.value
     }
 }
 
@@ -493,29 +429,13 @@ fn new_key(n: u64) -> u64 {
     HIGH | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (HIGH - 1))
 }
 
-impl Worker for Client<'_> {
-    fn step(&mut self) -> Result<()> {
+impl Client for Caller<'_> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         const UNTIMED: u32 = 15;
         for _ in 0..UNTIMED {
-            self.transaction()?;
+            self.transaction(context, None)?;
         }
-        self.timed = Some(Instant::now());
-        self.transaction()
-    }
-
-    fn start_measuring(&mut self) {
-        self.completed = 0;
-        self.conflicts = Conflicts::default();
-        self.shapes.iter_mut().for_each(AbortShapes::reset);
-        self.latency.reset();
-    }
-
-    fn progress(&self) -> Progress {
-        Progress { completed: self.completed, aborted: self.conflicts.aborted }
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.outstanding.settle(|_| ())
+        self.transaction(context, Some(Instant::now()))
     }
 }
 
@@ -528,6 +448,8 @@ macro_rules! job {
         impl Job for $name<'_> {
             type Output = ();
             type Error = ermine::Error;
+
+            const SCHEMES: &'static [Scheme] = MEASURED;
 
             #[inline]
             fn options(&self) -> TxnOptions {
@@ -586,13 +508,13 @@ job! {
 
 job! {
     /// Reads, and reads followed by a write of the row with its first byte incremented.
-    Steps { steps: [Step; 10], value: Vec<u8> } |job, txn| {
+    Steps { steps: [Step; 10], value: &'a mut [u8] } |job, txn| {
         for step in &job.steps {
             let Some(seen) = txn.view(job.records, &step.key)? else { continue };
             if step.write {
                 job.value.copy_from_slice(seen);
                 job.value[0] = job.value[0].wrapping_add(1);
-                txn.put(job.records, &step.key, &job.value)?;
+                txn.put(job.records, &step.key, &*job.value)?;
             } else {
                 black_box(seen[0]);
             }
@@ -603,30 +525,7 @@ job! {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options {
-            scheme,
-            threads,
-            records,
-            index,
-            value_bytes,
-            theta,
-            warmup,
-            measured,
-            seed,
-            storage,
-            tuning,
-            ..
-        } = &self.options;
-        writeln!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "options      scheme {scheme}, {threads} threads, {} records of {value_bytes} bytes, {index:?}, theta {theta}, {:.1} s \
-             after {:.1} s of warm-up, seed {seed}{}",
-            grouped(*records),
-            measured.as_secs_f64(),
-            warmup.as_secs_f64(),
-            storage::in_words(storage.as_ref(), tuning)
-        )?;
+        writeln!(f, "{}\noptions      {}", self.setting, self.options)?;
         writeln!(f, "load         {:.1} s, {} resident\n", self.load.seconds, mib(self.load.resident_bytes))?;
         let mut grid = Grid::new(&[
             "operation",
@@ -664,6 +563,8 @@ impl fmt::Display for Summary {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -692,21 +593,16 @@ mod tests {
             records: 1_000,
             value_bytes: 100,
             theta: 0.99,
-            warmup: Duration::ZERO,
-            measured: Duration::from_secs(1),
             operations: Operation::ALL.to_vec(),
             index: IndexKind::BTree,
-            seed: 0,
-            explain_aborts: false,
-            storage: None,
-            tuning: Tuning::default(),
-            observer: None,
+            run_options: RunOptions::default(),
         };
         assert!(good.check().is_ok());
         assert!(Options { threads: 0, ..good.clone() }.check().is_err());
         assert!(Options { records: 99, ..good.clone() }.check().is_err());
         assert!(Options { value_bytes: 0, ..good.clone() }.check().is_err());
         assert!(Options { theta: 1.0, ..good.clone() }.check().is_err());
-        assert!(Options { measured: Duration::ZERO, ..good }.check().is_err());
+        let run_options = RunOptions { measured: Duration::ZERO, ..RunOptions::default() };
+        assert!(Options { run_options, ..good }.check().is_err());
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     random::Random,
     report::{Setting, grouped, listed, scheme_names},
     rounds::{self, Comparison, Contender, Point, Turn},
-    trial::{self, Client, ClientContext, Counts, RunOptions},
+    trial::{self, Client, ClientContext, Counts, MEASURED, RunOptions},
     verdict::{Check, Promise, Verdict},
 };
 
@@ -230,6 +230,8 @@ impl Job for Long<'_> {
     type Output = ();
     type Error = Error;
 
+    const SCHEMES: &'static [Scheme] = MEASURED;
+
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<()> {
         let mut sum = 0;
         txn.scan(self.assets, self.first..self.first + self.scanned).for_each(|_, row| {
@@ -250,6 +252,8 @@ struct Short<'a> {
 impl Job for Short<'_> {
     type Output = ();
     type Error = Error;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<()> {
         self.keys.iter().try_for_each(|&key| count_up(txn, self.assets, key))

@@ -18,7 +18,7 @@ use crate::{
     random::Random,
     report::{Setting, grouped, listed, scheme_name},
     threads::Tick,
-    trial::{self, Client, ClientContext, RunOptions, Summary},
+    trial::{self, Client, ClientContext, MEASURED, RunOptions, Summary},
     verdict::{Check, Promise, Verdict},
     zipf::Choice,
 };
@@ -266,6 +266,8 @@ impl Job for Visit<'_> {
     /// The number of the attempt that committed.
     type Output = u64;
     type Error = Error;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<u64> {
         *self.attempts += 1;

@@ -18,7 +18,7 @@ use crate::{
     report::{Setting, grouped, listed, scheme_names},
     rounds::{self, Comparison, Contender, Point, Turn},
     tpcc::Stock,
-    trial::{self, Client, ClientContext, Counts, RunOptions},
+    trial::{self, Client, ClientContext, Counts, MEASURED, RunOptions},
     verdict::{Check, Promise, Verdict},
     zipf::Choice,
 };
@@ -220,6 +220,8 @@ struct Take<'a> {
 impl Job for Take<'_> {
     type Output = ();
     type Error = Error;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<()> {
         let read = |key| txn.view(self.records, key)?.ok_or_else(|| Error::other("a record is missing"));

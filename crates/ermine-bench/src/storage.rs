@@ -7,8 +7,8 @@
 
 use std::{
     collections::VecDeque,
-    fmt, fs, io,
-    path::{Path, PathBuf},
+    fmt,
+    path::PathBuf,
     pin::Pin,
     task::{Context, Waker},
 };
@@ -17,6 +17,7 @@ use ermine::{Database, Durability, Receipt, Scheme, TxnOptions};
 use serde::Serialize;
 
 use crate::{
+    directory,
     error::{Error, Result},
     report::grouped,
     tuning::Tuning,
@@ -49,7 +50,7 @@ impl Storage {
         if self.outstanding == 0 {
             return Err(Error::Usage("a thread has at least one outstanding commit".into()));
         }
-        if self.keep { Ok(()) } else { check_empty(&self.directory) }
+        if self.keep { Ok(()) } else { directory::check_empty(&self.directory) }
     }
 
     /// The same for a database in a subdirectory.
@@ -75,19 +76,6 @@ pub(crate) fn in_words(storage: Option<&Storage>, tuning: &Tuning) -> String {
     format!("{place}{tuning}")
 }
 
-/// Fails if a directory is not empty.
-pub(crate) fn check_empty(directory: &Path) -> Result<()> {
-    let path = directory.display();
-    match fs::read_dir(directory).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(Error::Usage(format!("{path} is not empty: name a directory that is, or that is not there yet")))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::Usage(format!("{path}: {error}"))),
-    }
-}
-
 /// Fails if the options cannot work under these schemes.
 pub(crate) fn check(schemes: &[Scheme], storage: Option<&Storage>, tuning: &Tuning) -> Result<()> {
     storage.map_or(Ok(()), Storage::check)?;
@@ -100,7 +88,7 @@ pub fn open(options: ermine::Options, storage: Option<&Storage>, tuning: &Tuning
     let Some(storage) = storage else { return Ok(Database::open_in_memory(options)?) };
     storage.check()?;
     tuning.make_directories()?;
-    fs::create_dir_all(&storage.directory).map_err(|source| Error::File { path: storage.directory.clone(), source })?;
+    directory::create(&storage.directory)?;
     Ok(Database::open(&storage.directory, options.durability(storage.durability))?)
 }
 
@@ -268,6 +256,8 @@ impl fmt::Display for LogSummary {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// A directory of its own for a test, removed at its end.

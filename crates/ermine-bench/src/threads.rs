@@ -106,6 +106,8 @@ const OVER: u8 = 2;
 struct Slate {
     completed: AtomicU64,
     aborted: AtomicU64,
+    /// The phase of these counts.
+    phase: AtomicU8,
 }
 
 impl Slate {
@@ -113,6 +115,17 @@ impl Slate {
         // Relaxed: pairs with nothing; the watcher wants recent numbers, not consistent ones.
         self.completed.store(progress.completed, Ordering::Relaxed);
         self.aborted.store(progress.aborted, Ordering::Relaxed);
+    }
+
+    /// Enters a phase with the counts shown.
+    fn enter(&self, phase: u8) {
+        // Release: pairs with the load in `has_completed`, which must not see the counts of the phase before.
+        self.phase.store(phase, Ordering::Release);
+    }
+
+    /// Whether the thread has completed this many transactions in this phase.
+    fn has_completed(&self, least: u64, phase: u8) -> bool {
+        least == 0 || (self.phase.load(Ordering::Acquire) == phase && self.read().completed >= least)
     }
 
     fn read(&self) -> Progress {
@@ -156,6 +169,7 @@ fn work<W: Worker>(mut worker: W, phase: &AtomicU8, slate: &Slate) -> Result<Don
     }
     worker.start_measuring();
     slate.show(worker.progress());
+    slate.enter(MEASURED);
     let begin = Instant::now();
     while phase.load(Ordering::Relaxed) == MEASURED {
         worker.step()?;
@@ -188,7 +202,7 @@ fn observe(
 ) {
     let begin = Instant::now();
     let (mut last, mut before) = (begin, Progress::default());
-    let is_short = || slates.iter().any(|slate| slate.read().completed < least);
+    let is_short = || slates.iter().any(|slate| !slate.has_completed(least, current));
     while phase.load(Ordering::Relaxed) == current && (begin.elapsed() < length || is_short()) {
         let wake = match begin.elapsed() < length {
             true => (last + SECOND).min(begin + length),
@@ -265,6 +279,37 @@ mod tests {
         let workers = (0..3).map(|_| Counter { steps: 0, fail_at: u64::MAX }).collect();
         let done = run(workers, pace, &mut |_| {}).unwrap();
         assert!(done.iter().all(|done| done.worker.steps >= 150));
+    }
+
+    #[test]
+    fn transactions_of_the_warm_up_are_not_the_least() {
+        /// A worker with one long step, which spans the end of the warm-up.
+        struct Late {
+            counter: Counter,
+            is_due: bool,
+        }
+
+        impl Worker for Late {
+            fn step(&mut self) -> Result<()> {
+                if self.counter.steps == 5 && std::mem::take(&mut self.is_due) {
+                    thread::sleep(Duration::from_millis(200));
+                }
+                self.counter.step()
+            }
+
+            fn start_measuring(&mut self) {
+                self.counter.start_measuring();
+            }
+
+            fn progress(&self) -> Progress {
+                self.counter.progress()
+            }
+        }
+
+        let pace = Pace { least: 5, measured: Duration::from_millis(1), ..PACE };
+        let late = Late { counter: Counter { steps: 0, fail_at: u64::MAX }, is_due: true };
+        let done = run(vec![late], pace, &mut |_| {}).unwrap();
+        assert!(done[0].worker.counter.steps >= 5, "{}", done[0].worker.counter.steps);
     }
 
     #[test]

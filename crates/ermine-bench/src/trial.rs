@@ -4,6 +4,12 @@
 //! transactions through its [`ClientContext`], which retries and counts them. The rest is the same for all workloads: the
 //! threads ([`threads`]), the counts ([`Tally`]), the report ([`Summary`]).
 //!
+//! A latency lasts from a moment that the client chooses to the acknowledgement:
+//! - from the call of [`ClientContext::run`]: two readings of the clock per transaction;
+//! - from the end of the transaction before ([`ClientContext::last_reading`]): one reading, and the drawing of inputs
+//!   counts, too;
+//! - or only some transactions are timed ([`ClientContext::run_since`]).
+//!
 //! A comparison of several schemes is several trials in turn: see [`crate::rounds`].
 
 use std::{
@@ -18,7 +24,7 @@ use serde::Serialize;
 use crate::{
     Result,
     abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
-    conflicts::{Conflicts, Counted},
+    conflicts::{self, Conflicts, Counted, KINDS},
     latency::{Latency, Quantiles},
     machine::processor_seconds,
     report::{Grid, Setting, grouped, seconds},
@@ -28,17 +34,10 @@ use crate::{
     verdict::Check,
 };
 
-/// Opens the database of a run: in memory if no storage is given.
-pub fn open(
-    scheme: Scheme,
-    observer: Option<&Arc<dyn Observer>>,
-    storage: Option<&Storage>,
-    tuning: &Tuning,
-) -> Result<Database> {
-    let mut options = ermine::Options::default().scheme(scheme);
-    options.observer = observer.cloned();
-    storage::open(options, storage, tuning)
-}
+/// The schemes whose rates are compared: the transactions of a workload that measures them are compiled for each of
+/// these separately, so that no operation dispatches on the scheme.
+pub(crate) const MEASURED: &[Scheme] =
+    &[Scheme::Rc, Scheme::Si, Scheme::RcSsn, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc, Scheme::Silo];
 
 /// Inserts the rows with numbers below `count`, in their order, a few hundred per transaction. They are durable at the
 /// end.
@@ -146,27 +145,66 @@ impl fmt::Display for RunOptions {
 pub trait Client: Send {
     /// Runs one transaction, or a few.
     fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()>;
+
+    /// Called when the warm-up is over: discards what the client itself has counted for its report.
+    fn start_measuring(&mut self) {}
 }
 
-/// Counts of one kind of transaction.
+/// Counts of one kind of transaction, on cache lines of their own: those of all threads are allocated side by side.
 #[derive(Clone, Debug, Default)]
+#[repr(align(128))]
 pub struct Tally {
     /// Transactions whose commit was acknowledged.
     pub committed: u64,
+    /// Transactions that ended as intended with a rollback by their user.
+    pub rolled_back: u64,
     /// Transactions dropped after a lost conflict (without retries).
     pub dropped: u64,
+    /// Transactions that failed on a key that another transaction had taken after a lost update: under `rc` only.
+    pub lost: u64,
     /// Counts of lost conflicts.
     pub conflicts: Conflicts,
-    /// Latency of those that committed, with all retries, up to their acknowledgement.
+    /// Latency of those that committed or were rolled back, with all retries, up to their acknowledgement.
     pub latency: Latency,
 }
 
 impl Tally {
+    /// Transactions that ended as intended.
+    pub fn completed(&self) -> u64 {
+        self.committed + self.rolled_back
+    }
+
     fn merge(&mut self, other: &Self) {
         self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
         self.dropped += other.dropped;
+        self.lost += other.lost;
         self.conflicts.merge(&other.conflicts);
         self.latency.merge(&other.latency);
+    }
+}
+
+/// A commit that waits for its acknowledgement.
+pub struct Commit {
+    /// The number of the transaction's kind.
+    pub kind: usize,
+    /// The moment from which its latency is measured, if it is.
+    pub begin: Option<Instant>,
+    /// Called at the acknowledgement.
+    pub then: Option<Box<dyn FnOnce() -> Result<()> + Send>>,
+}
+
+impl Commit {
+    /// Counts the commit. The clock is read at most once, for all commits that are acknowledged together.
+    #[inline]
+    fn acknowledge(self, tallies: &mut [Tally], clock: &mut Option<Instant>) -> Result<()> {
+        let Self { kind, begin, then } = self;
+        let tally = &mut tallies[kind];
+        tally.committed += 1;
+        if let Some(begin) = begin {
+            tally.latency.record(*clock.get_or_insert_with(Instant::now) - begin);
+        }
+        then.map_or(Ok(()), |then| then())
     }
 }
 
@@ -175,8 +213,9 @@ pub struct ClientContext<'a> {
     db: &'a Database,
     retry: Retry,
     tallies: Vec<Tally>,
-    /// Commits with the number of their kind, and the time when they began.
-    outstanding: Outstanding<'a, (usize, Instant)>,
+    outstanding: Outstanding<'a, Commit>,
+    /// The reading of the clock that ended the transaction before, if there was one.
+    clock: Option<Instant>,
     /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
     /// Set if transactions are ordered within each session.
@@ -185,14 +224,13 @@ pub struct ClientContext<'a> {
 
 impl<'a> ClientContext<'a> {
     fn new(db: &'a Database, kinds: usize, run_options: &RunOptions) -> Self {
-        let shapes = AbortShapes::when(run_options.explain_aborts);
-        let outstanding = Outstanding::new(run_options.storage.as_ref());
         Self {
             db,
             retry: run_options.retry,
             tallies: vec![Tally::default(); kinds],
-            outstanding,
-            shapes,
+            outstanding: Outstanding::new(run_options.storage.as_ref()),
+            clock: None,
+            shapes: AbortShapes::when(run_options.explain_aborts),
             session: run_options.tuning.session(),
         }
     }
@@ -200,25 +238,85 @@ impl<'a> ClientContext<'a> {
     /// Runs a transaction of the kind with this number; returns `None` if it was dropped after a lost conflict. The
     /// transaction may not be durable yet when this returns.
     pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
-        let tally = &mut self.tallies[kind];
-        let begin = Instant::now();
-        let mut counted = Counted::new(job, kind, &mut tally.conflicts, self.shapes.as_mut(), self.session.as_ref());
-        let result = match self.retry {
-            Retry::Yes => self.db.run_job_async(&mut counted),
-            Retry::No => self.db.try_job_async(&mut counted),
-        };
-        drop(counted);
-        match result {
+        self.run_since(kind, Some(Instant::now()), job)
+    }
+
+    /// Like [`Self::run`]; the latency is measured from `begin`, or not at all.
+    #[inline]
+    pub fn run_since<J: Job<Error = Error>>(
+        &mut self,
+        kind: usize,
+        begin: Option<Instant>,
+        job: J,
+    ) -> Result<Option<J::Output>> {
+        match self.execute(kind, job) {
             Ok((output, receipt)) => {
-                self.hand_in(kind, begin, receipt)?;
+                self.hand_in(receipt, Commit { kind, begin, then: None })?;
                 Ok(Some(output))
             }
             Err(Error::Abort(_)) => {
-                tally.dropped += 1;
+                self.tallies[kind].dropped += 1;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Runs a transaction and counts the conflicts that it loses. The caller counts its end: with [`Self::hand_in`],
+    /// [`Self::roll_back`], or in its [`Self::tally`].
+    #[inline]
+    pub fn execute<J: Job>(&mut self, kind: usize, job: J) -> Result<(J::Output, Receipt<'a>), J::Error> {
+        let conflicts = &mut self.tallies[kind].conflicts;
+        let mut counted = Counted::new(job, kind, conflicts, self.shapes.as_mut(), self.session.as_ref());
+        match self.retry {
+            Retry::Yes => self.db.run_job_async(&mut counted),
+            Retry::No => self.db.try_job_async(&mut counted),
+        }
+    }
+
+    /// Counts a commit when it is acknowledged: now, if it need not wait for the device.
+    #[inline]
+    pub fn hand_in(&mut self, receipt: Receipt<'a>, commit: Commit) -> Result<()> {
+        if self.outstanding.is_immediate() {
+            drop(receipt);
+            self.clock = None;
+            return commit.acknowledge(&mut self.tallies, &mut self.clock);
+        }
+        self.let_wait(receipt, commit)
+    }
+
+    /// Counts the commits that are acknowledged while this one begins to wait.
+    #[inline(never)]
+    fn let_wait(&mut self, receipt: Receipt<'a>, commit: Commit) -> Result<()> {
+        let Self { tallies, outstanding, clock, .. } = self;
+        *clock = None;
+        let mut done = Ok(());
+        outstanding.hand_in(receipt, commit, |mut commit| {
+            // What follows a failure is only counted.
+            commit.then.take_if(|_| done.is_err());
+            let acknowledged = commit.acknowledge(tallies, clock);
+            done = std::mem::replace(&mut done, Ok(())).and(acknowledged);
+        })?;
+        done
+    }
+
+    /// Counts a transaction that its user has rolled back: it is complete.
+    pub fn roll_back(&mut self, kind: usize, begin: Instant) {
+        let (tally, now) = (&mut self.tallies[kind], Instant::now());
+        tally.rolled_back += 1;
+        tally.latency.record(now - begin);
+        self.clock = Some(now);
+    }
+
+    /// The counts of the kind with this number.
+    pub fn tally(&mut self, kind: usize) -> &mut Tally {
+        &mut self.tallies[kind]
+    }
+
+    /// The reading of the clock at the end of the transaction before; a new reading if that transaction needed none.
+    #[inline]
+    pub fn last_reading(&mut self) -> Instant {
+        self.clock.take().unwrap_or_else(Instant::now)
     }
 
     /// Reads a safe snapshot, which loses no conflict.
@@ -227,22 +325,14 @@ impl<'a> ClientContext<'a> {
         kind: usize,
         read: impl FnOnce(&Transaction<'_>) -> ermine::Result<T>,
     ) -> Result<T> {
-        let begin = Instant::now();
+        let begin = Some(Instant::now());
         let mut options = ermine::TxnOptions::snapshot();
         options.session = self.session.clone();
         let snapshot = self.db.begin(options)?;
         let value = read(&snapshot)?;
         let receipt = snapshot.commit_async()?;
-        self.hand_in(kind, begin, receipt)?;
+        self.hand_in(receipt, Commit { kind, begin, then: None })?;
         Ok(value)
-    }
-
-    fn hand_in(&mut self, kind: usize, begin: Instant, receipt: Receipt<'a>) -> Result<()> {
-        let tallies = &mut self.tallies;
-        self.outstanding.hand_in(receipt, (kind, begin), |(kind, begin)| {
-            tallies[kind].committed += 1;
-            tallies[kind].latency.record(begin.elapsed());
-        })
     }
 
     fn reset(&mut self) {
@@ -252,11 +342,12 @@ impl<'a> ClientContext<'a> {
             *tally = Tally { latency, ..Tally::default() };
         }
         self.shapes.iter_mut().for_each(AbortShapes::reset);
+        self.clock = None;
     }
 
     fn progress(&self) -> Progress {
         self.tallies.iter().fold(Progress::default(), |sum, tally| Progress {
-            completed: sum.completed + tally.committed,
+            completed: sum.completed + tally.completed(),
             aborted: sum.aborted + tally.conflicts.aborted,
         })
     }
@@ -274,6 +365,7 @@ impl<C: Client> Worker for ClientWorker<'_, C> {
     }
 
     fn start_measuring(&mut self) {
+        self.client.start_measuring();
         self.context.reset();
     }
 
@@ -297,6 +389,8 @@ pub struct Counts {
     pub log: Option<LogUse>,
     /// Counts by kind of transaction.
     pub tallies: Vec<Tally>,
+    /// Aborted attempts as the engine counts them, in the order of [`ermine::AbortKind::ALL`].
+    pub engine_aborts: [u64; KINDS],
     /// Aborts by shape, if they are to be explained.
     pub shapes: AbortShapes,
 }
@@ -313,7 +407,16 @@ impl Counts {
         self.processor_seconds += later.processor_seconds;
         self.log = LogUse::sum([self.log, later.log]);
         self.tallies.iter_mut().zip(&later.tallies).for_each(|(own, later)| own.merge(later));
+        self.engine_aborts.iter_mut().zip(later.engine_aborts).for_each(|(own, later)| *own += later);
         self.shapes.merge(&later.shapes);
+    }
+
+    /// The counts of all kinds together.
+    pub fn total(&self) -> Tally {
+        self.tallies.iter().fold(Tally::default(), |mut sum, tally| {
+            sum.merge(tally);
+            sum
+        })
     }
 
     /// Commits per second of a kind.
@@ -345,14 +448,16 @@ pub fn run<C: Client>(
         .map(|client| ClientWorker { client, context: ClientContext::new(db, kinds, run_options) })
         .collect();
     let pace = Pace { warmup: run_options.warmup, measured: run_options.measured, least: run_options.least };
-    let (mut processor, mut log) = (0.0, LogUse::default());
+    let (mut processor, mut before) = (0.0, db.statistics());
     let done = threads::run(workers, pace, &mut |event| match event {
         Event::Second(tick) => watch(tick),
-        Event::Measuring => (processor, log) = (processor_seconds(), LogUse::now(db)),
+        Event::Measuring => (processor, before) = (processor_seconds(), db.statistics()),
     })?;
     let mut counts = Counts::new(kinds);
     counts.processor_seconds = processor_seconds() - processor;
-    counts.log = run_options.storage.as_ref().map(|_| LogUse::now(db).since(log));
+    let after = db.statistics();
+    counts.log = run_options.storage.as_ref().map(|_| LogUse::of(&after).since(LogUse::of(&before)));
+    counts.engine_aborts = std::array::from_fn(|kind| after.aborts[kind] - before.aborts[kind]);
     let threads = done.len() as f64;
     let mut clients = Vec::with_capacity(done.len());
     for threads::Done { worker: ClientWorker { client, context }, measured } in done {
@@ -391,7 +496,7 @@ pub struct KindSummary {
 
 impl KindSummary {
     fn new(name: &str, tally: &Tally, seconds: f64) -> Self {
-        let Tally { committed, dropped, conflicts, latency } = tally;
+        let Tally { committed, dropped, conflicts, latency, .. } = tally;
         let attempts = committed + conflicts.aborted;
         Self {
             name: name.to_owned(),
@@ -436,12 +541,9 @@ impl fmt::Display for KindTables<'_> {
                 format!("{p999_us:.1}"),
             ]);
         }
-        let causes = ermine::AbortKind::ALL.map(ermine::AbortKind::name);
-        let mut lost = Grid::new(&[&["aborted attempts"], &causes[..], &["all", "repeated", "same opponent"]].concat());
-        for kind in self.0 {
-            let counts =
-                kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated, kind.same_opponent]);
-            lost.row([kind.name.clone()].into_iter().chain(counts.map(grouped)));
+        let mut lost = conflicts::grid();
+        for KindSummary { name, conflicts, aborted, repeated, same_opponent, .. } in self.0 {
+            lost.row(conflicts::row(name, conflicts, [*aborted, *repeated, *same_opponent]));
         }
         write!(f, "{speed}\n\n{lost}\n\n")
     }
@@ -518,5 +620,97 @@ impl<O: fmt::Display> fmt::Display for Summary<O> {
         }
         self.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
         f.write_str(if self.holds() { "everything promised holds" } else { "A PROMISE IS BROKEN" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use ermine::{Access, Table};
+
+    use super::*;
+
+    /// Puts a row, or fails on its own.
+    struct Put<'a> {
+        rows: &'a Table<u64, u64>,
+        fails: bool,
+    }
+
+    impl Job for Put<'_> {
+        type Output = ();
+        type Error = Error;
+
+        fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<()> {
+            txn.put(self.rows, &1, &1)?;
+            if self.fails { Err(Error::other("rolled back")) } else { Ok(()) }
+        }
+    }
+
+    const NAMES: [&str; 3] = ["timed", "untimed", "rolled back"];
+
+    /// Runs one transaction of each kind in a step.
+    struct Probe<'a> {
+        rows: &'a Table<u64, u64>,
+        acknowledged: Arc<AtomicU64>,
+        /// The acknowledgement that fails, from 1.
+        fail_at: u64,
+        measured_steps: u64,
+    }
+
+    impl Client for Probe<'_> {
+        fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
+            let rows = self.rows;
+            self.measured_steps += 1;
+            let begin = context.last_reading();
+            let ((), receipt) = context.execute(0, Put { rows, fails: false })?;
+            let (acknowledged, fail_at) = (self.acknowledged.clone(), self.fail_at);
+            let then = move || match acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == fail_at {
+                true => Err(crate::Error::Workload("enough".into())),
+                false => Ok(()),
+            };
+            context.hand_in(receipt, Commit { kind: 0, begin: Some(begin), then: Some(Box::new(then)) })?;
+            assert!(context.clock.is_some_and(|end| end >= begin), "the end is where the next transaction begins");
+            context.run_since(1, None, Put { rows, fails: false })?;
+            assert!(context.clock.is_none(), "no clock was read");
+            let begin = context.last_reading();
+            assert!(context.execute(2, Put { rows, fails: true }).is_err());
+            context.roll_back(2, begin);
+            Ok(())
+        }
+
+        fn start_measuring(&mut self) {
+            self.measured_steps = 0;
+        }
+    }
+
+    /// Runs two clients; returns their measured steps, the counts, and the number of acknowledgements.
+    fn run_probes(fail_at: u64) -> Result<(u64, Counts, u64)> {
+        let (warmup, measured) = (Duration::from_millis(20), Duration::from_millis(20));
+        let run_options = RunOptions { warmup, measured, least: 30, ..RunOptions::default() };
+        let db = run_options.open(Scheme::SiSsn)?;
+        let rows = db.table("rows")?;
+        let acknowledged = Arc::new(AtomicU64::new(0));
+        let probe = |_| Probe { rows: &rows, acknowledged: acknowledged.clone(), fail_at, measured_steps: 0 };
+        let (probes, counts) = run(&db, (0..2).map(probe).collect(), NAMES.len(), &run_options, &mut |_| {})?;
+        let steps = probes.iter().map(|probe| probe.measured_steps).sum();
+        Ok((steps, counts, acknowledged.load(Ordering::Relaxed)))
+    }
+
+    #[test]
+    fn each_kind_is_counted_by_its_end_and_timed_if_asked() {
+        let (steps, counts, acknowledged) = run_probes(0).unwrap();
+        let [timed, untimed, rolled_back] = &counts.tallies[..] else { panic!("three kinds") };
+        assert_eq!((timed.committed, untimed.committed, rolled_back.rolled_back), (steps, steps, steps));
+        assert_eq!((rolled_back.committed, counts.total().completed()), (0, 3 * steps));
+        assert!(steps >= 20 && acknowledged > steps, "{steps} measured steps, and those of the warm-up");
+        let longest = |tally: &Tally| tally.latency.quantiles().max_us;
+        assert!(longest(timed) > 0.0 && longest(rolled_back) > 0.0);
+        assert_eq!(longest(untimed), 0.0);
+    }
+
+    #[test]
+    fn a_failed_acknowledgement_ends_the_run() {
+        assert!(matches!(run_probes(5), Err(crate::Error::Workload(what)) if what == "enough"));
     }
 }

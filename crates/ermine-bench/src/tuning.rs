@@ -1,14 +1,14 @@
 //! Options of the engine that a run sets instead of the defaults; reports show them.
 
-use std::{fmt, fs, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use ermine::{CheckpointSyncs, Order, Scheme, Session};
 use serde::Serialize;
 
 use crate::{
+    directory,
     error::{Error, Result},
     report::{listed, mib},
-    storage::check_empty,
 };
 
 /// Options that are set override the engine's defaults.
@@ -71,7 +71,7 @@ impl Tuning {
         if keep {
             return Ok(());
         }
-        self.log_directories.iter().try_for_each(|directory| check_empty(directory))
+        self.log_directories.iter().try_for_each(|path| directory::check_empty(path))
     }
 
     /// The same for a database in a subdirectory.
@@ -87,9 +87,7 @@ impl Tuning {
 
     /// Creates the directories of the log, and their parents.
     pub(crate) fn make_directories(&self) -> Result<()> {
-        let make =
-            |path: &PathBuf| fs::create_dir_all(path).map_err(|source| Error::File { path: path.clone(), source });
-        self.log_directories.iter().try_for_each(make)
+        self.log_directories.iter().try_for_each(|path| directory::create(path))
     }
 
     /// Applies the options that are set.

@@ -11,10 +11,10 @@ use ermine_bench::{
     pause::Pause,
     report::Setting,
     tpcc::{
-        CreditCheckRow, Home, Kind, Mix, Moment, Options, Retry, Scale, Tables, Text, Verdict, all_hold, check, drive,
-        load, run,
+        CreditCheckRow, Home, Kind, Mix, Moment, Options, Scale, Tables, Text, Verdict, all_hold, check, drive, load,
+        run,
     },
-    tuning::Tuning,
+    trial::{Retry, RunOptions},
 };
 use indicatif::ProgressBar;
 
@@ -46,24 +46,21 @@ fn options(scheme: Scheme) -> Options {
         scheme,
         threads: 4,
         warehouses: 2,
-        warmup: Duration::from_millis(100),
-        measured: Duration::from_millis(900),
-        // On a busy machine the time is too short.
-        least: 1_000,
         remote_percent: 10,
         home: Home::Random,
-        retry: Retry::Yes,
-        seed: SEED,
         scale: Scale::SMALL,
         mix: Mix::Standard,
         credit_pause: Pause::NONE,
-        explain_aborts: false,
-        storage: None,
-        tuning: Tuning::default(),
         acknowledge: None,
         expect: None,
-        observer: None,
+        run_options: run_options(Retry::Yes, SEED),
     }
+}
+
+fn run_options(retry: Retry, seed: u64) -> RunOptions {
+    let (warmup, measured) = (Duration::from_millis(100), Duration::from_millis(900));
+    // On a busy machine the time is too short.
+    RunOptions { warmup, measured, least: 1_000, retry, seed, ..RunOptions::default() }
 }
 
 #[test]
@@ -262,13 +259,14 @@ fn lost_rows_are_noticed() {
 fn every_condition_holds_after_a_run() {
     for scheme in [Scheme::Si, Scheme::SiSsn] {
         for retry in [Retry::Yes, Retry::No] {
-            let options = Options { retry, ..options(scheme) };
+            let options = Options { run_options: run_options(retry, SEED), ..options(scheme) };
             let (db, tables) = loaded(scheme, options.warehouses, 2);
             let outcome = run(&options, &db, &tables, &mut |_| {}).unwrap();
             let verdicts = verdicts(&db, &tables, options.warehouses, Moment::AfterRun);
             assert_eq!(failed(&verdicts), [""; 0], "{scheme}, retry {retry:?}");
             assert_eq!(verdicts.len(), 13, "condition 11 is not asked after a run");
-            assert!(outcome.committed() > 100, "{scheme}, retry {retry:?}: {}", outcome.committed());
+            let committed = outcome.counts.total().committed;
+            assert!(committed > 100, "{scheme}, retry {retry:?}: {committed}");
         }
     }
 }
@@ -321,7 +319,8 @@ fn snapshot_isolation_lets_a_credit_check_miss_an_order() {
     // An anomaly is a matter of chance in each run: several runs are tried.
     let progress = ProgressBar::hidden();
     let missed = (0..20).any(|seed| {
-        let options = Options { seed, ..with_credit_checks(Scheme::Si) };
+        let run_options = run_options(Retry::Yes, seed);
+        let options = Options { run_options, ..with_credit_checks(Scheme::Si) };
         let summary = drive(&options, setting(), &progress, &mut |_| {}).unwrap();
         assert!(summary.holds(), "snapshot isolation permits nothing else");
         failed(&summary.after_run) == ["credit"]

@@ -1,31 +1,13 @@
 //! `ermine backup`: a copy of a database that is not open.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use ermine::{Database, Error, Scheme, inspect::ParallelLog};
 use ermine_bench::{Error as Failure, Result, report};
 
-use crate::{arguments::LogDirectories, check};
-
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// The directory of the database
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    /// Directory for the copy: a new one, or an empty one
-    #[arg(value_name = "DEST")]
-    target: PathBuf,
-    /// The database's archive of its log, if it has one: log that this command frees is archived first
-    #[arg(long, value_name = "DIR")]
-    archive: Option<PathBuf>,
-    #[command(flatten)]
-    log: LogDirectories,
-}
+use crate::{arguments::Backup, progress};
 
 /// Opens the database and makes the backup.
-pub fn backup(arguments: &Arguments) -> Result<bool> {
-    let Arguments { directory, target, archive, log } = arguments;
+pub fn backup(arguments: &Backup) -> Result<bool> {
+    let Backup { directory, target, archive, log } = arguments;
     let names = std::fs::read_dir(directory).map_err(|error| usage(format!("{}: {error}", directory.display())))?;
     let is_in_place = ParallelLog::open(directory, &log.options())?.is_some();
     let is_ours = |name: &str| name.starts_with("log-") || name.starts_with("checkpoint-");
@@ -39,11 +21,9 @@ pub fn backup(arguments: &Arguments) -> Result<bool> {
     }
     options.archive = archive.clone();
     let db = Database::open(directory, options).map_err(explain)?;
-    let bar = check::bar();
-    let report = db.backup_with(target, &mut |progress| {
-        bar.set_message(progress.step);
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
+    let bar = progress::bar();
+    let report = db.backup_with(target, &mut |of| {
+        progress::show(&bar, of.step, of.done, of.total);
         Ok(())
     });
     bar.finish_and_clear();

@@ -10,22 +10,25 @@ use ermine_bench::{
     report::{self, Setting},
     sibench, stock, tpcc, write_skew,
 };
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use crate::arguments::{
-    Batch, Churn, CommitLatency, Index, Micro, ReadMostly, Recovery as RecoveryArguments, Run, Sibench, Stock,
-    WriteSkew,
+use crate::{
+    arguments::{
+        Batch, Churn, CommitLatency, Index, Micro, ReadMostly, Recovery as RecoveryArguments, Run, Sibench, Stock,
+        WriteSkew,
+    },
+    progress,
+    watch::Watch,
 };
-use crate::watch::Watch;
 
 /// Runs a TPC-C-like mix; returns whether all conditions held.
 pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
     options.check()?;
     let watch = Watch::new(run);
-    options.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     // A small scale measures nothing.
     let setting = if options.scale == tpcc::Scale::FULL { calibrated() } else { Setting::uncalibrated() };
-    let summary = tpcc::drive(&options, setting, &bar("loading"), &mut |event| match event {
+    let summary = tpcc::drive(&options, setting, &loading(), &mut |event| match event {
         tpcc::Event::Opened(found) => eprintln!("{}", opened(found)),
         tpcc::Event::Loaded(time, memory) => eprintln!("loaded in {:.1} s, {memory}", time.as_secs_f64()),
         tpcc::Event::Checked(moment, time, verdicts) => {
@@ -48,9 +51,9 @@ pub fn micro(arguments: &Micro) -> Result<bool> {
     let mut options = arguments.options();
     options.check()?;
     let watch = Watch::new(&arguments.run);
-    options.observer = watch.observer();
+    options.run_options.observer = watch.observer();
     let setting = calibrated();
-    let summary = micro::drive(&options, setting, &bar("loading"), &mut |event| match event {
+    let summary = micro::drive(&options, setting, &loading(), &mut |event| match event {
         micro::Event::Loaded(load) => {
             eprintln!("loaded in {:.1} s, {} resident", load.seconds, report::mib(load.resident_bytes));
         }
@@ -68,7 +71,7 @@ pub fn churn(arguments: &Churn) -> Result<bool> {
     let watch = Watch::new(&arguments.run);
     options.observer = watch.observer();
     let setting = calibrated();
-    let summary = churn::drive(&options, setting, &bar("loading"), &mut |sample| eprintln!("{sample}"))?;
+    let summary = churn::drive(&options, setting, &loading(), &mut |sample| eprintln!("{sample}"))?;
     show(&arguments.run, &summary)?;
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
@@ -151,7 +154,7 @@ pub fn recovery(arguments: &RecoveryArguments) -> Result<bool> {
     let options = arguments.options();
     options.check()?;
     if arguments.build {
-        let bar = bar("building");
+        let bar = progress::bar().with_message("building");
         let db = recovery::build(&options, &|done, of| {
             bar.set_length(of);
             bar.set_position(done);
@@ -193,10 +196,8 @@ fn calibrated() -> Setting {
     Setting::here()
 }
 
-/// Returns a progress bar, which shows nothing if the standard error is not a terminal.
-fn bar(what: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}");
-    ProgressBar::new(0).with_style(style.expect("the template is constant and sound")).with_message(what)
+fn loading() -> ProgressBar {
+    progress::bar().with_message("loading")
 }
 
 fn show<S: std::fmt::Display + serde::Serialize>(run: &Run, summary: &S) -> Result<()> {

@@ -10,13 +10,16 @@ use std::{
 
 use ermine_bench::{Error, Result, report};
 use ermine_check::{
-    FileError, History, Progress, Report,
+    FileError, History, Report,
     elle::{self, ElleHistory, Model},
     file,
 };
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use crate::arguments::{Check, Format};
+use crate::{
+    arguments::{Check, Format},
+    progress,
+};
 
 /// A history of either kind.
 enum Either {
@@ -26,7 +29,7 @@ enum Either {
 
 /// Judges the history in a file; returns whether the expected level holds.
 pub fn check(arguments: &Check) -> Result<bool> {
-    let bar = bar();
+    let bar = progress::bar();
     let history = read(arguments, &bar)?;
     if let Some(path) = &arguments.export {
         export(&history, path)?;
@@ -89,7 +92,7 @@ fn is_ermine(input: &mut dyn BufRead) -> io::Result<bool> {
 }
 
 fn judge(history: &Either, bar: &ProgressBar) -> Report {
-    let mut show = |progress| show(bar, progress);
+    let mut show = |of: ermine_check::Progress| progress::show(bar, of.step, of.done, of.total);
     match history {
         Either::Ermine(history) => ermine_check::judge(history, &mut show),
         Either::Elle(history) => elle::judge(history, &mut show),
@@ -115,17 +118,4 @@ fn export(history: &Either, path: &Path) -> Result<()> {
         false => elle::write_edn(history, &mut output),
     };
     written.and_then(|()| output.flush()).map_err(failed)
-}
-
-/// Shows the progress of a judgement.
-pub fn show(bar: &ProgressBar, Progress { step, done, total }: Progress) {
-    bar.set_message(step);
-    bar.set_length(total);
-    bar.set_position(done);
-}
-
-/// Returns a progress bar, which shows nothing if the standard error is not a terminal.
-pub fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}");
-    ProgressBar::new(0).with_style(style.expect("the template is constant and sound"))
 }

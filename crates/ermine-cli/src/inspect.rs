@@ -3,14 +3,18 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
 };
 
 use ermine::inspect::{Block, Found, Hole, Log, ParallelLog, Record, Segment};
 use ermine_bench::{Error, Result, report::grouped};
 use serde::Serialize;
 
-use crate::{arguments::InspectLog, inspect_parallel};
+use crate::{
+    arguments::InspectLog,
+    inspect_output::{Stop, shown},
+    inspect_parallel,
+};
 
 /// Shows a log; returns whether all of it is right.
 pub fn log(arguments: &InspectLog) -> Result<bool> {
@@ -28,35 +32,6 @@ pub fn log(arguments: &InspectLog) -> Result<bool> {
         None => log.segments(),
     };
     shown(|out, damage| Show { arguments, out, sums: BTreeMap::new(), damage }.log(&log, segments))
-}
-
-/// Runs `show`, which counts the damaged places; returns whether there are none.
-fn shown(show: impl FnOnce(&mut dyn Write, &mut u64) -> Result<(), Stop>) -> Result<bool> {
-    let mut damage = 0;
-    match show(&mut BufWriter::new(io::stdout().lock()), &mut damage) {
-        Ok(()) => Ok(damage == 0),
-        // The reader of the output has closed it.
-        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(damage == 0),
-        Err(Stop::Output(source)) => Err(Error::File { path: "the standard output".into(), source }),
-        Err(Stop::Engine(error)) => Err(error.into()),
-    }
-}
-
-pub enum Stop {
-    Output(io::Error),
-    Engine(ermine::Error),
-}
-
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-impl From<ermine::Error> for Stop {
-    fn from(error: ermine::Error) -> Self {
-        Self::Engine(error)
-    }
 }
 
 struct Show<'a, W: Write> {

@@ -1,27 +1,12 @@
 //! `ermine inspect checkpoint`: the content of the newest checkpoint.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use ermine::{KeyContents, inspect::ParallelLog};
 use ermine_bench::{Error, Result, report};
 
-use crate::{arguments::LogDirectories, inspect_parallel, restore::shown};
-
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// The directory of the database
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    #[command(flatten)]
-    log: LogDirectories,
-    /// Show every key and entry, with its row and the place of its value
-    #[arg(long)]
-    keys: bool,
-}
+use crate::{arguments::InspectCheckpoint, inspect_parallel, restore::shown};
 
 /// Shows the newest checkpoint.
-pub fn inspect(arguments: &Arguments) -> Result<bool> {
+pub fn inspect(arguments: &InspectCheckpoint) -> Result<bool> {
     let none = || println!("{} has no checkpoint: the log has everything", arguments.directory.display());
     if let Some(log) = ParallelLog::open(&arguments.directory, &arguments.log.options())? {
         if arguments.keys {

@@ -7,7 +7,7 @@ use ermine::inspect::{LogFile, LogRecord, ParallelCheckpoint, ParallelLog};
 use ermine_bench::report::{grouped, mib};
 use serde::Serialize;
 
-use crate::{arguments::InspectLog, inspect::Stop};
+use crate::{arguments::InspectLog, inspect_output::Stop};
 
 /// Sums over a file, or over all of them.
 #[derive(Default, Serialize)]

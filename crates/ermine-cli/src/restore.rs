@@ -1,49 +1,24 @@
 //! `ermine restore`: a database as of a moment.
 
-use std::{path::PathBuf, time::SystemTime};
+use std::time::SystemTime;
 
-use clap::Args;
 use ermine::{Error, Until};
 use ermine_bench::{Error as Failure, Result, report};
 use jiff::Timestamp;
 
-use crate::check;
-
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// The directory of the backup
-    #[arg(value_name = "BACKUP")]
-    backup: PathBuf,
-    /// Directory for the database: a new one, or an empty one
-    #[arg(value_name = "TARGET")]
-    target: PathBuf,
-    /// The archived log of the same database (ermined serve --archive, Options::archive), to continue behind the backup
-    #[arg(long, value_name = "DIR")]
-    archive: Option<PathBuf>,
-    /// Only commits at this LSN or before; for a database of a single-version scheme, the stamp of a commit, whose
-    /// epoch is kept as a whole
-    #[arg(long, value_name = "N", conflicts_with = "until_time")]
-    until_lsn: Option<u64>,
-    /// Only commits up to this moment, as in 2026-03-01T12:00:00.5+01:00
-    ///
-    /// The log notes the time every 10 ms while transactions commit.
-    #[arg(long, value_name = "RFC3339")]
-    until_time: Option<Timestamp>,
-}
+use crate::{arguments::Restore, progress};
 
 /// Restores a database.
-pub fn restore(arguments: &Arguments) -> Result<bool> {
-    let Arguments { backup, target, archive, until_lsn, until_time } = arguments;
+pub fn restore(arguments: &Restore) -> Result<bool> {
+    let Restore { backup, target, archive, until_lsn, until_time } = arguments;
     let until = match (until_lsn, until_time) {
         (Some(lsn), _) => Until::Lsn(*lsn),
         (None, Some(time)) => Until::Time((*time).into()),
         (None, None) => Until::End,
     };
-    let bar = check::bar();
-    let report = ermine::restore(backup, archive.as_deref(), target, until, &mut |progress| {
-        bar.set_message(progress.step);
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
+    let bar = progress::bar();
+    let report = ermine::restore(backup, archive.as_deref(), target, until, &mut |of| {
+        progress::show(&bar, of.step, of.done, of.total)
     });
     bar.finish_and_clear();
     let report = report.map_err(explain)?;

@@ -1,33 +1,18 @@
 //! `ermine verify`: every byte of a database that is not open.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
 use ermine::{Finding, Verification};
 use ermine_bench::{Result, report};
 use serde::Serialize;
 
-use crate::{arguments::LogDirectories, check};
-
-#[derive(Debug, Args)]
-pub struct Arguments {
-    /// The directory of the database, or of a backup
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    #[command(flatten)]
-    log: LogDirectories,
-    /// Write the findings as JSON to the standard output
-    #[arg(long)]
-    json: bool,
-}
+use crate::{arguments::Verify, progress};
 
 /// Verifies a database and reports the findings; returns whether there are none.
-pub fn verify(arguments: &Arguments) -> Result<bool> {
-    let bar = check::bar();
-    let verification = ermine::verify(&arguments.directory, &arguments.log.options(), &mut |progress| {
-        bar.set_message(progress.step);
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
+pub fn verify(arguments: &Verify) -> Result<bool> {
+    let bar = progress::bar();
+    let verification = ermine::verify(&arguments.directory, &arguments.log.options(), &mut |of| {
+        progress::show(&bar, of.step, of.done, of.total)
     });
     bar.finish_and_clear();
     let verification = verification?;

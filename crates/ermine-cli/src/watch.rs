@@ -11,7 +11,7 @@ use ermine::{Scheme, observer::Observer};
 use ermine_bench::{Error, Result, report};
 use ermine_check::{Level, Recorder, file};
 
-use crate::{arguments::Run, check};
+use crate::{arguments::Run, progress};
 
 /// Watches a run, if that is asked for.
 pub struct Watch<'a> {
@@ -39,8 +39,8 @@ impl<'a> Watch<'a> {
             let mut output = BufWriter::new(File::create(path).map_err(failed)?);
             file::write(&history, &mut output).and_then(|()| output.flush()).map_err(failed)?;
         }
-        let bar = check::bar();
-        let found = ermine_check::judge(&history, &mut |progress| check::show(&bar, progress));
+        let bar = progress::bar();
+        let found = ermine_check::judge(&history, &mut |of| progress::show(&bar, of.step, of.done, of.total));
         bar.finish_and_clear();
         // With `--json -` only JSON goes to the standard output.
         match self.run.json.as_deref() == Some(Path::new("-")) {

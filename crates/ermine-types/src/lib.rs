@@ -32,6 +32,7 @@ pub mod operators;
 pub mod order;
 pub mod random;
 pub mod row;
+mod space;
 pub mod text;
 mod value;
 

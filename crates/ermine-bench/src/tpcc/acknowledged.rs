@@ -15,7 +15,7 @@ use std::{
 
 use ermine::{Database, TxnOptions, prefix};
 
-use super::{schema::OrderKey, schema::Tables};
+use super::schema::{OrderKey, Tables};
 use crate::{Error, Result, verdict::Verdict};
 
 /// An order as its customer knows it.
@@ -46,12 +46,18 @@ impl OrderSink {
         file.map(Self::new).map_err(|source| Error::File { path: path.into(), source })
     }
 
-    pub(super) fn write(&self, order: AcknowledgedOrder) -> io::Result<()> {
+    fn write(&self, order: AcknowledgedOrder) -> Result<()> {
         let ((w, d, o), lines) = (order.key, order.lines);
         let line = format!("{w} {d} {o} {lines}\n");
         let mut out = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        out.write_all(line.as_bytes())?;
-        out.flush()
+        let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        written.map_err(|source| Error::File { path: "the acknowledged orders".into(), source })
+    }
+
+    /// Returns a function that writes an order.
+    pub(super) fn writing(&self, order: AcknowledgedOrder) -> Box<dyn FnOnce() -> Result<()> + Send> {
+        let sink = self.clone();
+        Box::new(move || sink.write(order))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::ControlFlow};
 use ermine::{Database, Transaction, TxnOptions, prefix};
 
 use super::{
-    DISTRICTS, Scale,
+    business::{DISTRICTS, Scale},
     ledger::{DistrictFacts, Ledger, Moment, Payments, WarehouseSums},
     schema::{CreditTables, Tables},
 };

@@ -23,13 +23,13 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{Access, Job, Transaction, prefix};
+use ermine::{Access, Job, Scheme, Transaction, prefix};
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     schema::{Credit, CreditCheckRow, Tables, Text},
 };
-use crate::{pause::Pause, random::Random};
+use crate::{pause::Pause, random::Random, trial::MEASURED};
 
 /// Input of a Credit-Check.
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ impl Job for CreditCheck<'_> {
     /// Whether the credit is good.
     type Output = bool;
     type Error = Failure;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<bool, Failure> {
         let tables = self.tables;

@@ -4,8 +4,8 @@ use ermine::{Access, Transaction, prefix};
 use smallvec::SmallVec;
 
 use super::{
-    Business, C_LAST_RUN, Failure,
-    random::{last_name, non_uniform},
+    business::{Business, Failure},
+    random::{C_LAST_RUN, last_name, non_uniform},
     schema::{Customer, Tables},
 };
 use crate::random::Random;

@@ -5,11 +5,13 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{Access, Job, Transaction, prefix};
+use ermine::{Access, Job, Scheme, Transaction, prefix};
+
+use crate::trial::MEASURED;
 use smallvec::SmallVec;
 
 use super::{
-    Business, DISTRICTS, Failure,
+    business::{Business, DISTRICTS, Failure},
     schema::{Order, OrderLine, Tables},
 };
 use crate::random::Random;
@@ -41,6 +43,8 @@ impl Job for Delivery<'_> {
     /// Districts that had nothing to deliver.
     type Output = u32;
     type Error = Failure;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
         let w_id = self.input.w_id;

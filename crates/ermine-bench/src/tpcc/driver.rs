@@ -1,118 +1,43 @@
 //! A run: load, check, drive with many threads, check again.
 //!
-//! A thread draws a card, draws the inputs, runs the job, and counts, all in memory of its own. The clock is read once
-//! per transaction: a latency is measured from the end of the transaction before, so it includes drawing the inputs,
-//! and all retries.
+//! A client draws a card, draws the inputs and runs the job. The clock is read once per transaction: a latency is
+//! measured from the end of the transaction before, so it includes drawing the inputs, and all retries.
 
 use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    hint::black_box,
+    time::{Duration, Instant},
 };
 
-use ermine::{Database, Error, Job, Receipt, Recovery, Scheme, TxnOptions, observer::Observer};
+use ermine::{Database, Job, Recovery, Scheme, TxnOptions};
 use indicatif::ProgressBar;
-use serde::Serialize;
 
 use super::{
-    AcknowledgedOrder, Business, CreditCheck, CreditCheckInput, Deck, Delivery, DeliveryInput, Failure, Kind, Mix,
-    Moment, NewOrder, NewOrderInput, OrderSink, OrderStatus, OrderStatusInput, Payment, PaymentInput, Retry, Sale,
-    Scale, StockLevel, StockLevelInput, Summary, Tables, Verdict, check, check_acknowledged, load, read_acknowledged,
-    summary::Outcome,
+    acknowledged::{AcknowledgedOrder, OrderSink, check_acknowledged, read_acknowledged},
+    business::{Business, Failure, microseconds_since_1970},
+    check::check,
+    credit_check::{CreditCheck, CreditCheckInput},
+    delivery::{Delivery, DeliveryInput},
+    ledger::Moment,
+    load::load,
+    mix::{Deck, Kind},
+    new_order::{NewOrder, NewOrderInput, Sale},
+    options::{Home, Options},
+    order_status::{OrderStatus, OrderStatusInput},
+    payment::{Payment, PaymentInput},
+    schema::Tables,
+    stock_level::{StockLevel, StockLevelInput},
+    summary::{Outcome, Summary},
 };
 use crate::{
-    abort_shapes::AbortShapes,
-    conflicts::{Conflicts, Counted},
-    latency::Latency,
-    machine::{cores, processor_seconds},
+    Error, Result,
+    machine::cores,
     pause::Pause,
     random::Random,
-    report::{Memory, Setting, scheme_name, seconds},
-    storage::{self, LogUse, Outstanding, Storage},
-    threads::{self, Pace, Progress, Worker},
-    trial,
-    tuning::Tuning,
+    report::{Memory, Setting},
+    threads::Tick,
+    trial::{self, Client, ClientContext, Commit},
+    verdict::Verdict,
 };
-
-/// The warehouse that a transaction belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Home {
-    /// Every thread has one warehouse for the whole run, as in the rules.
-    Fixed,
-    /// Any warehouse, for each transaction: threads meet in the same districts.
-    Random,
-}
-
-/// Options of a run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Options {
-    /// Concurrency control.
-    #[serde(serialize_with = "scheme_name")]
-    pub scheme: Scheme,
-    /// Threads; there may be more than cores.
-    pub threads: usize,
-    /// Number of warehouses.
-    pub warehouses: u32,
-    /// Time before measuring starts.
-    #[serde(serialize_with = "seconds", rename = "warmup_seconds")]
-    pub warmup: Duration,
-    /// Measured time.
-    #[serde(serialize_with = "seconds", rename = "measured_seconds")]
-    pub measured: Duration,
-    /// Number of transactions that each thread completes at least: the measured time goes on until then.
-    pub least: u64,
-    /// Percentage of order lines that are supplied by another warehouse; 1 in the rules.
-    pub remote_percent: u32,
-    /// Choice of home warehouses.
-    pub home: Home,
-    /// Policy after a lost conflict.
-    pub retry: Retry,
-    /// Seed of data and inputs.
-    pub seed: u64,
-    /// Numbers of rows per warehouse.
-    pub scale: Scale,
-    /// The shares of the transactions.
-    pub mix: Mix,
-    /// Pause of a credit check between its reads and its write.
-    pub credit_pause: Pause,
-    /// Whether to count aborts by shape.
-    pub explain_aborts: bool,
-    /// Where the database is stored; in memory if not set.
-    pub storage: Option<Storage>,
-    /// Settings of the engine.
-    pub tuning: Tuning,
-    /// Receives every new order that was acknowledged.
-    #[serde(skip)]
-    pub acknowledge: Option<OrderSink>,
-    /// File written by a sink, with orders that must exist when the database is opened.
-    #[serde(skip)]
-    pub expect: Option<PathBuf>,
-    /// Observes every transaction, the loader's too.
-    #[serde(skip)]
-    pub observer: Option<Arc<dyn Observer>>,
-}
-
-impl Options {
-    /// Fails if the options cannot work.
-    pub fn check(&self) -> crate::Result<()> {
-        let usage = |why: &str| Err(crate::Error::Usage(why.into()));
-        if self.threads == 0 || self.warehouses == 0 {
-            return usage("at least one thread and one warehouse are needed");
-        }
-        if self.measured.is_zero() {
-            return usage("nothing can be measured in zero seconds");
-        }
-        if self.remote_percent > 100 {
-            return usage("the remote percentage lies between 0 and 100");
-        }
-        storage::check(&[self.scheme], self.storage.as_ref(), &self.tuning)
-    }
-
-    fn business(&self) -> Business {
-        Business { warehouses: self.warehouses, scale: self.scale, remote_percent: self.remote_percent }
-    }
-}
 
 /// An event that is reported to the watcher of a run.
 pub enum Event<'a> {
@@ -123,7 +48,7 @@ pub enum Event<'a> {
     /// The conditions were checked.
     Checked(Moment, Duration, &'a [Verdict]),
     /// A second has passed.
-    Second(threads::Tick),
+    Second(Tick),
 }
 
 /// Loads, checks, runs and checks again.
@@ -132,10 +57,10 @@ pub fn drive(
     setting: Setting,
     progress: &ProgressBar,
     watch: &mut dyn FnMut(Event<'_>),
-) -> crate::Result<Summary> {
+) -> Result<Summary> {
     options.check()?;
     let expected = options.expect.as_deref().map_or(Ok(Vec::new()), read_acknowledged)?;
-    let db = trial::open(options.scheme, options.observer.as_ref(), options.storage.as_ref(), &options.tuning)?;
+    let db = options.run_options.open(options.scheme)?;
     let tables = Tables::open_for(&db, options.mix)?;
 
     let begin = Instant::now();
@@ -147,7 +72,7 @@ pub fn drive(
         }
         false => {
             let loaders = options.threads.min(cores());
-            load(&db, &tables, options.warehouses, options.scale, options.seed, loaders, progress)?;
+            load(&db, &tables, options.warehouses, options.scale, options.run_options.seed, loaders, progress)?;
             progress.finish_and_clear();
             watch(Event::Loaded(begin.elapsed(), Memory::now(&db)));
             Moment::AfterLoad
@@ -167,7 +92,7 @@ pub fn drive(
 }
 
 /// Checks that the data of an earlier run has the size that these options ask for.
-fn check_size(options: &Options, db: &Database, tables: &Tables) -> crate::Result<()> {
+fn check_size(options: &Options, db: &Database, tables: &Tables) -> Result<()> {
     let txn = db.begin(TxnOptions::read_only())?;
     let has = |w| txn.view(&tables.warehouse, &w).map(|row| row.is_some());
     let last_item = txn.view(&tables.item, &options.scale.items)?.is_some();
@@ -176,7 +101,7 @@ fn check_size(options: &Options, db: &Database, tables: &Tables) -> crate::Resul
     txn.commit()?;
     match is_same {
         true => Ok(()),
-        false => Err(crate::Error::Usage("the database was loaded with another number of warehouses or rows".into())),
+        false => Err(Error::Usage("the database was loaded with another number of warehouses or rows".into())),
     }
 }
 
@@ -186,7 +111,7 @@ fn judge(
     tables: &Tables,
     moment: Moment,
     watch: &mut dyn FnMut(Event<'_>),
-) -> crate::Result<Vec<Verdict>> {
+) -> Result<Vec<Verdict>> {
     let begin = Instant::now();
     let verdicts = check(db, tables, options.warehouses, options.scale, moment)?;
     watch(Event::Checked(moment, begin.elapsed(), &verdicts));
@@ -194,117 +119,38 @@ fn judge(
 }
 
 /// Runs the mix on a loaded database.
-pub fn run(
-    options: &Options,
-    db: &Database,
-    tables: &Tables,
-    watch: &mut dyn FnMut(Event<'_>),
-) -> crate::Result<Outcome> {
-    let workers = (0..options.threads).map(|number| Terminal::new(options, db, tables, number)).collect();
-    let pace = Pace { warmup: options.warmup, measured: options.measured, least: options.least };
-    let (mut before, mut processor) = (db.statistics(), 0.0);
-    let done = threads::run(workers, pace, &mut |event| match event {
-        threads::Event::Second(tick) => watch(Event::Second(tick)),
-        threads::Event::Measuring => (before, processor) = (db.statistics(), processor_seconds()),
-    })?;
-    let after = db.statistics();
-
-    let log = options.storage.as_ref().map(|_| LogUse::of(&after).since(LogUse::of(&before)));
-    let mut outcome = Outcome { processor_seconds: processor_seconds() - processor, log, ..Outcome::default() };
-    let threads = done.len() as f64;
-    for done in &done {
-        outcome.seconds += done.measured.as_secs_f64() / threads;
-        outcome.tally.merge(&done.worker.tally);
-        if let Some(shapes) = &done.worker.shapes {
-            outcome.shapes.get_or_insert_default().merge(shapes);
-        }
-    }
-    for (sum, (after, before)) in outcome.aborts.iter_mut().zip(after.aborts.iter().zip(&before.aborts)) {
-        *sum = after - before;
-    }
-    Ok(outcome)
+pub fn run(options: &Options, db: &Database, tables: &Tables, watch: &mut dyn FnMut(Event<'_>)) -> Result<Outcome> {
+    let terminals = (0..options.threads).map(|number| Terminal::new(options, tables, number)).collect();
+    let kinds = Kind::ALL.len();
+    let (terminals, counts) =
+        trial::run(db, terminals, kinds, &options.run_options, &mut |tick| watch(Event::Second(tick)))?;
+    let skipped_districts = terminals.iter().map(|terminal| terminal.skipped_districts).sum();
+    Ok(Outcome { counts, skipped_districts })
 }
 
-/// Counts of one thread.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// Counts by kind, in the order of [`Kind::ALL`].
-    pub(super) kinds: [KindTally; Kind::ALL.len()],
-    /// Districts that had nothing to deliver.
-    pub(super) skipped_districts: u64,
-}
-
-/// Counts of one kind of transaction.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KindTally {
-    pub(super) committed: u64,
-    pub(super) rolled_back: u64,
-    /// Transactions that failed on a key that another transaction had taken after a lost update: under `rc` only.
-    pub(super) lost: u64,
-    /// Transactions dropped after a lost conflict.
-    pub(super) dropped: u64,
-    /// Attempts that lost a conflict.
-    pub(super) conflicts: Conflicts,
-    pub(super) latency: Latency,
-}
-
-impl Tally {
-    fn merge(&mut self, other: &Self) {
-        self.skipped_districts += other.skipped_districts;
-        self.kinds.iter_mut().zip(&other.kinds).for_each(|(own, other)| own.merge(other));
-    }
-
-    fn reset(&mut self) {
-        self.skipped_districts = 0;
-        for kind in &mut self.kinds {
-            kind.latency.reset();
-            let latency = std::mem::take(&mut kind.latency);
-            *kind = KindTally { latency, ..KindTally::default() };
-        }
-    }
-}
-
-impl KindTally {
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.committed += other.committed;
-        self.rolled_back += other.rolled_back;
-        self.lost += other.lost;
-        self.dropped += other.dropped;
-        self.conflicts.merge(&other.conflicts);
-        self.latency.merge(&other.latency);
-    }
-}
-
-/// A thread that stands for all terminals of a warehouse, without their users' pauses.
+/// A client that stands for all terminals of a warehouse, without their users' pauses.
 struct Terminal<'a> {
-    db: &'a Database,
     tables: &'a Tables,
     business: Business,
     scheme: Scheme,
     home: Option<u32>,
-    retry: Retry,
     credit_pause: Pause,
     random: Random,
     deck: Deck,
-    clock: Clock,
+    calendar: Calendar,
     /// Last part of the key of the next payment in HISTORY: the thread's number in the high bits; in the low bits a
     /// count that starts at the time of day, so that a later run continues after an earlier one.
     next_payment: u64,
-    outstanding: Outstanding<'a, Commit>,
     acknowledge: Option<OrderSink>,
-    tally: Tally,
-    /// Set if aborts are to be explained.
-    shapes: Option<AbortShapes>,
-    /// Set if transactions are ordered within each session.
-    session: Option<ermine::Session>,
+    /// Districts that had nothing to deliver.
+    skipped_districts: u64,
 }
 
 impl<'a> Terminal<'a> {
-    fn new(options: &Options, db: &'a Database, tables: &'a Tables, number: usize) -> Self {
+    fn new(options: &Options, tables: &'a Tables, number: usize) -> Self {
         let thread = number as u64 + 1;
-        let clock = Clock::start();
+        let calendar = Calendar::start();
         Self {
-            db,
             tables,
             business: options.business(),
             scheme: options.scheme,
@@ -312,82 +158,59 @@ impl<'a> Terminal<'a> {
                 Home::Fixed => Some((number % options.warehouses as usize) as u32 + 1),
                 Home::Random => None,
             },
-            retry: options.retry,
             credit_pause: options.credit_pause,
             // The loader's streams lie below 2^63.
-            random: Random::new(options.seed, 1 << 63 | thread),
+            random: Random::new(options.run_options.seed, 1 << 63 | thread),
             deck: Deck::new(options.mix),
-            next_payment: thread << 52 | clock.begin_us,
-            clock,
-            outstanding: Outstanding::new(options.storage.as_ref()),
+            next_payment: thread << 52 | calendar.begin_us,
+            calendar,
             acknowledge: options.acknowledge.clone(),
-            tally: Tally::default(),
-            shapes: AbortShapes::when(options.explain_aborts),
-            session: options.tuning.session(),
+            skipped_districts: 0,
         }
     }
 
-    fn execute<J: Job<Error = Failure>>(&mut self, kind: Kind, job: J) -> crate::Result<Option<J::Output>> {
-        self.execute_order(kind, job, |_| None)
+    /// Runs a transaction whose latency is measured from `begin`.
+    fn execute<J: Job<Error = Failure>>(
+        &self,
+        context: &mut ClientContext<'_>,
+        kind: Kind,
+        begin: Instant,
+        job: J,
+    ) -> Result<Option<J::Output>> {
+        self.execute_order(context, kind, begin, job, |_| None)
     }
 
     /// Like `execute`; `order` computes what the customer receives when the commit is acknowledged.
     fn execute_order<J: Job<Error = Failure>>(
-        &mut self,
+        &self,
+        context: &mut ClientContext<'_>,
         kind: Kind,
+        begin: Instant,
         job: J,
         order: impl FnOnce(&J::Output) -> Option<AcknowledgedOrder>,
-    ) -> crate::Result<Option<J::Output>> {
-        let tally = &mut self.tally.kinds[kind as usize];
-        let mut counted =
-            Counted::new(job, kind as usize, &mut tally.conflicts, self.shapes.as_mut(), self.session.as_ref());
-        let result = match self.retry {
-            Retry::Yes => self.db.run_job_async(&mut counted),
-            Retry::No => self.db.try_job_async(&mut counted),
-        };
-        drop(counted);
-        let begin = self.clock.last;
-        let latency = self.clock.lap();
-        let mut output = None;
-        match result {
-            Ok((value, receipt)) => {
-                let order = self.acknowledge.as_ref().and_then(|_| order(&value));
-                self.hand_in(receipt, Commit { kind, begin, order })?;
-                output = Some(value);
+    ) -> Result<Option<J::Output>> {
+        let number = kind as usize;
+        match context.execute(number, job) {
+            Ok((output, receipt)) => {
+                let then = self.acknowledge.as_ref().and_then(|sink| Some(sink.writing(order(&output)?)));
+                context.hand_in(receipt, Commit { kind: number, begin: Some(begin), then })?;
+                return Ok(Some(output));
             }
-            Err(Failure::UnusedItem) => {
-                tally.rolled_back += 1;
-                tally.latency.record(latency);
+            Err(Failure::UnusedItem) => context.roll_back(number, begin),
+            Err(Failure::Engine(ermine::Error::Abort(_))) => context.tally(number).dropped += 1,
+            Err(Failure::Engine(ermine::Error::KeyExists { .. })) if self.scheme == Scheme::Rc => {
+                context.tally(number).lost += 1;
             }
-            Err(Failure::Engine(Error::Abort(_))) => tally.dropped += 1,
-            Err(Failure::Engine(Error::KeyExists { .. })) if self.scheme == Scheme::Rc => tally.lost += 1,
             Err(failure) => return Err(failure.into()),
         }
-        Ok(output)
-    }
-
-    fn hand_in(&mut self, receipt: Receipt<'a>, commit: Commit) -> crate::Result<()> {
-        let Self { outstanding, tally, acknowledge, clock, .. } = self;
-        // Read once for all commits that are acknowledged together.
-        let mut now = outstanding.is_immediate().then_some(clock.last);
-        let mut told = Ok(());
-        outstanding.hand_in(receipt, commit, |Commit { kind, begin, order }| {
-            let tally = &mut tally.kinds[kind as usize];
-            tally.committed += 1;
-            tally.latency.record(*now.get_or_insert_with(Instant::now) - begin);
-            if let (Some(sink), Some(order), Ok(())) = (&*acknowledge, order, &told) {
-                told = sink.write(order);
-            }
-        })?;
-        // The next transaction begins when this one does not have to wait any longer.
-        clock.last = now.unwrap_or(clock.last);
-        told.map_err(|source| crate::Error::File { path: "the acknowledged orders".into(), source })
+        Ok(None)
     }
 }
 
-impl Worker for Terminal<'_> {
-    fn step(&mut self) -> crate::Result<()> {
-        let (tables, business, now) = (self.tables, self.business, self.clock.now());
+impl Client for Terminal<'_> {
+    fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
+        let begin = context.last_reading();
+        let (tables, business, now) = (self.tables, self.business, self.calendar.at(begin));
         let random = &mut self.random;
         let home = self.home.unwrap_or_else(|| random.uniform(1..=u64::from(business.warehouses)) as u32);
         let kind = self.deck.draw(random);
@@ -396,85 +219,53 @@ impl Worker for Terminal<'_> {
                 let input = NewOrderInput::draw(&business, home, now, random);
                 let ((w, d), lines) = (input.district(), input.lines().len() as u8);
                 let order = |sale: &Sale| Some(AcknowledgedOrder { key: (w, d, sale.o_id), lines });
-                std::hint::black_box(self.execute_order(kind, NewOrder { tables, input }, order)?);
+                black_box(self.execute_order(context, kind, begin, NewOrder { tables, input }, order)?);
             }
             Kind::Payment => {
                 self.next_payment += 1;
                 let input = PaymentInput::draw(&business, home, now, self.next_payment, random);
-                std::hint::black_box(self.execute(kind, Payment { tables, input })?);
+                black_box(self.execute(context, kind, begin, Payment { tables, input })?);
             }
             Kind::OrderStatus => {
                 let input = OrderStatusInput::draw(&business, home, random);
-                std::hint::black_box(self.execute(kind, OrderStatus { tables, input })?);
+                black_box(self.execute(context, kind, begin, OrderStatus { tables, input })?);
             }
             Kind::Delivery => {
                 let input = DeliveryInput::draw(&business, home, now, random);
-                let skipped = self.execute(kind, Delivery { tables, input })?;
-                self.tally.skipped_districts += u64::from(skipped.unwrap_or(0));
+                let skipped = self.execute(context, kind, begin, Delivery { tables, input })?;
+                self.skipped_districts += u64::from(skipped.unwrap_or(0));
             }
             Kind::StockLevel => {
                 let input = StockLevelInput::draw(&business, home, random);
-                std::hint::black_box(self.execute(kind, StockLevel { tables, input })?);
+                black_box(self.execute(context, kind, begin, StockLevel { tables, input })?);
             }
             Kind::CreditCheck => {
                 let input = CreditCheckInput::draw(&business, home, random);
-                std::hint::black_box(self.execute(kind, CreditCheck { tables, input, pause: self.credit_pause })?);
+                let job = CreditCheck { tables, input, pause: self.credit_pause };
+                black_box(self.execute(context, kind, begin, job)?);
             }
         }
         Ok(())
     }
 
     fn start_measuring(&mut self) {
-        self.tally.reset();
-        self.shapes.iter_mut().for_each(AbortShapes::reset);
-        self.clock.lap();
-    }
-
-    fn progress(&self) -> Progress {
-        self.tally.kinds.iter().fold(Progress::default(), |sum, kind| Progress {
-            completed: sum.completed + kind.committed + kind.rolled_back,
-            aborted: sum.aborted + kind.conflicts.aborted,
-        })
-    }
-
-    fn finish(&mut self) -> crate::Result<()> {
-        self.outstanding.settle(|_| ())
+        self.skipped_districts = 0;
     }
 }
 
-/// A commit that waits for its acknowledgement.
-struct Commit {
-    kind: Kind,
-    begin: Instant,
-    order: Option<AcknowledgedOrder>,
-}
-
-/// Clock of a thread, read once per transaction.
-struct Clock {
+/// Converts readings of the clock to dates.
+struct Calendar {
     begin: Instant,
     begin_us: u64,
-    last: Instant,
 }
 
-impl Clock {
+impl Calendar {
     fn start() -> Self {
-        let begin = Instant::now();
-        Self { begin, begin_us: microseconds_since_1970(), last: begin }
+        Self { begin: Instant::now(), begin_us: microseconds_since_1970() }
     }
 
-    /// Time since the last lap.
-    fn lap(&mut self) -> Duration {
-        let now = Instant::now();
-        now - std::mem::replace(&mut self.last, now)
+    /// Microseconds since 1970 at a reading.
+    fn at(&self, reading: Instant) -> u64 {
+        self.begin_us + (reading - self.begin).as_micros() as u64
     }
-
-    /// Microseconds since 1970, as of the last lap.
-    fn now(&self) -> u64 {
-        self.begin_us + (self.last - self.begin).as_micros() as u64
-    }
-}
-
-/// The time of day, for dates.
-pub(super) fn microseconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |time| time.as_micros() as u64)
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    DISTRICTS, Scale,
+    business::{DISTRICTS, Scale},
     credit_check::accepted_under,
     schema::{Customer, CustomerKey, District, History, HistoryKey, Order, OrderLine},
 };

@@ -15,8 +15,8 @@ use ermine::{Database, Transaction};
 use indicatif::ProgressBar;
 
 use super::{
-    C_LAST_LOAD, DISTRICTS, Failure, Scale,
-    random::{brand_data, digits, full_text, last_name, non_uniform, text, zip},
+    business::{DISTRICTS, Failure, Scale, microseconds_since_1970},
+    random::{C_LAST_LOAD, brand_data, digits, full_text, last_name, non_uniform, text, zip},
     schema::{Credit, Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
 };
 use crate::{random::Random, storage};
@@ -56,7 +56,7 @@ pub fn load(
     threads: usize,
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
-    let plan = Plan { warehouses, scale, seed, date: super::driver::microseconds_since_1970() };
+    let plan = Plan { warehouses, scale, seed, date: microseconds_since_1970() };
     let parts = plan.parts();
     progress.set_length(parts.len() as u64);
     let next = AtomicUsize::new(0);

@@ -7,13 +7,14 @@
 //!
 //! | file | responsibility |
 //! |---|---|
+//! | `options`, `business` | the options of a run; its size, and the draws that depend on it |
 //! | `schema` | the nine tables, their rows as fixed structs, their indexes |
 //! | `random` | non-uniform numbers, names and strings |
 //! | `load` | the initial data, in parallel, the same for the same seed |
 //! | `new_order` `payment` `order_status` `delivery` `stock_level` | one transaction each: its inputs and its body |
 //! | `credit_check` | a sixth transaction: its mix is not serializable under snapshot isolation |
 //! | `mix` | choice of the next transaction |
-//! | `driver` | the threads, their counts, the run |
+//! | `driver` | the run and its clients |
 //! | `check`, `ledger` | the consistency conditions: reading the data, judging it |
 //! | `acknowledged` | orders that must exist when the database is opened again |
 //! | `summary` | the result as text and JSON |
@@ -27,6 +28,7 @@
 //! 3. Every transaction is written once, as an [`ermine::Job`], and runs under every scheme.
 
 mod acknowledged;
+mod business;
 mod check;
 mod credit_check;
 mod customer;
@@ -36,6 +38,7 @@ mod ledger;
 mod load;
 mod mix;
 mod new_order;
+mod options;
 mod order_status;
 mod payment;
 mod random;
@@ -43,19 +46,19 @@ mod schema;
 mod stock_level;
 mod summary;
 
-use std::fmt;
-
 pub use self::{
     acknowledged::{AcknowledgedOrder, OrderSink, check_acknowledged, read_acknowledged},
+    business::{Business, DISTRICTS, Failure, Scale},
     check::check,
     credit_check::{CreditCheck, CreditCheckInput},
     customer::Pick,
     delivery::{Delivery, DeliveryInput},
-    driver::{Event, Home, Options, drive, run},
+    driver::{Event, drive, run},
     ledger::Moment,
     load::load,
     mix::{Deck, Kind, Mix},
     new_order::{LineInput, NewOrder, NewOrderInput, Sale},
+    options::{Home, Options},
     order_status::{OrderStatus, OrderStatusInput},
     payment::{Payment, PaymentInput},
     random::{C_CUSTOMER, C_ITEM, C_LAST_LOAD, C_LAST_RUN, last_name, non_uniform},
@@ -66,131 +69,4 @@ pub use self::{
     stock_level::{StockLevel, StockLevelInput},
     summary::{KindSummary, Outcome, Summary},
 };
-pub use crate::{
-    trial::Retry,
-    verdict::{Verdict, all_hold},
-};
-
-/// Districts of a warehouse.
-pub const DISTRICTS: u8 = 10;
-
-/// Numbers of rows that do not depend on the number of warehouses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Scale {
-    /// Items, and stock rows of a warehouse.
-    pub items: u32,
-    /// Customers of a district; also its orders at load.
-    pub customers: u32,
-    /// The last of these are not delivered at load.
-    pub new_orders: u32,
-    /// Different last names.
-    pub last_names: u32,
-}
-
-impl Scale {
-    /// The numbers of the rules.
-    pub const FULL: Self = Self { items: 100_000, customers: 3_000, new_orders: 900, last_names: 1_000 };
-    /// A warehouse that loads in milliseconds, for tests.
-    pub const SMALL: Self = Self { items: 500, customers: 60, new_orders: 18, last_names: 20 };
-
-    /// Orders of a district that are delivered at load.
-    pub fn delivered(self) -> u32 {
-        self.customers - self.new_orders
-    }
-}
-
-/// Why a transaction did not commit.
-#[derive(Debug)]
-pub enum Failure {
-    /// The user ordered an item that does not exist ("item number is not valid"): one New-Order in a hundred. It counts
-    /// as completed.
-    UnusedItem,
-    /// A row that the rules promise is missing; the text says which.
-    Missing(&'static str),
-    /// The engine returned an error.
-    Engine(ermine::Error),
-}
-
-impl From<ermine::Error> for Failure {
-    fn from(error: ermine::Error) -> Self {
-        Self::Engine(error)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnusedItem => f.write_str("item number is not valid"),
-            Self::Missing(row) => write!(f, "a row is missing that must exist: {row}"),
-            Self::Engine(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<Failure> for crate::Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Engine(error) => Self::Engine(error),
-            other => Self::Workload(other.to_string()),
-        }
-    }
-}
-
-/// Parameters of the run that every draw of inputs needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Business {
-    /// Number of warehouses.
-    pub warehouses: u32,
-    /// Numbers of all other rows.
-    pub scale: Scale,
-    /// Percentage of order lines whose stock is in another warehouse.
-    pub remote_percent: u32,
-}
-
-impl Business {
-    /// Draws a warehouse other than `home`, uniformly; returns `home` if there is no other.
-    fn another_warehouse(&self, home: u32, random: &mut crate::random::Random) -> u32 {
-        if self.warehouses == 1 {
-            return home;
-        }
-        let other = random.uniform(1..=u64::from(self.warehouses) - 1) as u32;
-        if other < home { other } else { other + 1 }
-    }
-
-    /// Draws a district, uniformly.
-    fn district(&self, random: &mut crate::random::Random) -> u8 {
-        random.uniform(1..=u64::from(DISTRICTS)) as u8
-    }
-
-    /// Draws a customer by number, non-uniformly.
-    fn customer(&self, random: &mut crate::random::Random) -> u32 {
-        non_uniform(random, 1023, C_CUSTOMER, 1, u64::from(self.scale.customers)) as u32
-    }
-
-    /// Draws an item, non-uniformly.
-    fn item(&self, random: &mut crate::random::Random) -> u32 {
-        non_uniform(random, 8191, C_ITEM, 1, u64::from(self.scale.items)) as u32
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::random::Random;
-
-    #[test]
-    fn another_warehouse_is_any_but_home() {
-        let business = Business { warehouses: 4, scale: Scale::FULL, remote_percent: 1 };
-        let mut random = Random::new(1, 0);
-        let mut seen = [0; 5];
-        for _ in 0..3_000 {
-            seen[business.another_warehouse(2, &mut random) as usize] += 1;
-        }
-        assert_eq!((seen[0], seen[2]), (0, 0));
-        assert!([seen[1], seen[3], seen[4]].iter().all(|&n| (850..1150).contains(&n)), "{seen:?}");
-        let alone = Business { warehouses: 1, ..business };
-        assert_eq!(alone.another_warehouse(1, &mut random), 1);
-    }
-}
+pub use crate::verdict::{Verdict, all_hold};

@@ -1,10 +1,12 @@
 //! New-Order: a customer orders 5 to 15 items (clause 2.4). The backbone of the mix.
 
-use ermine::{Access, Job, Transaction};
+use ermine::{Access, Job, Scheme, Transaction};
+
+use crate::trial::MEASURED;
 use smallvec::SmallVec;
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     random::is_original,
     schema::{DistrictKey, Item, Order, OrderLine, Stock, Tables},
 };
@@ -93,6 +95,8 @@ pub struct Sale {
 impl Job for NewOrder<'_> {
     type Output = Sale;
     type Error = Failure;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<Sale, Failure> {
         let (tables, input) = (self.tables, &self.input);

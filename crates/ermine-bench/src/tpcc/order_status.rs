@@ -2,10 +2,12 @@
 
 use std::{hint::black_box, ops::ControlFlow};
 
-use ermine::{Access, Job, Transaction, prefix};
+use ermine::{Access, Job, Scheme, Transaction, prefix};
+
+use crate::trial::MEASURED;
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     customer::{Pick, find},
     schema::Tables,
 };
@@ -38,6 +40,8 @@ impl Job for OrderStatus<'_> {
     /// The number of the latest order, and the number of its lines.
     type Output = (u32, u8);
     type Error = Failure;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<(u32, u8), Failure> {
         let tables = self.tables;

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
-use ermine::{Access, Job, Transaction};
+use ermine::{Access, Job, Scheme, Transaction};
+
+use crate::trial::MEASURED;
 
 use super::{
-    Business, Failure,
+    business::{Business, Failure},
     customer::{Pick, find},
     schema::{Customer, District, History, Tables, Text, Warehouse},
 };
@@ -63,6 +65,8 @@ impl Job for Payment<'_> {
     /// The customer's balance, in cents.
     type Output = i64;
     type Error = Failure;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<i64, Failure> {
         let tables = self.tables;

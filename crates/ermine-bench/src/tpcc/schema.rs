@@ -23,7 +23,7 @@ use ermine::{
     zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout},
 };
 
-use super::Mix;
+use super::mix::Mix;
 
 /// A string of at most `N` bytes, padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable)]

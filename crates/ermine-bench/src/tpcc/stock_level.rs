@@ -2,10 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{Access, Job, Transaction};
+use ermine::{Access, Job, Scheme, Transaction};
+
+use crate::trial::MEASURED;
 use smallvec::SmallVec;
 
-use super::{Business, Failure, schema::Tables};
+use super::{
+    business::{Business, Failure},
+    schema::Tables,
+};
 use crate::random::Random;
 
 /// Number of orders that are checked.
@@ -41,6 +46,8 @@ impl Job for StockLevel<'_> {
     /// Number of distinct items that run low.
     type Output = u32;
     type Error = Failure;
+
+    const SCHEMES: &'static [Scheme] = MEASURED;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
         let tables = self.tables;

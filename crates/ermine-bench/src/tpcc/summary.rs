@@ -6,44 +6,28 @@ use ermine::{AbortKind, Scheme};
 use serde::Serialize;
 
 use super::{
-    DISTRICTS, Kind, Mix, Verdict, all_hold,
+    business::DISTRICTS,
     check::CREDIT,
-    driver::{KindTally, Options, Tally},
+    mix::{Kind, Mix},
+    options::Options,
 };
 use crate::{
-    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
-    conflicts::Conflicts,
+    abort_shapes::{ShapeSummary, ShapeTable},
+    conflicts::{self, Conflicts},
     latency::Quantiles,
     report::{Grid, Memory, Setting, grouped},
-    storage::{self, LogSummary, LogUse},
+    storage::{LogSummary, LogUse},
+    trial::{Counts, Tally},
+    verdict::{Verdict, all_hold},
 };
 
-/// Counts of all threads.
-#[derive(Debug, Default)]
+/// Counts of all clients.
+#[derive(Debug)]
 pub struct Outcome {
-    /// Measured time, the average over the threads.
-    pub(super) seconds: f64,
-    /// Processor time of the whole process during it.
-    pub(super) processor_seconds: f64,
-    /// Use of the log, if the database had a directory.
-    pub(super) log: Option<LogUse>,
-    pub(super) tally: Tally,
-    /// Aborted attempts as the engine counts them, in the order of [`AbortKind::ALL`].
-    pub(super) aborts: [u64; AbortKind::ALL.len()],
-    /// Aborts by shape, if they are to be explained.
-    pub(super) shapes: Option<AbortShapes>,
-}
-
-impl Outcome {
-    /// Transactions that committed.
-    pub fn committed(&self) -> u64 {
-        self.tally.kinds.iter().map(|kind| kind.committed).sum()
-    }
-
-    /// Transactions that their users rolled back.
-    pub fn rolled_back(&self) -> u64 {
-        self.tally.kinds.iter().map(|kind| kind.rolled_back).sum()
-    }
+    /// Counts by kind of transaction, in the order of [`Kind::ALL`].
+    pub counts: Counts,
+    /// Districts that had nothing to deliver.
+    pub skipped_districts: u64,
 }
 
 /// The whole report.
@@ -114,10 +98,10 @@ pub struct KindSummary {
 }
 
 impl KindSummary {
-    fn new(name: &'static str, tally: &KindTally, seconds: f64) -> Self {
-        let &KindTally { committed, rolled_back, dropped, lost, ref conflicts, ref latency } = tally;
+    fn new(name: &'static str, tally: &Tally, seconds: f64) -> Self {
+        let &Tally { committed, rolled_back, dropped, lost, ref conflicts, ref latency } = tally;
         let &Conflicts { aborted, repeated, same_opponent, .. } = conflicts;
-        let completed = committed + rolled_back;
+        let completed = tally.completed();
         Self {
             name,
             per_second: completed as f64 / seconds,
@@ -144,14 +128,9 @@ impl Summary {
         outcome: Outcome,
         [after_load, after_run]: [Vec<Verdict>; 2],
     ) -> Self {
-        let Outcome { seconds, processor_seconds, log, tally, aborts, shapes } = outcome;
-        let summary = |kind: Kind| KindSummary::new(kind.name(), &tally.kinds[kind as usize], seconds);
-        let kinds: Vec<_> = options.mix.kinds().map(summary).collect();
-        let all = tally.kinds.iter().fold(KindTally::default(), |mut sum, kind| {
-            sum.merge(kind);
-            sum
-        });
-        let deliveries = tally.kinds[Kind::Delivery as usize].committed * u64::from(DISTRICTS);
+        let Outcome { counts, skipped_districts } = outcome;
+        let summary = |name, tally| KindSummary::new(name, tally, counts.seconds);
+        let deliveries = counts.tallies[Kind::Delivery as usize].committed * u64::from(DISTRICTS);
         Self {
             benchmark: match options.mix {
                 Mix::Standard => "TPC-C-like (not comparable with published TPC-C results)",
@@ -162,14 +141,14 @@ impl Summary {
             load_seconds: load_time.as_secs_f64(),
             memory_after_load,
             memory_after_run,
-            seconds,
-            processor_seconds,
-            log: log.map(LogUse::summary),
-            total: KindSummary::new("total", &all, seconds),
-            kinds,
-            aborts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(aborts).collect(),
-            abort_shapes: shapes.map_or_else(Vec::new, |shapes| shapes.summaries(&Kind::ALL.map(Kind::name))),
-            skipped_deliveries_percent: 100.0 * tally.skipped_districts as f64 / deliveries.max(1) as f64,
+            seconds: counts.seconds,
+            processor_seconds: counts.processor_seconds,
+            log: counts.log.map(LogUse::summary),
+            total: summary("total", &counts.total()),
+            kinds: options.mix.kinds().map(|kind| summary(kind.name(), &counts.tallies[kind as usize])).collect(),
+            aborts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(counts.engine_aborts).collect(),
+            abort_shapes: counts.shapes.summaries(&Kind::ALL.map(Kind::name)),
+            skipped_deliveries_percent: 100.0 * skipped_districts as f64 / deliveries.max(1) as f64,
             after_load,
             after_run,
         }
@@ -231,12 +210,11 @@ impl Summary {
     }
 
     fn causes(&self) -> Grid {
-        let names = AbortKind::ALL.map(AbortKind::name);
-        let mut grid = Grid::new(&[&["aborted attempts"], &names[..], &["all", "repeated", "same opponent"]].concat());
-        for kind in self.kinds.iter().chain([&self.total]) {
-            let counts =
-                kind.conflicts.iter().map(|&(_, count)| count).chain([kind.aborted, kind.repeated, kind.same_opponent]);
-            grid.row([kind.name.to_owned()].into_iter().chain(counts.map(grouped)));
+        let mut grid = conflicts::grid();
+        for KindSummary { name, conflicts, aborted, repeated, same_opponent, .. } in
+            self.kinds.iter().chain([&self.total])
+        {
+            grid.row(conflicts::row(name, conflicts, [*aborted, *repeated, *same_opponent]));
         }
         let all = self.aborts.iter().map(|&(_, count)| count);
         let sum = all.clone().sum();
@@ -251,35 +229,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options {
-            scheme,
-            threads,
-            warehouses,
-            warmup,
-            measured,
-            remote_percent,
-            home,
-            retry,
-            seed,
-            scale,
-            mix,
-            credit_pause,
-            storage,
-            tuning,
-            ..
-        } = &self.options;
-        writeln!(f, "{}", self.benchmark)?;
-        writeln!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "options      scheme {scheme}, {threads} threads, {warehouses} warehouses, {:.1} s after {:.1} s of warm-up, \
-             {remote_percent} % remote lines, home {home:?}, retry {retry:?}, seed {seed}{}{}{}",
-            measured.as_secs_f64(),
-            warmup.as_secs_f64(),
-            if *scale == super::Scale::FULL { "" } else { ", reduced scale" },
-            if *mix == Mix::Standard { String::new() } else { format!(", pause {credit_pause} in credit checks") },
-            storage::in_words(storage.as_ref(), tuning)
-        )?;
+        writeln!(f, "{}\n{}\noptions      {}", self.benchmark, self.setting, self.options)?;
         writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
         writeln!(f, "after run    {}", self.memory_after_run)?;
         let completed = self.total.committed + self.total.rolled_back;

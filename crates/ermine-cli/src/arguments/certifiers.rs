@@ -31,7 +31,7 @@ impl Sibench {
             true => sibench::Group::usual(self.run.threads() as u32),
             false => self.groups.clone(),
         };
-        let (records, theta, run_options) = (self.records, self.theta, self.run.run_options(&self.time));
+        let (records, theta, run_options) = (self.records, self.theta, self.time.run_options(&self.run));
         sibench::Options { scheme: self.scheme.scheme, records, theta, groups, run_options }
     }
 }
@@ -60,7 +60,7 @@ impl WriteSkew {
             threads: self.run.threads(),
             pairs: self.pairs,
             pause: self.pause,
-            run_options: self.run.run_options(&self.time),
+            run_options: self.time.run_options(&self.run),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Batch {
             receipts: self.receipts,
             pause: self.pause,
             snapshot_reports: self.snapshot_reports,
-            run_options: self.run.run_options(&self.time),
+            run_options: self.time.run_options(&self.run),
         }
     }
 }
@@ -137,7 +137,7 @@ impl Stock {
             reads,
             write_percents,
             rounds: self.schemes.rounds,
-            run_options: self.run.run_options(&self.time),
+            run_options: self.time.run_options(&self.run),
         }
     }
 }
@@ -178,7 +178,7 @@ impl ReadMostly {
             scan_percent: self.share,
             short_rows: self.short_rows,
             rounds: self.schemes.rounds,
-            run_options: self.run.run_options(&self.time),
+            run_options: self.time.run_options(&self.run),
         }
     }
 }

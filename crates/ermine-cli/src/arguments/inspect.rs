@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::LogDirectories;
+use super::closed::LogDirectories;
 
 #[derive(Debug, Subcommand)]
 pub enum Inspect {
@@ -18,7 +18,7 @@ pub enum Inspect {
     /// rest.
     Log(InspectLog),
     /// The content of the newest checkpoint; for a single-version scheme: its manifest
-    Checkpoint(crate::inspect_checkpoint::Arguments),
+    Checkpoint(InspectCheckpoint),
 }
 
 #[derive(Debug, Args)]
@@ -40,4 +40,16 @@ pub struct InspectLog {
     /// JSON lines instead of text, an object per segment (or file), block (or record) and hole
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InspectCheckpoint {
+    /// The directory of the database
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    #[command(flatten)]
+    pub log: LogDirectories,
+    /// Show every key and entry, with its row and the place of its value
+    #[arg(long)]
+    pub keys: bool,
 }

@@ -71,19 +71,13 @@ impl Micro {
             records: self.records,
             value_bytes: self.value_bytes,
             theta: self.theta,
-            warmup: self.warmup,
-            measured: self.seconds,
             operations: self.operation.0.clone(),
             index: match self.index {
                 Kind::BTree => IndexKind::BTree,
                 Kind::Art => IndexKind::Art,
                 Kind::Hash => IndexKind::Hash,
             },
-            seed: self.run.seed,
-            explain_aborts: self.run.explain_aborts,
-            storage: self.run.place.storage(false),
-            tuning: self.run.tuning(),
-            observer: None,
+            run_options: self.run.run_options(self.warmup, self.seconds),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod certifiers;
 mod check;
+mod closed;
 mod inspect;
 mod micro;
 mod run;
@@ -10,15 +11,14 @@ mod run;
 mod tests;
 mod tpcc;
 
-use std::path::PathBuf;
-
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 pub use self::{
     bench::Workload,
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     check::{Check, Format},
-    inspect::{Inspect, InspectLog},
+    closed::{Backup, Restore, Verify},
+    inspect::{Inspect, InspectCheckpoint, InspectLog},
     micro::{Churn, CommitLatency, Index, Micro, Recovery},
     run::Run,
 };
@@ -29,21 +29,6 @@ pub use self::{
 pub struct Ermine {
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// The log directories of a database.
-#[derive(Clone, Debug, Args)]
-pub struct LogDirectories {
-    /// A directory of the log, if a database of a single-version scheme was given any; once for each of them, in the
-    /// same order
-    #[arg(long = "log-dir", value_name = "DIR")]
-    pub directories: Vec<PathBuf>,
-}
-
-impl LogDirectories {
-    pub fn options(&self) -> ermine::Options {
-        ermine::Options::default().log_directories(&self.directories)
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,17 +47,17 @@ pub enum Command {
     ///
     /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its
     /// backups: a server with the statement BACKUP TO 'directory', a program with Database::backup.
-    Backup(crate::backup::Arguments),
+    Backup(Backup),
     /// Make a database as of some moment, from a backup and the archived log behind it
     ///
     /// Without --until-lsn and --until-time: to the end of the archived log. Commits in the new database are another
     /// history: it needs an archive of its own.
-    Restore(crate::restore::Arguments),
+    Restore(Restore),
     /// Check every byte of a database that is not open: checksums, addresses, keys against rows
     ///
     /// Changes nothing. Exit code 1 when something is wrong. A log that ends in the middle of a part that was not
     /// durable is no damage. A database of a single-version scheme is recovered in memory for it, as by opening it.
-    Verify(crate::verify::Arguments),
+    Verify(Verify),
     /// Inspect the files of a database without opening it
     Inspect {
         #[command(subcommand)]

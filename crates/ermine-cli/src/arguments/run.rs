@@ -106,18 +106,15 @@ impl Run {
     }
 
     /// Returns the options of a trial that takes this time.
-    pub(super) fn run_options(&self, time: &Time) -> RunOptions {
+    pub(super) fn run_options(&self, warmup: Duration, measured: Duration) -> RunOptions {
         RunOptions {
-            warmup: time.warmup,
-            measured: time.seconds,
-            least: 0,
-            retry: time.retry.into(),
+            warmup,
+            measured,
             seed: self.seed,
-            stale_after: time.stale_after,
             explain_aborts: self.explain_aborts,
             storage: self.place.storage(false),
             tuning: self.tuning(),
-            observer: None,
+            ..RunOptions::default()
         }
     }
 }
@@ -207,6 +204,14 @@ pub struct Time {
     /// si-ssn, si-ssi); never: every read is tracked [default: each table finds its own]
     #[arg(long, value_name = "BYTES|never", value_parser = stale_after)]
     pub stale_after: Option<u64>,
+}
+
+impl Time {
+    /// Returns the options of a trial with this time and handling.
+    pub(super) fn run_options(&self, run: &Run) -> RunOptions {
+        let Self { seconds, warmup, retry, stale_after } = self;
+        RunOptions { retry: (*retry).into(), stale_after: *stale_after, ..run.run_options(*warmup, *seconds) }
+    }
 }
 
 fn stale_after(text: &str) -> Result<u64, String> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use ermine::{Durability, Order, Scheme};
-use ermine_bench::{machine, micro, pause::Pause, sibench, stock, tpcc};
+use ermine_bench::{machine, micro, pause::Pause, sibench, stock, tpcc, trial::Retry};
 
 use super::*;
 
@@ -32,8 +32,9 @@ fn defaults_follow_the_machine_and_the_rules() {
     let options = tpcc("");
     assert_eq!((options.threads, options.warehouses as usize), (machine::cores(), machine::cores()));
     assert_eq!((options.scheme, options.remote_percent), (Scheme::SiSsn, 1));
-    assert_eq!((options.home, options.retry), (tpcc::Home::Fixed, tpcc::Retry::Yes));
-    assert_eq!((options.measured, options.warmup), (Duration::from_secs(10), Duration::from_secs(2)));
+    let run_options = &options.run_options;
+    assert_eq!((options.home, run_options.retry), (tpcc::Home::Fixed, Retry::Yes));
+    assert_eq!((run_options.measured, run_options.warmup), (Duration::from_secs(10), Duration::from_secs(2)));
     assert_eq!(options.scale, tpcc::Scale::FULL);
 }
 
@@ -44,9 +45,10 @@ fn every_option_arrives() {
          --retry no --seed 9 --scale small",
     );
     assert_eq!((options.scheme, options.threads, options.warehouses), (Scheme::Si, 4, 3));
-    assert_eq!((options.measured, options.warmup), (Duration::from_millis(500), Duration::ZERO));
-    assert_eq!((options.remote_percent, options.seed), (100, 9));
-    assert_eq!((options.home, options.retry), (tpcc::Home::Random, tpcc::Retry::No));
+    let run_options = &options.run_options;
+    assert_eq!((run_options.measured, run_options.warmup), (Duration::from_millis(500), Duration::ZERO));
+    assert_eq!((options.remote_percent, run_options.seed), (100, 9));
+    assert_eq!((options.home, run_options.retry), (tpcc::Home::Random, Retry::No));
     assert_eq!(options.scale, tpcc::Scale::SMALL);
     assert_eq!(tpcc("--threads 4").warehouses, 4);
 }
@@ -156,10 +158,10 @@ fn a_history_is_expected_to_be_serializable() {
 
 #[test]
 fn a_directory_comes_with_durability_and_outstanding_commits() {
-    assert!(tpcc("").storage.is_none());
-    let storage = tpcc("--dir d").storage.unwrap();
+    assert!(tpcc("").run_options.storage.is_none());
+    let storage = tpcc("--dir d").run_options.storage.unwrap();
     assert_eq!((storage.durability, storage.outstanding, storage.keep), (Durability::Durable, 64, false));
-    let storage = tpcc("--dir d --durability async --outstanding 1 --keep").storage.unwrap();
+    let storage = tpcc("--dir d --durability async --outstanding 1 --keep").run_options.storage.unwrap();
     assert_eq!((storage.durability, storage.outstanding, storage.keep), (Durability::Async, 1, true));
     assert_eq!(storage.directory, std::path::Path::new("d"));
     for workload in ["credit-check", "sibench", "write-skew", "batch", "stock", "read-mostly", "micro", "churn"] {
@@ -172,6 +174,7 @@ fn what_is_tuned_arrives() {
     let tuning = tpcc(
         "--dir d --log-dir a --log-dir b --epoch-interval 0.25 --checkpoint-after 64 --wait-max 20 --memory-limit 512",
     )
+    .run_options
     .tuning;
     assert_eq!(tuning.log_directories, ["a", "b"].map(std::path::PathBuf::from));
     assert_eq!(tuning.epoch_interval, Some(Duration::from_micros(250)));
@@ -182,7 +185,7 @@ fn what_is_tuned_arrives() {
         other => panic!("{other:?}"),
     };
     let usage = |line: &str| micro(line).check().unwrap_err().to_string();
-    assert_eq!(tpcc("--order none").tuning.order, Some(Order::None));
+    assert_eq!(tpcc("--order none").run_options.tuning.order, Some(Order::None));
     assert!(usage("ermine bench micro --scheme silo --order session").contains("--order means nothing under silo"));
     let error = usage("ermine bench micro --scheme si --dir nowhere --epoch-interval 2");
     assert!(error.contains("--epoch-interval means nothing under si"), "{error}");

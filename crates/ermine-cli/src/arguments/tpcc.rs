@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use ermine_bench::{Result, pause::Pause, tpcc};
+use ermine_bench::{Result, pause::Pause, tpcc, trial::RunOptions};
 
 use super::run::{OneScheme, Retry, Run, positive_seconds, seconds};
 
@@ -68,28 +68,24 @@ impl Tpcc {
             scheme: self.scheme.scheme,
             threads,
             warehouses: self.warehouses.unwrap_or(threads as u32),
-            warmup: self.warmup,
-            measured: self.seconds,
-            least: 0,
             remote_percent: self.remote_percent,
             home: match self.home {
                 Home::Fixed => tpcc::Home::Fixed,
                 Home::Random => tpcc::Home::Random,
             },
-            retry: self.retry.into(),
-            seed: self.run.seed,
             scale: match self.scale {
                 Scale::Full => tpcc::Scale::FULL,
                 Scale::Small => tpcc::Scale::SMALL,
             },
             mix: tpcc::Mix::Standard,
             credit_pause: Pause::NONE,
-            explain_aborts: self.run.explain_aborts,
-            storage: self.run.place.storage(self.keep),
-            tuning: self.run.tuning(),
             acknowledge: self.acknowledge.as_deref().map(tpcc::OrderSink::to_path).transpose()?,
             expect: self.expect.clone(),
-            observer: None,
+            run_options: RunOptions {
+                retry: self.retry.into(),
+                storage: self.run.place.storage(self.keep),
+                ..self.run.run_options(self.warmup, self.seconds)
+            },
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     Value,
     error::{Result, SqlError, SqlState},
-    text::is_space,
+    space::is_space,
 };
 
 use super::{

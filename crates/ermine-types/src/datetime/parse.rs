@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use crate::{
     Environment,
     error::{Result, SqlError, SqlState},
-    text::is_space,
+    space::is_space,
 };
 
 use super::{

@@ -359,7 +359,7 @@ impl FromStr for Numeric {
                 format!("invalid input syntax for type numeric: \"{text}\""),
             )
         };
-        let trimmed = text.trim_matches(super::text::is_space);
+        let trimmed = text.trim_matches(super::space::is_space);
         let (negative, unsigned) = match trimmed.as_bytes().first() {
             Some(b'-') => (true, &trimmed[1..]),
             Some(b'+') => (false, &trimmed[1..]),

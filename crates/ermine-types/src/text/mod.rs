@@ -7,16 +7,14 @@ mod number;
 
 use std::fmt::Write;
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    space::is_space,
+};
 
 use super::{Environment, Json, Scalar, SqlType, Value, cast, datetime};
 
 pub(crate) use number::{write_f32, write_f64};
-
-/// Whether C's `isspace`, and so PostgreSQL, treats the character as blank.
-pub(crate) fn is_space(character: char) -> bool {
-    matches!(character, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
-}
 
 /// The error for a text that is not a value of its type.
 pub(crate) fn invalid(ty: &str, text: &str) -> SqlError {
