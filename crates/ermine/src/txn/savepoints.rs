@@ -135,6 +135,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let table = self.engine.table(site.table);
         let entries = table.new_entries(self.state.sets.key(site), None, Some(new.payload(&self.entered.versions)))?;
+        self.need_entries(table, row, &entries)?;
         self.add_entries(table, row, &entries, Stamp::ZERO)
     }
 
