@@ -310,7 +310,10 @@ impl<F: Family> Tables<F> {
         }
         let is_left = !ending.is_empty();
         drop(ending);
-        freed.iter().for_each(|of| clear(&of.table));
+        for Ending { table, .. } in freed {
+            self.budget.give(table.index_bytes(&self.nodes.join_as("dropped table").enter()));
+            clear(&table);
+        }
         is_left
     }
 
