@@ -46,6 +46,12 @@ impl Drop for Run {
     }
 }
 
+/// Returns whether the thread runs a transaction of the engine.
+pub(crate) fn is_running<E>(engine: &E) -> bool {
+    // The explorer runs all its tasks on one thread.
+    !cfg!(shuttle) && RUN.get() == std::ptr::from_ref(engine).addr()
+}
+
 /// Fails inside a key function: no transaction can begin there.
 pub(crate) fn check_begin() -> Result<()> {
     if KEY_FUNCTION.get() {

@@ -145,7 +145,7 @@ impl<S: Scheme> Operation<'_, S> {
         let State { sets, tid, .. } = &mut *self.state;
         let mut kept = from;
         for at in from..sets.entries.len() {
-            let NeededEntry { row, index, entry } = sets.entries[at];
+            let NeededEntry { row, index, entry, .. } = sets.entries[at];
             let table = self.engine.table(entry.table);
             let head = table.rows.slot(row).head().map(|head| head.origin().load());
             if tid.is_some_and(|tid| matches!(head, Some(Origin::By(writer)) if writer == tid)) {
