@@ -3,7 +3,8 @@
 //! Key: the table's name. Value: version of the format, number, name, names of the key's and the value's types, the
 //! known layouts of the values' bytes, kind of the primary index, and the secondary indexes in order of creation with
 //! name, uniqueness, key type, version of the key function and kind. Numbers are varints, strings are preceded by their
-//! length. Format 1 has neither layouts nor versions.
+//! length. Format 1 has neither layouts nor versions. Format 4, of tables with an index that was built over rows, says of
+//! each index whether it was.
 //!
 //! Types are known by their names without paths (`Account`, `(u32, String)`): renaming a module changes nothing, and
 //! renaming a type makes another schema of it, unless the type states the name under which it is stored.
@@ -39,6 +40,8 @@ pub(crate) const TABLES_MAX: u32 = 1 << 20;
 const FORMAT: u64 = 2;
 /// The format of the row of dropped tables.
 const FORMAT_OF_DROPPED: u64 = 3;
+/// The format of the row of a table with an index that was built over rows.
+const FORMAT_WITH_BUILT: u64 = 4;
 /// The format from before layouts were kept: an entry in it gets its layouts when the table is opened.
 const WITHOUT_LAYOUTS: u64 = 1;
 
@@ -63,6 +66,8 @@ pub(crate) struct IndexEntry {
     /// The version of the key function.
     pub(crate) version: u32,
     pub(crate) kind: IndexKind,
+    /// Whether the index was built over rows: the log has no entries of those, and no checkpoint may have them yet.
+    pub(crate) built: bool,
 }
 
 /// The known layouts of a table's values: their framing, and the layout of each version of the type under which values
@@ -288,7 +293,8 @@ impl TableEntry {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        put_number(&mut out, FORMAT);
+        let says_built = self.indexes.iter().any(|index| index.built);
+        put_number(&mut out, if says_built { FORMAT_WITH_BUILT } else { FORMAT });
         put_number(&mut out, self.id.0.into());
         put_text(&mut out, &self.name);
         put_text(&mut out, &self.key_type);
@@ -307,6 +313,9 @@ impl TableEntry {
             put_text(&mut out, &index.key_type);
             put_number(&mut out, index.version.into());
             put_number(&mut out, number_of(index.kind));
+            if says_built {
+                put_number(&mut out, index.built.into());
+            }
         }
         out
     }
@@ -321,7 +330,10 @@ impl TableEntry {
     }
 
     fn read(input: &mut &[u8]) -> Option<Self> {
-        let format = take_number(input).filter(|format| [FORMAT, WITHOUT_LAYOUTS].contains(format))?;
+        let format = take_number(input)?;
+        if ![FORMAT, FORMAT_WITH_BUILT, WITHOUT_LAYOUTS].contains(&format) {
+            return None;
+        }
         let id = TableId(u32::try_from(take_number(input)?).ok()?);
         let (name, key_type, value_type) = (take_text(input)?, take_text(input)?, take_text(input)?);
         if format == WITHOUT_LAYOUTS {
@@ -339,6 +351,7 @@ impl TableEntry {
                 key_type: take_text(input)?,
                 version: u32::try_from(take_number(input)?).ok()?,
                 kind: take_kind(input)?,
+                built: format == FORMAT_WITH_BUILT && take_number(input)? != 0,
             })
         });
         let indexes = indexes.collect::<Option<_>>()?;
@@ -351,7 +364,7 @@ impl TableEntry {
         let (layouts, kind) = (ValueLayouts::unknown(), IndexKind::BTree);
         let indexes = (0..take_count(input)?).map(|_| {
             let (name, uniqueness, key_type) = (take_text(input)?, take_uniqueness(input)?, take_text(input)?);
-            Some(IndexEntry { name, uniqueness, key_type, version: FIRST_KEY_FUNCTION, kind })
+            Some(IndexEntry { name, uniqueness, key_type, version: FIRST_KEY_FUNCTION, kind, built: false })
         });
         let indexes = indexes.collect::<Option<_>>()?;
         let mut entry = Self { id, name, key_type, value_type, layouts, kind, indexes };
@@ -413,6 +426,7 @@ mod tests {
             key_type: "String".into(),
             version: 3,
             kind: IndexKind::Art,
+            built: false,
         };
         let framing = if versioned { Framing::Versioned } else { Framing::Bare };
         let known = vec![(1, "{name: string}".into()), (2, "{name: string, city: string}".into())];
@@ -429,7 +443,9 @@ mod tests {
 
     #[test]
     fn an_entry_comes_back() {
-        for entry in [entry(true), entry(false), TableEntry::of_catalog()] {
+        let mut built = entry(true);
+        built.indexes[1].built = true;
+        for entry in [entry(true), entry(false), built, TableEntry::of_catalog()] {
             let bytes = entry.encode();
             assert_eq!(TableEntry::decode(&bytes).unwrap(), entry);
             for cut in 0..bytes.len() {

@@ -1,6 +1,6 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, io, path::Path, sync::Arc};
+use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     access::sealed::Attempt,
@@ -89,7 +89,7 @@ pub struct IndexDescription {
 impl From<TableEntry> for TableDescription {
     fn from(entry: TableEntry) -> Self {
         let TableEntry { name, key_type, value_type, layouts, kind, indexes, .. } = entry;
-        let describe = |IndexEntry { name, uniqueness, key_type, version, kind }| {
+        let describe = |IndexEntry { name, uniqueness, key_type, version, kind, .. }| {
             let options = IndexOptions::new(uniqueness).kind(kind).version(version);
             IndexDescription { name, key_type, options }
         };
@@ -235,8 +235,26 @@ impl Database {
         Ok(Table::new(id, framing, self.identity().clone(), name))
     }
 
-    /// Opens the secondary index of that name, and creates it when absent, which requires that the table has never had
-    /// rows.
+    /// Opens the secondary index of that name, and builds it when absent: over all rows of the table, while transactions
+    /// read and write it. When the call returns, the index is durable.
+    ///
+    /// The build is no part of a transaction, and fails inside of one that [`Database::run`] runs ([`Error::Nested`]).
+    /// Under schemes with versions it waits for transactions that had written rows of the table when it began, each for
+    /// at most [`IndexOptions::wait_max`]; under others, such transactions lose a conflict when they commit. Snapshots
+    /// that were taken before the end do not use the index ([`Error::Schema`]). [`Error::KeyExists`] when two rows have
+    /// one key in a unique index; while such an index is being built, it already refuses keys. A build that fails
+    /// leaves nothing. After a crash the index is there as a whole or not at all.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options, Uniqueness};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let users = db.table::<u64, String>("users")?;
+    /// db.run(|txn| txn.put(&users, &7, "Ann"))?;
+    /// let by_name = db.index(&users, "by name", Uniqueness::NonUnique, |_, name| name.to_owned())?;
+    /// let found = db.run(|txn| txn.scan_by(&by_name, "Ann".to_owned()..).collect())?;
+    /// assert_eq!(found, [(7, "Ann".to_owned())]);
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
     ///
     /// `key_of` returns a row's key in the index; it must depend on nothing but its arguments. When the database is
     /// opened again, the function is tried on some rows: [`Error::Schema`] when one of them has another key than it has
@@ -261,8 +279,9 @@ impl Database {
         options: IndexOptions,
         key_of: impl for<'a> Fn(&K, V::View<'a>) -> S + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<S, K, V>> {
-        let IndexOptions { uniqueness, kind, version } = options;
-        let entry = IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), version, kind };
+        let IndexOptions { uniqueness, kind, version, wait_max } = options;
+        let entry =
+            IndexEntry { name: name.into(), uniqueness, key_type: type_name::<S>(), version, kind, built: false };
         let framing = table.framing();
         let key_of = KeyOf {
             extract: Box::new(move |mut key, value, out| {
@@ -277,7 +296,7 @@ impl Database {
             key_type: TypeId::of::<S>(),
         };
         let id = table.id_in(self.identity().address())?;
-        let ordinal = self.open_index(id, entry, key_of)?;
+        let ordinal = self.open_index(id, entry, key_of, wait_max)?;
         Ok(SecondaryIndex::new(table.clone(), ordinal))
     }
 
@@ -285,8 +304,8 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.open_table(name, types, options))
     }
 
-    fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        with_engine!(&*self.engine, engine => engine.open_index(table, entry, key_of))
+    fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf, wait_max: Duration) -> Result<IndexOrdinal> {
+        with_engine!(&*self.engine, engine => engine.open_index(table, entry, key_of, wait_max))
     }
 
     /// Returns all tables, with the catalog's description of their types and indexes, in order of creation.
@@ -562,6 +581,21 @@ impl Database {
     /// that is being written. Closing the database does the same.
     pub fn archive_now(&self) -> Result<()> {
         with_engine!(&*self.engine, engine => engine.archive_now())
+    }
+
+    /// Collects all garbage; returns the keys of a table and the entries of its first secondary index, with their rows.
+    /// No transaction runs.
+    #[cfg(test)]
+    pub(crate) fn settled_entries(&self, table: &str) -> [Vec<(Vec<u8>, crate::ids::RowId)>; 2] {
+        with_engine!(&*self.engine, engine => {
+            // The helper in the background may be inside of an epoch: several rounds.
+            let mut quiet = 0;
+            while quiet < 10 {
+                quiet = if engine.maintain() { 0 } else { quiet + 1 };
+                std::thread::yield_now();
+            }
+            engine.tables.entries_of(table)
+        })
     }
 
     /// Returns the bytes of all indexes. Takes time: it walks over them.

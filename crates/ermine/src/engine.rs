@@ -1,11 +1,11 @@
 //! The parts of a database under one scheme, and the operations on it outside of transactions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     access::Put,
     begin::Begins,
-    catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
+    catalog::{CATALOG, DROPPED_NAME, IndexEntry},
     clock::LogOffset,
     durable::{
         checkpoint::Pace,
@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     gate::Gate,
     ids::{DatabaseId, IndexOrdinal, TableId, Tid},
+    index_build::Builds,
     log::Log,
     options::{Durability, Options, TableOptions, TxnOptions},
     platform::{
@@ -29,7 +30,7 @@ use crate::{
     statistics::Statistics,
     sync::Ordering,
     table::{KeyOf, Secondary, TableStore},
-    tables::{OpenTable, TableTypes, Tables, visit_rows},
+    tables::{OpenTable, TableTypes, Tables},
     txn::{
         Txn,
         prepared::PreparedTransactions,
@@ -122,7 +123,7 @@ impl<S: Scheme> Engine<S> {
             let RecoveredTable { entry, rows, primary, indexes, .. } = table;
             let store = TableStore::with_rows(&entry, rows, primary, options);
             for (index, (entries, missing)) in entry.indexes.iter().zip(indexes) {
-                store.add_secondary(Secondary::new(index, entries, None).lacking(missing))?;
+                store.add_secondary(Secondary::new(index, entries, None).lacking(missing, &entry.name))?;
             }
             tables.push(store);
         }
@@ -162,15 +163,15 @@ impl<S: Scheme> Engine<S> {
         self.tables.open(name, types, built, |entry| self.write_catalog(entry))
     }
 
-    /// Opens the secondary index of that name, and creates it when absent.
-    pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        self.tables.open_index(
-            table,
-            entry,
-            key_of,
-            |entry| self.write_catalog(entry),
-            |table, ends, visit| visit_rows(&Txn::begin(self, TxnOptions::read_only(), true)?, table, ends, visit),
-        )
+    /// Opens the secondary index of that name, and builds it when absent.
+    pub(crate) fn open_index(
+        &self,
+        table: TableId,
+        entry: IndexEntry,
+        key_of: KeyOf,
+        wait_max: Duration,
+    ) -> Result<IndexOrdinal> {
+        self.tables.open_index(self, table, entry, key_of, wait_max)
     }
 
     /// Drops the table of that name; returns whether there was one.
@@ -193,13 +194,8 @@ impl<S: Scheme> Engine<S> {
         })
     }
 
-    /// Writes a table's entry into the catalog.
-    fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
-        self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
-    }
-
     /// Changes the catalog, where there is one, in one transaction, which is durable when this returns.
-    fn change_catalog(&self, change: impl Fn(&Txn<'_, S>) -> Result<()>) -> Result<()> {
+    pub(crate) fn change_catalog(&self, change: impl Fn(&Txn<'_, S>) -> Result<()>) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
         }
@@ -433,6 +429,7 @@ mod tests {
             key_type: "u64".into(),
             version: 1,
             kind: IndexKind::BTree,
+            built: false,
         };
         let key_of = KeyOf {
             extract: Box::new(|_, value, out| {
@@ -442,7 +439,7 @@ mod tests {
             secondary_length: |_| Ok(1),
             key_type: TypeId::of::<u64>(),
         };
-        engine.open_index(table, entry, key_of)
+        engine.open_index(table, entry, key_of, Duration::from_secs(60))
     }
 
     fn has_entry<S: Scheme>(engine: &Engine<S>, table: TableId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {

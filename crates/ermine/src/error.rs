@@ -48,7 +48,8 @@ pub enum Error {
     },
     /// A value could not be turned into bytes.
     Encode(String),
-    /// A table or index of that name exists with another type, or an index was requested on a table with rows.
+    /// A table or index of that name exists with another type, or was dropped, or is not ready for what was requested; the
+    /// text says which, and what to do.
     Schema(String),
     /// The transaction has declared the keys that it will touch ([`crate::AccessSet`]), and touches something else: a
     /// row, or a range.

@@ -42,11 +42,15 @@ impl Drop for Run {
 
 /// Fails with a text if this thread runs a transaction of the engine.
 pub(crate) fn check_outside<E>(engine: &E, what: &'static str) -> Result<()> {
+    if is_running(engine) { Err(Error::Nested(what)) } else { Ok(()) }
+}
+
+/// Returns whether the thread runs a transaction of the engine.
+pub(crate) fn is_running<E>(engine: &E) -> bool {
     let own = std::ptr::from_ref(engine).addr();
     // The explorer runs all its tasks on one thread. A thread that is ending has lost its record: destructors of its
     // other locals may run transactions.
-    let is_inside = !cfg!(shuttle) && RUNS.try_with(|runs| runs.borrow().contains(&own)).unwrap_or(false);
-    if is_inside { Err(Error::Nested(what)) } else { Ok(()) }
+    !cfg!(shuttle) && RUNS.try_with(|runs| runs.borrow().contains(&own)).unwrap_or(false)
 }
 
 /// Fails inside a key function: no transaction can begin there.

@@ -72,6 +72,8 @@ mod gate;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
+mod index_build;
+#[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
 mod job;

@@ -70,6 +70,8 @@ pub enum Mutant {
     PrepareIgnored,
     /// A transaction that is being prepared does not check whether its reads were overwritten.
     PrepareUnseen,
+    /// An index is built without regard to running transactions that have written rows and do not know it.
+    IndexBuiltEarly,
 }
 
 impl Mutant {
@@ -108,6 +110,7 @@ impl Mutant {
         Self::ShortRecordNumber,
         Self::PrepareIgnored,
         Self::PrepareUnseen,
+        Self::IndexBuiltEarly,
     ];
 
     /// Returns whether this fault is active.

@@ -417,12 +417,15 @@ pub struct IndexOptions {
     pub kind: IndexKind,
     /// The version of the key function. The database stores it, and refuses another one.
     pub version: u32,
+    /// How long the building of the index waits for one other transaction that is open and has written rows of the
+    /// table; 1 minute by default.
+    pub wait_max: Duration,
 }
 
 impl IndexOptions {
     /// Returns the options of a B+-tree with version 1 of its key function.
     pub fn new(uniqueness: Uniqueness) -> Self {
-        Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION }
+        Self { uniqueness, kind: IndexKind::BTree, version: FIRST_KEY_FUNCTION, wait_max: Duration::from_secs(60) }
     }
 
     /// Returns the options with another kind of index.
@@ -434,6 +437,12 @@ impl IndexOptions {
     /// Returns the options with another version of the key function.
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
+        self
+    }
+
+    /// Returns the options with another limit to the wait for one other transaction.
+    pub fn wait_max(mut self, wait_max: Duration) -> Self {
+        self.wait_max = wait_max;
         self
     }
 }

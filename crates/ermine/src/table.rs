@@ -3,9 +3,13 @@
 //! Keys and values are bytes here; the typed handles encode them. The primary index maps key -> RowId; a secondary
 //! index maps (secondary key, primary key) -> RowId, and a reader that follows an entry checks the key against the
 //! version that it sees (an entry may be older or newer than the reader's snapshot).
+//!
+//! Secondary indexes have ordinals in the order of their creation. Those up to [`TableParts::finished`] are complete,
+//! and stay. One more may be under construction (`index_build`): writers maintain it, and nothing of it is logged.
 
 use std::{
     any::TypeId,
+    cell::UnsafeCell,
     iter,
     sync::{Arc, OnceLock},
 };
@@ -16,7 +20,7 @@ use crate::{
     catalog::{CATALOG, IndexEntry, TableEntry, ValueLayouts},
     epoch::Guard,
     error::{Error, Result},
-    ids::{IndexOrdinal, RowId, TableId},
+    ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::Index,
     inside,
     options::{Options, Uniqueness},
@@ -25,11 +29,11 @@ use crate::{
     rows::{
         arena::Arena,
         array::{RowArray, Slot},
-        chain::{CertifierStamps, Kind, RowSlot, VersionPtr},
+        chain::{CertifierStamps, Kind, Origin, RowSlot, VersionPtr},
         in_place::{Control, RecordPtr, RecordSlot},
     },
     scheme::{escalation::TableReaders, in_place::Reach, staleness::Staleness},
-    sync::{AtomicUsize, Mutex, Ordering},
+    sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
     types::KeyBuffer,
 };
 
@@ -54,22 +58,43 @@ pub(crate) struct Secondary {
     pub(crate) key_type_name: String,
     pub(crate) version: u32,
     pub(crate) entries: Index,
-    /// The rows that had no entry when the database was opened: 0, unless something lost them.
+    /// The rows that had no entry when the database was opened: 0, unless the index was built over rows, or something
+    /// lost them.
     pub(crate) missing: u64,
+    /// Whether the index was built over rows: the files may have no entries of them ([`IndexEntry::built`]).
+    built: AtomicUsize,
+    /// Snapshots below this stamp may have rows without an entry: none, unless the index was built over rows.
+    usable_from: AtomicU64,
     /// Missing in a database that was opened again, until the application opens the index.
     key_of: OnceLock<KeyOf>,
 }
 
 impl Secondary {
     pub(crate) fn new(entry: &IndexEntry, entries: Index, key_of: Option<KeyOf>) -> Self {
-        let IndexEntry { name, uniqueness, key_type, version, .. } = entry;
-        let key_of = key_of.map_or_else(OnceLock::new, OnceLock::from);
-        let (name, key_type_name) = ((**name).into(), key_type.clone());
-        Self { name, uniqueness: *uniqueness, key_type_name, version: *version, entries, missing: 0, key_of }
+        let IndexEntry { name, uniqueness, key_type, version, built, .. } = entry;
+        Self {
+            name: (**name).into(),
+            uniqueness: *uniqueness,
+            key_type_name: key_type.clone(),
+            version: *version,
+            entries,
+            missing: 0,
+            built: AtomicUsize::new(usize::from(*built)),
+            usable_from: AtomicU64::new(0),
+            key_of: key_of.map_or_else(OnceLock::new, OnceLock::from),
+        }
     }
 
-    /// The same index, known to have no entries of so many rows.
-    pub(crate) fn lacking(self, missing: u64) -> Self {
+    /// The same index, which has been recovered without entries of so many rows of a table.
+    pub(crate) fn lacking(self, missing: u64, table: &str) -> Self {
+        let level = if self.entry().built { ::log::Level::Info } else { ::log::Level::Error };
+        if missing > 0 {
+            let name = &self.name;
+            ::log::log!(
+                level,
+                "index {name} of table {table} has no entry of {missing} rows: they are added when the application opens the index"
+            );
+        }
         Self { missing, ..self }
     }
 
@@ -77,7 +102,36 @@ impl Secondary {
     pub(crate) fn entry(&self) -> IndexEntry {
         let (name, key_type) = (self.name.to_string(), self.key_type_name.clone());
         let (uniqueness, version, kind) = (self.uniqueness, self.version, self.entries.kind());
-        IndexEntry { name, uniqueness, key_type, version, kind }
+        // Relaxed: the lock of the schema orders it.
+        let built = self.built.load(Ordering::Relaxed) != 0;
+        IndexEntry { name, uniqueness, key_type, version, kind, built }
+    }
+
+    /// Notes that the index was built over rows. The caller has locked the schema.
+    pub(crate) fn set_built(&self) {
+        self.built.store(1, Ordering::Relaxed);
+    }
+
+    /// Limits the index to snapshots from `stamp` on.
+    pub(crate) fn set_usable_from(&self, stamp: Stamp) {
+        // Release: pairs with `usable_from`. The handle of the index is made later.
+        self.usable_from.store(stamp.0, Ordering::Release);
+    }
+
+    fn usable_from(&self) -> Stamp {
+        // Acquire: pairs with `set_usable_from`.
+        Stamp(self.usable_from.load(Ordering::Acquire))
+    }
+
+    /// Fails for a transaction that reads the snapshot at `begin` if that may have rows without an entry.
+    pub(crate) fn check_snapshot(&self, begin: Stamp) -> Result<()> {
+        if begin >= self.usable_from() {
+            return Ok(());
+        }
+        Err(Error::Schema(format!(
+            "index {} was built after the snapshot of this transaction: use it in a transaction that begins now",
+            self.name
+        )))
     }
 
     /// Returns whether the index can be kept up to date.
@@ -124,6 +178,8 @@ pub(crate) struct NewEntry {
     /// Length of the secondary key at the front of `key`.
     pub(crate) secondary_length: usize,
     pub(crate) unique: bool,
+    /// Whether the log needs the entry: not while the index is being built.
+    pub(crate) is_logged: bool,
 }
 
 /// The new entries of one write. Most writes have none.
@@ -188,6 +244,38 @@ impl<C: Control> Family for RecordSlot<C> {
     }
 }
 
+/// The secondary indexes that writers maintain at one moment: their number, and how often it has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IndexSet(u64);
+
+impl IndexSet {
+    const COUNT_BITS: u32 = 8;
+
+    fn count(self) -> usize {
+        (self.0 & ((1 << Self::COUNT_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.count() == 0
+    }
+
+    /// Returns the next set, with so many indexes.
+    fn with(self, count: usize) -> Self {
+        Self((self.0 >> Self::COUNT_BITS).wrapping_add(1) << Self::COUNT_BITS | count as u64)
+    }
+}
+
+const _: () = assert!(SECONDARIES_MAX < 1 << IndexSet::COUNT_BITS);
+
+/// The place of a secondary index.
+#[derive(Default)]
+struct SecondarySlot(UnsafeCell<Option<Secondary>>);
+
+// SAFETY: a slot is written only while no other thread reads it: before its index is announced, and when every
+// transaction that could know a withdrawn index has ended.
+unsafe impl Sync for SecondarySlot {}
+
 /// The parts of a table.
 pub(crate) struct TableParts<F: Family> {
     pub(crate) id: TableId,
@@ -208,10 +296,18 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) rows: RowArray<F>,
     pub(crate) beside: F::Beside,
     /// In order of creation. Every write reads them, so they need no lock and few instructions.
-    secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
-    secondary_count: AtomicUsize,
+    secondaries: [SecondarySlot; SECONDARIES_MAX],
+    /// An [`IndexSet`].
+    index_set: AtomicU64,
     /// Number of secondary indexes that the application has opened.
     attached_count: AtomicUsize,
+    /// Number of secondary indexes that are complete; at most one more is being built.
+    finished_count: AtomicUsize,
+    /// Number of secondary indexes that checkpoints have: every transaction has ended that changed rows and did not log
+    /// the entries.
+    settled_count: AtomicUsize,
+    /// Held while an index is being built.
+    pub(crate) building: Mutex<()>,
 }
 
 impl<F: Family> TableParts<F> {
@@ -235,8 +331,11 @@ impl<F: Family> TableParts<F> {
             rows,
             beside: F::beside(options),
             secondaries: Default::default(),
-            secondary_count: AtomicUsize::new(0),
+            index_set: AtomicU64::new(0),
             attached_count: AtomicUsize::new(0),
+            finished_count: AtomicUsize::new(0),
+            settled_count: AtomicUsize::new(0),
+            building: Mutex::new(()),
         }
     }
 
@@ -315,34 +414,119 @@ impl<F: Family> TableParts<F> {
         one.map_or(Reach::Everything, Reach::Partition)
     }
 
-    /// Returns a secondary index of the table.
+    /// Returns a secondary index of the table. If it may be under construction, the caller is inside the epoch of
+    /// transactions.
     pub(crate) fn secondary(&self, ordinal: IndexOrdinal) -> &Secondary {
-        self.secondaries[ordinal.0 as usize - 1].get().expect("an ordinal is handed out after its index is there")
+        // SAFETY: the index was announced before its ordinal was handed out; it stays, or its slot is emptied when all
+        // transactions have ended that could know it (`withdraw`).
+        let secondary = unsafe { &*self.secondaries[ordinal.0 as usize - 1].0.get() };
+        secondary.as_ref().expect("an ordinal is handed out after its index is there")
     }
 
-    /// Returns the secondary indexes in order of creation.
+    /// Returns the secondary indexes that writers maintain. A transaction that finds the same set later has missed no
+    /// change to it.
+    #[inline]
+    pub(crate) fn index_set(&self) -> IndexSet {
+        // Acquire: pairs with `set_indexes`.
+        IndexSet(self.index_set.load(Ordering::Acquire))
+    }
+
+    fn set_indexes(&self, set: IndexSet) {
+        // SeqCst: before the fences and locks with which the builder of an index waits for the writers.
+        self.index_set.store(set.0, Ordering::SeqCst);
+    }
+
+    /// Returns the secondary indexes that writers maintain, in order of creation. The caller is inside the epoch of
+    /// transactions.
     pub(crate) fn secondaries(&self) -> impl Iterator<Item = (IndexOrdinal, &Secondary)> {
-        // Acquire: pairs with `add_secondary`.
-        let ordinals = 1..=self.secondary_count.load(Ordering::Acquire) as u16;
-        ordinals.map(|ordinal| (IndexOrdinal(ordinal), self.secondary(IndexOrdinal(ordinal))))
+        self.first_secondaries(self.index_set().count())
+    }
+
+    /// Returns the secondary indexes that are complete, in order of creation.
+    pub(crate) fn finished(&self) -> impl Iterator<Item = (IndexOrdinal, &Secondary)> {
+        self.first_secondaries(self.finished_count())
+    }
+
+    /// Returns the secondary indexes that belong into a checkpoint of versions, in order of creation.
+    pub(crate) fn settled(&self) -> impl Iterator<Item = (IndexOrdinal, &Secondary)> {
+        // Acquire: pairs with `settle_indexes`.
+        self.first_secondaries(self.settled_count.load(Ordering::Acquire))
+    }
+
+    fn first_secondaries(&self, count: usize) -> impl Iterator<Item = (IndexOrdinal, &Secondary)> {
+        (1..=count as u16).map(|ordinal| (IndexOrdinal(ordinal), self.secondary(IndexOrdinal(ordinal))))
+    }
+
+    fn finished_count(&self) -> usize {
+        // Acquire: pairs with `finish_index`.
+        self.finished_count.load(Ordering::Acquire)
     }
 
     /// Returns whether the table has secondary indexes.
     #[inline]
     pub(crate) fn has_secondaries(&self) -> bool {
-        self.secondary_count.load(Ordering::Acquire) > 0
+        !self.index_set().is_empty()
     }
 
-    /// Adds a secondary index. One caller at a time; the table has no rows yet, or none that the index lacks.
+    /// Adds a secondary index that lacks nothing. No other thread uses the table yet.
     pub(crate) fn add_secondary(&self, secondary: Secondary) -> Result<IndexOrdinal> {
-        let at = self.secondary_count.load(Ordering::Relaxed);
-        let place = self.secondaries.get(at).ok_or(Error::Limit("16 secondary indexes of one table"))?;
+        let ordinal = self.announce(secondary)?;
+        self.finish_index();
+        self.settle_indexes(self.finished_count());
+        Ok(ordinal)
+    }
+
+    /// Adds a secondary index: operations that begin now maintain it. One caller at a time, under the lock of the
+    /// schema; an index that was withdrawn has been freed.
+    pub(crate) fn announce(&self, secondary: Secondary) -> Result<IndexOrdinal> {
+        let set = self.index_set();
+        let at = set.count();
+        assert_eq!(at, self.finished_count(), "indexes of a table are built one at a time");
+        let slot = self.secondaries.get(at).ok_or(Error::Limit("16 secondary indexes of one table"))?;
         // Counted before the index becomes visible: the table counts as writable no later than that.
         self.attached_count.fetch_add(usize::from(secondary.is_attached()), Ordering::Release);
-        assert!(place.set(secondary).is_ok(), "indexes are added one at a time");
-        // Release: pairs with `secondaries`.
-        self.secondary_count.store(at + 1, Ordering::Release);
+        // SAFETY: the ordinal has not been handed out, or all transactions that met it have ended.
+        let before = unsafe { (*slot.0.get()).replace(secondary) };
+        assert!(before.is_none(), "an index that was withdrawn is freed before the next one takes its ordinal");
+        self.set_indexes(set.with(at + 1));
         Ok(IndexOrdinal(at as u16 + 1))
+    }
+
+    /// Makes transactions that have written rows before now lose at their commit, where rows have one version.
+    pub(crate) fn renew_indexes(&self) {
+        let set = self.index_set();
+        self.set_indexes(set.with(set.count()));
+    }
+
+    /// Declares the index that was announced last complete: the log and the catalog have it from now on.
+    pub(crate) fn finish_index(&self) {
+        // Release: pairs with `finished_count`.
+        self.finished_count.store(self.index_set().count(), Ordering::Release);
+    }
+
+    /// Lets checkpoints have the first `count` indexes, if they do not have them yet.
+    pub(crate) fn settle_indexes(&self, count: usize) {
+        // Release: pairs with `settled`.
+        self.settled_count.fetch_max(count, Ordering::Release);
+    }
+
+    /// Takes back the index that was announced last: operations that begin now do not know it. Those that run may still
+    /// use it, until [`take_withdrawn`](Self::take_withdrawn).
+    pub(crate) fn withdraw(&self) {
+        let set = self.index_set();
+        assert_eq!(set.count(), self.finished_count() + 1, "the last index is under construction");
+        self.set_indexes(set.with(set.count() - 1));
+        self.attached_count.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Removes the index that was withdrawn, which no other thread can reach any more.
+    ///
+    /// # Safety
+    /// Every transaction that began before the withdrawal has ended.
+    pub(crate) unsafe fn take_withdrawn(&self) -> Option<Secondary> {
+        let at = self.index_set().count();
+        // SAFETY: no transaction knows the index, as the caller guarantees.
+        unsafe { (*self.secondaries[at].0.get()).take() }
     }
 
     /// Notes that the application has opened an index; returns the type of its keys. One caller at a time.
@@ -360,30 +544,52 @@ impl<F: Family> TableParts<F> {
         let mut entries = NewEntries::new();
         let Some(value) = value else { return Ok(entries) };
         let mut old = KeyBuffer::new();
+        // Before the write: the writes of a row whose entries are not logged come before those whose entries are.
+        let finished = self.finished_count();
         for (index, secondary) in self.secondaries() {
             let mut entry = KeyBuffer::new();
             let secondary_length = secondary.entry_of(key, value, &mut entry)?;
-            if entry.len() > crate::MAX_KEY_BYTES {
-                return Err(Error::KeyTooLong { bytes: entry.len() });
-            }
             if let Some(before) = before {
                 secondary.entry_of(key, before, &mut old)?;
                 if old == entry {
                     continue;
                 }
             }
-            if let Some(partition) = self.partition.get().filter(|partition| partition.indexes_alike)
-                && partition.of_key(&entry)? != partition.of_key(key)?
-            {
-                let (table, index) = (self.name(), &secondary.name);
-                return Err(Error::Schema(format!(
-                    "table {table} has partitions, and keys of its index {index} do not begin with what decides them: use \
-                     TableOptions::indexes_apart"
-                )));
-            }
-            entries.push(NewEntry { index, key: entry, secondary_length, unique: secondary.uniqueness.is_unique() });
+            self.check_entry(secondary, key, &entry)?;
+            let (unique, is_logged) = (secondary.uniqueness.is_unique(), usize::from(index.0) <= finished);
+            entries.push(NewEntry { index, key: entry, secondary_length, unique, is_logged });
         }
         Ok(entries)
+    }
+
+    /// Writes the entry of a row in one index into `entry`, with the checks of a write.
+    pub(crate) fn entry_in(
+        &self,
+        ordinal: IndexOrdinal,
+        key: &[u8],
+        value: &[u8],
+        entry: &mut KeyBuffer,
+    ) -> Result<()> {
+        let secondary = self.secondary(ordinal);
+        secondary.entry_of(key, value, entry)?;
+        self.check_entry(secondary, key, entry)
+    }
+
+    /// Fails where an entry is too long, or in another partition than its row and should not be.
+    fn check_entry(&self, secondary: &Secondary, key: &[u8], entry: &[u8]) -> Result<()> {
+        if entry.len() > crate::MAX_KEY_BYTES {
+            return Err(Error::KeyTooLong { bytes: entry.len() });
+        }
+        if let Some(partition) = self.partition.get().filter(|partition| partition.indexes_alike)
+            && partition.of_key(entry)? != partition.of_key(key)?
+        {
+            let (table, index) = (self.name(), &secondary.name);
+            return Err(Error::Schema(format!(
+                "table {table} has partitions, and keys of its index {index} do not begin with what decides them: use \
+                 TableOptions::indexes_apart"
+            )));
+        }
+        Ok(())
     }
 
     /// Calls `visit` with each index in which a row's entry under `value` differs from its entry under `before`, and
@@ -412,21 +618,22 @@ impl<F: Family> TableParts<F> {
     /// Returns the table's entry for the catalog.
     pub(crate) fn catalog_entry(&self) -> TableEntry {
         let [key_type, value_type] = self.type_names.clone();
-        let indexes = self.secondaries().map(|(_, secondary)| secondary.entry()).collect();
+        let indexes = self.finished().map(|(_, secondary)| secondary.entry()).collect();
         let layouts = self.layouts.lock().expect("no code panics while it holds the layouts").clone();
         let (name, kind) = (self.name().to_string(), self.primary.kind());
         TableEntry { id: self.id, name, key_type, value_type, layouts, kind, indexes }
     }
 
-    /// Fails while an index could not be kept up to date.
+    /// Returns the indexes that a write has to maintain; fails while one of them could not be kept up to date.
     #[inline]
-    pub(crate) fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<IndexSet> {
+        let set = self.index_set();
         // Acquire: pairs with `attach`.
-        if self.attached_count.load(Ordering::Acquire) == self.secondary_count.load(Ordering::Relaxed) {
-            return Ok(());
+        if self.attached_count.load(Ordering::Acquire) == set.count() {
+            return Ok(set);
         }
         let missing = self.secondaries().find(|(_, secondary)| !secondary.is_attached());
-        missing.map_or(Ok(()), |(_, secondary)| {
+        missing.map_or(Ok(set), |(_, secondary)| {
             let (table, index) = (self.name(), &secondary.name);
             Err(Error::Schema(format!("table {table} cannot be written before its index {index} has been opened")))
         })
@@ -454,10 +661,27 @@ impl<H: CertifierStamps> TableStore<H> {
     }
 
     /// Returns whether any version of a row, including one in flight, belongs to an entry. The row's versions must be
-    /// protected by the caller's guard.
+    /// protected by the caller's guard. Versions that were superseded before the index was complete do not count: no
+    /// transaction finds them in the index, and the collector may not know their key.
     pub(crate) fn any_version_matches(&self, row: RowId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
+        let usable_from = self.secondary(ordinal).usable_from();
         let mut versions = iter::successors(self.rows.slot(row).head(), |version| version.older());
-        versions.any(|version| self.version_matches(version, ordinal, entry))
+        if usable_from == Stamp::ZERO {
+            return versions.any(|version| self.version_matches(version, ordinal, entry));
+        }
+        let mut superseded = Stamp::INFINITY;
+        for version in versions {
+            if superseded < usable_from {
+                return false;
+            }
+            if self.version_matches(version, ordinal, entry) {
+                return true;
+            }
+            if let Origin::At(stamp) = version.origin().load() {
+                superseded = stamp;
+            }
+        }
+        false
     }
 
     /// Returns whether a version belongs to an entry. The version must be protected by the caller's guard.

@@ -21,9 +21,11 @@
 use std::{
     any::TypeId,
     collections::HashSet,
+    mem,
     ops::{ControlFlow, DerefMut},
     ptr,
     sync::Arc,
+    time::Duration,
 };
 
 use crate::{
@@ -34,8 +36,9 @@ use crate::{
     },
     epoch::{Epoch, EpochManager, Guard},
     error::{Error, Result},
-    ids::{DatabaseId, IndexOrdinal, RowId, TableId},
+    ids::{DatabaseId, IndexOrdinal, RowId, Stamp, TableId},
     index::{self, Batch, Index},
+    index_build::{Build, Builds, Patience, RowVisit, Sample},
     observer::Observer,
     options::{Options, TableOptions},
     platform::budget::Budget,
@@ -66,24 +69,23 @@ pub(crate) struct OpenTable {
     pub(crate) framing: Framing,
 }
 
-/// A visitor of keys and values.
-pub(crate) type RowVisit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
-
 /// Number of rows from each end of a table that a key function is tried on.
 const SAMPLE_ROWS: usize = 64;
 
-/// Visits the rows of a table, as a transaction sees them: so many from each end, or all.
+/// Visits some rows of a table, as a transaction sees them.
 pub(crate) fn visit_rows(
     txn: &impl Access,
     table: TableId,
-    from_each_end: Option<usize>,
+    sample: Sample<'_>,
     visit: &mut RowVisit<'_>,
 ) -> Result<()> {
-    let (directions, limit) = match from_each_end {
-        None => (&[Direction::Forward][..], usize::MAX),
-        Some(limit) => (&[Direction::Forward, Direction::Backward][..], limit),
+    let limit = match sample {
+        Sample::Ends(limit) => limit,
+        Sample::Keys(keys) => {
+            return keys.iter().try_for_each(|key| txn.get(table, key)?.map_or(Ok(()), |value| visit(key, value)));
+        }
     };
-    directions.iter().try_for_each(|&direction| {
+    [Direction::Forward, Direction::Backward].iter().try_for_each(|&direction| {
         let range = ScanRange { table, index: IndexOrdinal::PRIMARY, lower: &[], upper: None, direction, limit };
         txn.scan(range, &mut |key, value| {
             visit(key, value)?;
@@ -103,6 +105,9 @@ pub(crate) struct Tables<F: Family> {
     live: Mutex<Vec<Arc<TableParts<F>>>>,
     /// The tables that were dropped and are not freed yet.
     ending: Mutex<Vec<Ending<F>>>,
+    /// The tables with an index whose building failed and that is not freed yet, and the epoch of its end.
+    withdrawn: Mutex<Vec<(Arc<TableParts<F>>, Epoch)>>,
+    built: Mutex<Built<F>>,
     options: Options,
     budget: Arc<Budget>,
     /// The numbers of the dropped tables. Locked while tables and indexes are created, renamed and dropped.
@@ -119,6 +124,23 @@ struct Ending<F: Family> {
     is_hidden: bool,
     /// The epoch of the last step.
     since: Epoch,
+}
+
+/// Changes of the schema that a checkpoint records: the number of tables dropped, and of indexes built.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorded {
+    drops: usize,
+    built: usize,
+}
+
+/// The indexes that were built over rows since the database was opened.
+struct Built<F: Family> {
+    /// Those that checkpoints do not have yet, by table and number of indexes, and the epoch in which they were
+    /// finished: transactions that ran then may have changed rows without logging the entries.
+    new: Vec<(Arc<TableParts<F>>, usize, Epoch)>,
+    /// How many of the others there are, and how many the newest checkpoint has.
+    settled: usize,
+    covered: usize,
 }
 
 // SAFETY: the pointers are references of `Arc`s to data that may be shared.
@@ -139,6 +161,8 @@ impl<F: Family> Tables<F> {
             places: boxcar::Vec::new(),
             live: Mutex::new(Vec::new()),
             ending: Mutex::new(Vec::new()),
+            withdrawn: Mutex::new(Vec::new()),
+            built: Mutex::new(Built { new: Vec::new(), settled: 0, covered: 0 }),
             options: options.clone(),
             budget,
             schema: Mutex::new(DroppedTables::default()),
@@ -290,6 +314,8 @@ impl<F: Family> Tables<F> {
     /// Takes the next step with dropped tables; passes those to `clear` that no thread can access any more. Returns
     /// whether some are left.
     pub(crate) fn free_ended(&self, mut clear: impl FnMut(&TableParts<F>)) -> bool {
+        self.free_withdrawn();
+        self.settle_built();
         let mut freed = Vec::new();
         let mut ending = self.ending.lock().expect("no code panics while it holds the tables");
         let mut at = 0;
@@ -310,28 +336,70 @@ impl<F: Family> Tables<F> {
         }
         let is_left = !ending.is_empty();
         drop(ending);
-        freed.iter().for_each(|of| clear(&of.table));
+        for Ending { table, .. } in freed {
+            self.budget.give(table.index_bytes(&self.nodes.join_as("dropped table").enter()));
+            clear(&table);
+        }
         is_left
     }
 
-    /// Returns the number of tables that were dropped so far: a checkpoint that begins now records all of them as
-    /// dropped.
-    pub(crate) fn drops(&self) -> usize {
-        self.drops.load(Ordering::Relaxed)
+    /// Frees the indexes whose building failed, as far as no transaction can use them any more.
+    fn free_withdrawn(&self) {
+        let mut withdrawn = self.withdrawn.lock().expect("no code panics while it holds the tables");
+        withdrawn.retain(|(table, since)| {
+            let is_closed = self.nodes.is_closed(*since);
+            if is_closed {
+                // SAFETY: every transaction that began before the withdrawal has left the epoch of transactions.
+                let index = unsafe { table.take_withdrawn() };
+                let bytes =
+                    |index: &Secondary| index.entries.footprint(&self.nodes.join_as("index build").enter()).bytes();
+                self.budget.give(index.as_ref().map_or(0, bytes) as u64);
+            }
+            !is_closed
+        });
     }
 
-    /// Notes that a valid checkpoint has recorded `drops` tables as dropped.
-    pub(crate) fn cover_drops(&self, drops: usize) {
-        self.drops_covered.store(drops, Ordering::Relaxed);
+    fn is_withdrawn(&self, id: TableId) -> bool {
+        let withdrawn = self.withdrawn.lock().expect("no code panics while it holds the tables");
+        withdrawn.iter().any(|(table, _)| table.id == id)
+    }
+
+    /// Lets checkpoints have the indexes that were built, as far as all changes to rows log their entries.
+    fn settle_built(&self) {
+        let mut built = self.built.lock().expect("no code panics while it holds the tables");
+        let before = built.new.len();
+        built.new.retain(|(table, indexes, since)| {
+            let is_closed = self.nodes.is_closed(*since);
+            if is_closed {
+                table.settle_indexes(*indexes);
+            }
+            !is_closed
+        });
+        built.settled += before - built.new.len();
+    }
+
+    /// Returns the changes that a checkpoint which begins now records.
+    pub(crate) fn recorded(&self) -> Recorded {
+        self.settle_built();
+        let built = self.built.lock().expect("no code panics while it holds the tables").settled;
+        Recorded { drops: self.drops.load(Ordering::Relaxed), built }
+    }
+
+    /// Notes that a valid checkpoint has recorded these changes.
+    pub(crate) fn cover(&self, recorded: Recorded) {
+        self.drops_covered.store(recorded.drops, Ordering::Relaxed);
+        self.built.lock().expect("no code panics while it holds the tables").covered = recorded.built;
     }
 
     fn drops_uncovered(&self) -> usize {
-        self.drops() - self.drops_covered.load(Ordering::Relaxed)
+        self.drops.load(Ordering::Relaxed) - self.drops_covered.load(Ordering::Relaxed)
     }
 
-    /// Returns whether so many tables have been dropped that a checkpoint should be made.
-    pub(crate) fn are_drops_due(&self) -> bool {
-        self.drops_uncovered() >= Self::DROPS_DUE
+    /// Returns whether a checkpoint should be made: so many tables have been dropped, or an index was built.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        self.settle_built();
+        let built = self.built.lock().expect("no code panics while it holds the tables");
+        self.drops_uncovered() >= Self::DROPS_DUE || built.settled > built.covered
     }
 
     /// Opens the table of that name, and creates it when absent; `write_down` is called before anything changes.
@@ -393,52 +461,128 @@ impl<F: Family> Tables<F> {
         Ok(OpenTable { id: table.id, name: table.name(), framing: entry.layouts.framing })
     }
 
-    /// Opens the secondary index of that name, and creates it when absent; `write_down` is called before anything
-    /// changes. An index that existed when the database was opened is checked against rows of a `sample`.
+    /// Opens the secondary index of that name. When absent, builds it, which takes time for each row of the table.
     pub(crate) fn open_index(
         &self,
+        builds: &impl Builds<F>,
         table: TableId,
         entry: IndexEntry,
         key_of: KeyOf,
-        write_down: impl Fn(&TableEntry) -> Result<()>,
-        rows: impl Fn(TableId, Option<usize>, &mut RowVisit<'_>) -> Result<()>,
+        wait_max: Duration,
     ) -> Result<IndexOrdinal> {
-        let _schema = self.schema();
         let table = self.held().into_iter().find(|of| of.id == table).ok_or_else(|| no_longer_there(table))?;
-        let (name, index, key_type) = (&*table.name(), &entry.name, key_of.key_type);
-        if let Some((ordinal, existing)) = table.secondaries().find(|(_, existing)| *existing.name == **index) {
-            let known = existing.entry();
-            if known.version != entry.version {
-                return Err(Error::Schema(format!(
-                    "index {index} of table {name} was built by version {} of its key function, and the program has version {}. To \
-                     build it anew, copy the rows to a new table with the new index, drop this table and rename the new one",
-                    known.version, entry.version
-                )));
-            }
-            // The rows of a table whose primary index has no order cannot be scanned.
-            if known == entry && !existing.is_attached() && table.check_ordered(IndexOrdinal::PRIMARY).is_ok() {
-                self.check_key_function(&table, existing, &key_of, rows)?;
-            }
-            if known != entry || table.attach(ordinal, key_of) != key_type {
-                return Err(Error::Schema(format!("index {index} of table {name} exists with another key or kind")));
-            }
-            return Ok(ordinal);
+        let schema = self.schema();
+        if let Some(ordinal) = named(&table, &entry.name) {
+            return self.attach(builds, &table, ordinal, entry, key_of);
         }
+        drop(schema);
         if !entry.kind.is_ordered() {
             return Err(Error::Schema(format!(
-                "index {index} of table {name}: rows are found by the front of its entries, which a hash index cannot do; use \
-                 another kind"
+                "index {} of table {}: rows are found by the front of its entries, which a hash index cannot do; use another \
+                 kind",
+                entry.name,
+                table.name()
             )));
         }
-        if table.rows.bytes() > 0 {
-            return Err(Error::Schema(format!(
-                "index {index} cannot be added: table {name} has had rows; create indexes before the first insert"
-            )));
+        if builds.is_inside() {
+            return Err(Error::Nested("an index was created inside of a transaction that Database::run runs"));
         }
+        // Waits for another index of the table that is being built, which may be this one.
+        let building = table.building.lock().expect("no code panics while it builds an index");
+        let schema = self.schema();
+        if let Some(ordinal) = named(&table, &entry.name) {
+            return self.attach(builds, &table, ordinal, entry, key_of);
+        }
+        drop(schema);
+        let built = self.build_index(builds, &table, &entry, key_of, wait_max);
+        drop(building);
+        built
+    }
+
+    /// Builds an index. The caller has locked the building of the table's indexes.
+    fn build_index(
+        &self,
+        builds: &impl Builds<F>,
+        table: &Arc<TableParts<F>>,
+        entry: &IndexEntry,
+        key_of: KeyOf,
+        wait_max: Duration,
+    ) -> Result<IndexOrdinal> {
+        let of = format!("index {} of table {}", entry.name, table.name());
+        let mut patience = Patience::new(wait_max, &of);
+        while self.is_withdrawn(table.id) {
+            self.nodes.advance();
+            self.free_withdrawn();
+            patience.wait("an index whose building failed is still known to a transaction that has been open")?;
+        }
+        let secondary = Secondary::new(entry, Index::new(entry.kind), Some(key_of));
+        secondary.set_usable_from(Stamp::INFINITY);
+        let index = table.announce(secondary)?;
+        let announced = Announced { tables: self, table };
+        let usable_from = Build { builds, table, index, nodes: &self.nodes, patience }.run()?;
+        let schema = self.schema();
+        if table.is_dropped() {
+            return Err(no_longer_there(table.id));
+        }
+        // Rows that were written during the build have no entry in the log.
+        let has_rows = || table.rows.bytes() > 0;
         let mut changed = table.catalog_entry();
-        changed.indexes.push(entry.clone());
-        write_down(&changed)?;
-        table.add_secondary(Secondary::new(&entry, Index::new(entry.kind), Some(key_of)))
+        changed.indexes.push(IndexEntry { built: has_rows(), ..entry.clone() });
+        builds.write_catalog(&changed)?;
+        announced.finish(index, usable_from);
+        let secondary = table.secondary(index);
+        if has_rows() {
+            secondary.set_built();
+            if changed != table.catalog_entry() {
+                // The first row was inserted meanwhile.
+                builds.write_catalog(&table.catalog_entry())?;
+            }
+        }
+        drop(schema);
+        if builds.is_logged() && secondary.entry().built {
+            self.note_built(table, index);
+        } else {
+            table.settle_indexes(index.0.into());
+        }
+        Ok(index)
+    }
+
+    /// Notes that the files lack entries of an index, which all writes log from now on.
+    fn note_built(&self, table: &Arc<TableParts<F>>, index: IndexOrdinal) {
+        let mut built = self.built.lock().expect("no code panics while it holds the tables");
+        built.new.push((table.clone(), index.0.into(), self.nodes.retirement_epoch()));
+    }
+
+    /// Opens an index that exists. If it existed when the database was opened, rows are compared with it.
+    fn attach(
+        &self,
+        builds: &impl Builds<F>,
+        table: &Arc<TableParts<F>>,
+        ordinal: IndexOrdinal,
+        entry: IndexEntry,
+        key_of: KeyOf,
+    ) -> Result<IndexOrdinal> {
+        let (name, existing, key_type) = (table.name(), table.secondary(ordinal), key_of.key_type);
+        let index = existing.name.clone();
+        let known = existing.entry();
+        if known.version != entry.version {
+            return Err(Error::Schema(format!(
+                "index {index} of table {name} was built by version {} of its key function, and the program has version {}. To \
+                 build it anew, copy the rows to a new table with the new index, drop this table and rename the new one",
+                known.version, entry.version
+            )));
+        }
+        let entry = IndexEntry { built: known.built, ..entry };
+        if known == entry && !existing.is_attached() {
+            self.check_key_function(table, existing, &key_of, builds)?;
+            if existing.missing > 0 && builds.is_logged() {
+                self.note_built(table, ordinal);
+            }
+        }
+        if known != entry || table.attach(ordinal, key_of) != key_type {
+            return Err(Error::Schema(format!("index {index} of table {name} exists with another key or kind")));
+        }
+        Ok(ordinal)
     }
 
     /// Fails where a row has another key in an index now than when it was written: the key function has changed. The
@@ -449,13 +593,12 @@ impl<F: Family> Tables<F> {
         table: &TableParts<F>,
         index: &Secondary,
         key_of: &KeyOf,
-        rows: impl Fn(TableId, Option<usize>, &mut RowVisit<'_>) -> Result<()>,
+        builds: &impl Builds<F>,
     ) -> Result<()> {
         let participant = self.nodes.join_as("index");
         let with_entry = (index.missing > 0).then(|| rows_in(&index.entries, &participant.enter()));
         let mut entry = KeyBuffer::new();
-        let ends = with_entry.is_none().then_some(SAMPLE_ROWS);
-        rows(table.id, ends, &mut |key, value| {
+        let mut check = |key: &[u8], value: &[u8]| {
             entry.clear();
             (key_of.extract)(key, value, &mut entry)?;
             entry.extend_from_slice(key);
@@ -477,7 +620,22 @@ impl<F: Family> Tables<F> {
                     table.name()
                 ))),
             }
-        })
+        };
+        if with_entry.is_none() {
+            // The rows of a table whose primary index has no order cannot be scanned.
+            let is_ordered = table.check_ordered(IndexOrdinal::PRIMARY).is_ok();
+            return if is_ordered {
+                builds.visit_rows(table.id, Sample::Ends(SAMPLE_ROWS), &mut check)
+            } else {
+                Ok(())
+            };
+        }
+        let (mut walk, mut batch) = (index::Walk::default(), Batch::default());
+        while table.primary.walk(&participant.enter(), &mut walk, &mut batch, 64) {
+            let keys: Vec<_> = (0..batch.len()).map(|at| KeyBuffer::from_slice(batch.key(at))).collect();
+            builds.visit_rows(table.id, Sample::Keys(&keys), &mut check)?;
+        }
+        Ok(())
     }
 
     /// Returns the bytes of all indexes. Walks over them.
@@ -485,10 +643,52 @@ impl<F: Family> Tables<F> {
         self.held().iter().map(|table| table.index_bytes(nodes)).sum()
     }
 
+    /// Returns the keys of a table and the entries of its first secondary index, with their rows.
+    #[cfg(test)]
+    pub(crate) fn entries_of(&self, table: &str) -> [Vec<(Vec<u8>, RowId)>; 2] {
+        let (table, participant) = (self.by_name(table).expect("it is there"), self.nodes.join_as("test"));
+        [IndexOrdinal::PRIMARY, IndexOrdinal(1)].map(|ordinal| {
+            let (mut walk, mut batch, mut found) = (index::Walk::default(), Batch::default(), Vec::new());
+            while table.index(ordinal).walk(&participant.enter(), &mut walk, &mut batch, 64) {
+                found.extend((0..batch.len()).map(|at| (batch.key(at).to_vec(), batch.row(at))));
+            }
+            found
+        })
+    }
+
     /// Returns the bytes of the indirection arrays in use.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.held().iter().map(|table| table.rows.bytes()).sum()
     }
+}
+
+/// An index that has been announced; it is withdrawn when this is dropped.
+struct Announced<'t, F: Family> {
+    tables: &'t Tables<F>,
+    table: &'t Arc<TableParts<F>>,
+}
+
+impl<F: Family> Announced<'_, F> {
+    /// Declares the index complete, for snapshots from `usable_from` on. The catalog has it.
+    fn finish(self, index: IndexOrdinal, usable_from: Stamp) {
+        self.table.secondary(index).set_usable_from(usable_from);
+        self.table.finish_index();
+        mem::forget(self);
+    }
+}
+
+impl<F: Family> Drop for Announced<'_, F> {
+    fn drop(&mut self) {
+        self.table.withdraw();
+        let since = self.tables.nodes.retirement_epoch();
+        let mut withdrawn = self.tables.withdrawn.lock().expect("no code panics while it holds the tables");
+        withdrawn.push((self.table.clone(), since));
+    }
+}
+
+/// Returns the index of that name, if it is complete.
+fn named<F: Family>(table: &TableParts<F>, name: &str) -> Option<IndexOrdinal> {
+    table.finished().find(|(_, index)| *index.name == *name).map(|(ordinal, _)| ordinal)
 }
 
 impl<F: Family> Drop for Tables<F> {

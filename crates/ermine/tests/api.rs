@@ -88,15 +88,6 @@ fn a_name_gives_the_same_table_and_refuses_other_types() {
 }
 
 #[test]
-fn an_index_is_made_before_the_first_row() {
-    for db in databases() {
-        let table = filled(&db);
-        let late = db.index::<u64, _, _>(&table, "late", Uniqueness::NonUnique, |_, square| square);
-        assert!(matches!(late, Err(Error::Schema(why)) if why.contains("before the first insert")));
-    }
-}
-
-#[test]
 fn too_long_keys_and_values_are_refused() {
     for db in databases() {
         let table = db.table::<String, Vec<u8>>("t").unwrap();

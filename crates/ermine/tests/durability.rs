@@ -25,6 +25,30 @@ fn rows(db: &Database, accounts: &Accounts) -> Vec<(u64, String)> {
     db.run(|txn| txn.scan(accounts, ..).collect()).unwrap()
 }
 
+/// The log has the entries in the order of the writes: a value that a savepoint brings back is the last one again.
+#[test]
+fn an_entry_that_a_savepoint_brings_back_is_there_again() {
+    for scheme in Scheme::ALL {
+        let directory = FaultyDirectory::new();
+        for round in 0..2 {
+            let db = open(&directory, options().scheme(scheme));
+            let accounts: Accounts = db.table("accounts").unwrap();
+            let index = by_length(&db, &accounts);
+            if round == 0 {
+                db.run(|txn| txn.insert(&accounts, &1, "1")).unwrap();
+                let mut txn = db.begin(TxnOptions::default()).unwrap();
+                txn.put(&accounts, &1, "22").unwrap();
+                let savepoint = txn.savepoint().unwrap();
+                txn.put(&accounts, &1, "333").unwrap();
+                txn.roll_back_to(savepoint).unwrap();
+                txn.commit().unwrap();
+            }
+            let found = db.run(|txn| txn.scan_by(&index, ..).collect()).unwrap();
+            assert_eq!(found, [(1, "22".to_string())], "{scheme} {round}");
+        }
+    }
+}
+
 #[test]
 fn rows_and_indexes_are_there_again_under_every_scheme() {
     for scheme in Scheme::ALL {

@@ -136,6 +136,21 @@ fn a_dropped_table_is_gone_for_good_and_its_name_is_free() {
 }
 
 #[test]
+fn the_memory_of_the_indexes_of_a_dropped_table_is_free() {
+    for scheme in SCHEMES {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let before = db.statistics().memory_taken;
+        for _ in 0..8 {
+            let table = db.table::<u64, u64>("gone").unwrap();
+            db.index(&table, "by text", Uniqueness::NonUnique, |_, value| format!("{value:0>1000}")).unwrap();
+            db.run(|txn| (0..4000).try_for_each(|key| txn.put(&table, &key, &key))).unwrap();
+            assert!(db.drop_table("gone").unwrap());
+        }
+        until("the indexes are freed", || db.statistics().memory_taken < before + (16 << 20));
+    }
+}
+
+#[test]
 fn a_renamed_table_keeps_its_rows_and_handles() {
     for scheme in SCHEMES {
         let directory = FaultyDirectory::new();

@@ -192,7 +192,7 @@ impl<S: Scheme> Engine<S> {
         // A large database gets checkpoints less often, so that what checkpoints write stays in proportion.
         // Recovery keeps the keys of what it replays in memory.
         let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
-        let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.are_drops_due();
+        let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.is_checkpoint_due();
         let frees_room = distance > 0 || log.segments().len() > SEGMENTS_KEPT_WHEN_SHORT;
         store.checkpoints.upkeep.try_one(is_due, frees_room && log.room.is_short(), || {
             if log.room.is_short() {
@@ -221,7 +221,7 @@ impl<S: Scheme> Engine<S> {
         let began = Instant::now();
         let mut state = store.checkpoints.state.lock().expect("no code panics while it makes a checkpoint");
         log.check()?;
-        let drops = self.tables.drops();
+        let recorded = self.tables.recorded();
         let begin = log.chains.boundary(&self.shared.clock);
         if state.newest.is_some_and(|(newest, _)| newest.begin == begin) {
             // Nothing has happened since the newest checkpoint.
@@ -277,7 +277,7 @@ impl<S: Scheme> Engine<S> {
         state.newest = Some((marker, bytes));
         state.begin = begin;
         lent.done();
-        self.tables.cover_drops(drops);
+        self.tables.cover(recorded);
         store.checkpoints.upkeep.count();
         report.bytes = bytes;
         let older = older_than(&*store.directory, marker).map_err(storage)?;
@@ -389,7 +389,7 @@ impl<S: Scheme> Walk<'_, S> {
         self.image.section(table.id, 0).map_err(storage)?;
         self.index(table, IndexOrdinal::PRIMARY, pins, pacer)?;
         self.write_moved(table)?;
-        for (ordinal, _) in table.secondaries() {
+        for (ordinal, _) in table.settled() {
             self.image.section(table.id, ordinal.0).map_err(storage)?;
             self.index(table, ordinal, pins, pacer)?;
         }

@@ -100,7 +100,8 @@ pub(crate) struct RecoveredTable<H> {
     pub(crate) entry: TableEntry,
     pub(crate) rows: ChainArray<H>,
     pub(crate) primary: Index,
-    /// The secondary indexes, each with the number of rows that have no entry there, which should be none.
+    /// The secondary indexes, each with the number of rows that have no entry there: none, unless the index was built
+    /// over rows.
     pub(crate) indexes: Vec<(Index, u64)>,
     live: u64,
 }
@@ -552,18 +553,7 @@ fn build_table<H: CertifierStamps>(
     let used = RowSet::stretches(logged.chain([&copied]));
     let live = settle_rows(&rows, &used);
     rows.recovered(&used);
-    let lacking = |((index, entries), of): ((Index, u64), &IndexEntry)| {
-        let missing = live.saturating_sub(entries);
-        if missing > 0 {
-            ::log::error!(
-                "index {} of table {} has no entry of {missing} rows: they are added when the application opens the index",
-                of.name,
-                entry.name
-            );
-        }
-        (index, missing)
-    };
-    let indexes = indexes.into_iter().zip(&entry.indexes).map(lacking).collect();
+    let indexes = indexes.into_iter().map(|(index, entries)| (index, live.saturating_sub(entries))).collect();
     Ok(RecoveredTable { entry, rows, primary, indexes, live })
 }
 

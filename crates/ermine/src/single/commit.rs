@@ -258,11 +258,14 @@ impl<P: InPlace> Operation<'_, P> {
 
 impl<P: InPlace> Engine<P> {
     /// Whether a written record has left the index, or another transaction has written it since its entries were
-    /// compared with those of the value; `word` is its word now.
+    /// compared with those of the value, or the table's indexes have changed since the write; `word` is its word now.
+    /// A transaction that commits has locked the record (index_build.rs).
     fn is_stale(&self, write: &Write<P::Control>, word: TidWord) -> bool {
         let has_moved = || {
-            let has_entries = self.tables.get(write.site.table).has_secondaries();
-            has_entries && !write.word.says_same_as(word) && !Mutant::EntriesNotSettled.is_on()
+            let indexes = self.tables.get(write.site.table).index_set();
+            let has_changed = indexes != write.indexes && !Mutant::IndexBuiltEarly.is_on();
+            let is_other = !indexes.is_empty() && !write.word.says_same_as(word);
+            has_changed || is_other && !Mutant::EntriesNotSettled.is_on()
         };
         word.is_gone() || has_moved()
     }

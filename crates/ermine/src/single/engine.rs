@@ -1,6 +1,9 @@
 //! The parts of a database under one single-version scheme.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use super::{
     epoch::CommitEpochs,
@@ -11,7 +14,7 @@ use super::{
 use crate::{
     access::Put,
     begin::Begins,
-    catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
+    catalog::{CATALOG, DROPPED_NAME, IndexEntry},
     durable::{
         checkpoint::Pace,
         parallel::{
@@ -26,6 +29,7 @@ use crate::{
     error::{Error, Result},
     gate::Gate,
     ids::{DatabaseId, IndexOrdinal, RowId, TableId, Tid},
+    index_build::Builds,
     log::parallel::{ParallelLog, Start},
     options::{Durability, Options, TableOptions, TxnOptions},
     platform::{budget::Budget, file::Directory},
@@ -35,7 +39,7 @@ use crate::{
     statistics::Statistics,
     sync::{AtomicUsize, Instant, Mutex, Ordering, Spin},
     table::KeyOf,
-    tables::{OpenTable, TableTypes, Tables, visit_rows},
+    tables::{OpenTable, TableTypes, Tables},
 };
 
 /// A database under scheme `P`.
@@ -148,18 +152,15 @@ impl<P: InPlace> Engine<P> {
         self.tables.open(name, types, built, |entry| self.write_catalog(entry))
     }
 
-    /// Opens the secondary index of that name; creates it when absent.
-    pub(crate) fn open_index(&self, table: TableId, entry: IndexEntry, key_of: KeyOf) -> Result<IndexOrdinal> {
-        // Waits for no transaction if the scheme has snapshots.
-        let has_snapshots = self.options.scheme.has_snapshots();
-        let options = if has_snapshots { TxnOptions::snapshot() } else { TxnOptions::read_only() };
-        self.tables.open_index(
-            table,
-            entry,
-            key_of,
-            |entry| self.write_catalog(entry),
-            |table, ends, visit| visit_rows(&Txn::begin(self, &options, true)?, table, ends, visit),
-        )
+    /// Opens the secondary index of that name, and builds it when absent.
+    pub(crate) fn open_index(
+        &self,
+        table: TableId,
+        entry: IndexEntry,
+        key_of: KeyOf,
+        wait_max: Duration,
+    ) -> Result<IndexOrdinal> {
+        self.tables.open_index(self, table, entry, key_of, wait_max)
     }
 
     /// Drops the table of that name; returns whether there was one.
@@ -182,13 +183,8 @@ impl<P: InPlace> Engine<P> {
         })
     }
 
-    /// Writes the catalog entry of a table.
-    fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
-        self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
-    }
-
     /// Changes the catalog, if there is a log, in one transaction that is durable afterwards.
-    fn change_catalog(&self, change: impl Fn(&Txn<'_, P>) -> Result<()>) -> Result<()> {
+    pub(super) fn change_catalog(&self, change: impl Fn(&Txn<'_, P>) -> Result<()>) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
         }

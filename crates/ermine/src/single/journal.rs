@@ -103,7 +103,7 @@ fn each_row<P: InPlace>(
         entries.clear();
         if let Some(value) = value {
             let mut entry = KeyBuffer::new();
-            for (index, secondary) in table.secondaries() {
+            for (index, secondary) in table.finished() {
                 let length = secondary.entry_of(key, value, &mut entry)?;
                 put_entry(entries, index.0, &entry[..length]);
             }

@@ -29,6 +29,7 @@
 mod commit;
 mod engine;
 pub(crate) mod epoch;
+mod index_build;
 mod journal;
 mod pending;
 mod read;

@@ -12,6 +12,7 @@ use crate::{
         in_place::{Control, RecordPtr, TidWord},
     },
     scheme::ConflictSite,
+    table::IndexSet,
 };
 
 /// One row that the transaction writes.
@@ -24,6 +25,8 @@ pub(crate) struct Write<C> {
     pub(crate) value: Option<Copied>,
     /// The record's word as of the comparison of index entries; once the record is locked, the word before the lock.
     pub(crate) word: TidWord,
+    /// The table's indexes as of the first write of the row.
+    pub(crate) indexes: IndexSet,
     /// Whether the write inserts or removes entries of secondary indexes.
     pub(crate) moves: bool,
 }

@@ -101,11 +101,11 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Replaces the value of a row that the transaction writes.
     fn write_again(&mut self, at: usize, value: Option<Copied>) -> Result<()> {
-        let site = self.state.sets.writes[at].site;
+        let Write { site, indexes, .. } = self.state.sets.writes[at];
         let key: Box<[u8]> = self.state.sets.key(site).into();
         let value = value.map(|value| value.bytes(&self.nodes).to_vec());
         let table = self.engine.tables.get(site.table);
-        let request = Request { table, key: &key, value: value.as_deref(), how: Put::Upsert, site };
+        let request = Request { table, key: &key, value: value.as_deref(), how: Put::Upsert, site, indexes };
         self.write_back(&request, at)
     }
 }

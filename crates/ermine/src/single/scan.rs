@@ -33,6 +33,9 @@ impl<P: InPlace> Txn<'_, P> {
         let mut operation = self.operation()?;
         operation.check_declared(table, None, None, false)?;
         operation.reach_range(table, range.index, range.lower, range.upper)?;
+        if range.index != IndexOrdinal::PRIMARY && operation.state.snapshot.is_some() {
+            table.secondary(range.index).check_snapshot(operation.state.begin)?;
+        }
         drop(operation);
         if self.engine.options.observer.is_some() {
             return self.scan_observed(range, visit);

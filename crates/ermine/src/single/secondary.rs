@@ -33,7 +33,7 @@ use crate::{
         Conflict, ConflictSite,
         in_place::{InPlace, Ranges, stale},
     },
-    table::NewEntries,
+    table::{NewEntries, NewEntry},
     txn::write_set::NeededEntry,
     types::{KeyBuffer, byte_successor},
 };
@@ -105,7 +105,8 @@ impl<P: InPlace> Operation<'_, P> {
         let known = self.state.sets.entries.len();
         for entry in entries {
             let site = self.state.sets.keep(table.id, &entry.key)?;
-            self.state.sets.entries.push(NeededEntry { row, index: entry.index, entry: site });
+            let NewEntry { index, is_logged, .. } = *entry;
+            self.state.sets.entries.push(NeededEntry { row, index, entry: site, is_logged });
         }
         for (at, entry) in entries.iter().enumerate() {
             let sets = &self.state.sets;
@@ -122,7 +123,7 @@ impl<P: InPlace> Operation<'_, P> {
     /// transaction's own row from its scans.
     pub(super) fn put_entries_again(&mut self) -> Result<()> {
         for at in 0..self.state.sets.entries.len() {
-            let NeededEntry { row, index, entry } = self.state.sets.entries[at];
+            let NeededEntry { row, index, entry, .. } = self.state.sets.entries[at];
             self.put_entry(self.engine.tables.get(entry.table), index, row, entry, true)?;
         }
         Ok(())
@@ -210,7 +211,7 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// In a rollback: removes the entries that the transaction has inserted and that the row does not have.
     pub(super) fn take_back_entries(&mut self) {
-        while let Some(NeededEntry { row, index, entry }) = self.state.sets.entries.pop() {
+        while let Some(NeededEntry { row, index, entry, .. }) = self.state.sets.entries.pop() {
             let State { sets, copies, .. } = &mut *self.state;
             let key = sets.key(entry);
             self.engine.take_out_entry(&self.nodes, copies, (entry.table, row), index, key);

@@ -25,7 +25,7 @@ use crate::{
         in_place::{InPlace, Ranges, Read, stale},
     },
     sync::Spin,
-    table::NewEntries,
+    table::{IndexSet, NewEntries},
     txn::check_key,
 };
 
@@ -37,6 +37,8 @@ pub(super) struct Request<'a, P: InPlace> {
     pub(super) value: Option<&'a [u8]>,
     pub(super) how: Put,
     pub(super) site: ConflictSite,
+    /// The table's indexes as of the beginning of the write.
+    pub(super) indexes: IndexSet,
 }
 
 /// The outcome of one try of a write.
@@ -63,9 +65,9 @@ impl<P: InPlace> Txn<'_, P> {
         check_key(key)?;
         let mut operation = self.writing_operation()?;
         let table = self.engine.tables.live(table)?;
-        table.check_writable()?;
+        let indexes = table.check_writable()?;
         operation.provide(value)?;
-        let written = operation.write_key(table, key, value, how).map_err(|error| operation.fail_write(error));
+        let written = operation.write_key(table, indexes, key, value, how).map_err(|error| operation.fail_write(error));
         operation.state.arena.give_back_provided();
         written
     }
@@ -91,10 +93,17 @@ impl<P: InPlace> Operation<'_, P> {
         self.state.kept.grow(kept, &self.engine.budget, need)
     }
 
-    fn write_key(&mut self, table: &TableOf<P>, key: &[u8], value: Option<&[u8]>, how: Put) -> Result<bool> {
+    fn write_key(
+        &mut self,
+        table: &TableOf<P>,
+        indexes: IndexSet,
+        key: &[u8],
+        value: Option<&[u8]>,
+        how: Put,
+    ) -> Result<bool> {
         let site = self.state.sets.keep(table.id, key)?;
         self.reach_key(table, key, true, site)?;
-        self.write(&Request { table, key, value, how, site })
+        self.write(&Request { table, key, value, how, site, indexes })
     }
 
     fn write(&mut self, request: &Request<'_, P>) -> Result<bool> {
@@ -262,7 +271,7 @@ impl<P: InPlace> Operation<'_, P> {
 
     /// Inserts a key that the index does not have.
     fn insert_fresh(&mut self, request: &Request<'_, P>) -> Result<Tried> {
-        let Request { table, key, value, how, site } = *request;
+        let Request { table, key, value, how, site, .. } = *request;
         // If a transaction declares its accesses, all its keys exist.
         if P::DECLARES && !P::is_declared(&self.state.scheme, None, true) {
             return Ok(Tried::Again);
@@ -312,7 +321,8 @@ impl<P: InPlace> Operation<'_, P> {
     fn add_write(&mut self, request: &Request<'_, P>, record: RecordOf<P>, row: RowId, word: TidWord, moves: bool) {
         let State { sets, positions, copies, .. } = &mut *self.state;
         let value = request.value.map(|value| copies.push_bytes(value));
-        sets.writes.push(Write { record, row, site: request.site, value, word, moves });
+        let Request { site, indexes, .. } = *request;
+        sets.writes.push(Write { record, row, site, value, word, indexes, moves });
         positions.added(&sets.writes);
     }
 }

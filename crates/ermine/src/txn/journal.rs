@@ -93,7 +93,7 @@ impl<S: Scheme> Operation<'_, S> {
                 position.spill(log)?;
             }
         }
-        for needed in &sets.entries {
+        for needed in sets.entries.iter().filter(|needed| needed.is_logged) {
             position.draft.add(&entry_of(sets, needed), &[]);
             if position.draft.is_full() {
                 position.spill(log)?;
@@ -120,7 +120,7 @@ impl<S: Scheme> Operation<'_, S> {
             let length = if diverted { BlobRef::BYTES } else { length };
             add(&record_of(sets, write, Payload { length, diverted }));
         }
-        sets.entries.iter().for_each(|needed| add(&entry_of(sets, needed)));
+        sets.entries.iter().filter(|needed| needed.is_logged).for_each(|needed| add(&entry_of(sets, needed)));
         bytes as u64
     }
 

@@ -38,6 +38,8 @@ pub(crate) mod visible;
 #[cfg(not(loom))]
 mod commit;
 #[cfg(not(loom))]
+mod index_build;
+#[cfg(not(loom))]
 mod journal;
 #[cfg(not(loom))]
 mod leaves;

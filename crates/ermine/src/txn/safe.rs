@@ -109,6 +109,12 @@ impl SafeSnapshots {
         stamp
     }
 
+    /// Hands the newest snapshot out no more: transactions that begin now get a new one.
+    pub(crate) fn forget(&self) {
+        *self.newest.lock().expect("no code panics while it takes a snapshot") = None;
+        self.holder.leave();
+    }
+
     /// Releases a snapshot that will not be handed out again, so that its versions can be freed. For the background
     /// helper.
     pub(crate) fn expire(&self) {

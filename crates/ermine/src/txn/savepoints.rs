@@ -135,6 +135,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let table = self.engine.table(site.table);
         let entries = table.new_entries(self.state.sets.key(site), None, Some(new.payload(&self.entered.versions)))?;
+        self.need_entries(table, row, &entries)?;
         self.add_entries(table, row, &entries, Stamp::ZERO)
     }
 
@@ -144,7 +145,7 @@ impl<S: Scheme> Operation<'_, S> {
         let State { sets, tid, .. } = &mut *self.state;
         let mut kept = from;
         for at in from..sets.entries.len() {
-            let NeededEntry { row, index, entry } = sets.entries[at];
+            let NeededEntry { row, index, entry, .. } = sets.entries[at];
             let table = self.engine.table(entry.table);
             let head = table.rows.slot(row).head().map(|head| head.origin().load());
             if tid.is_some_and(|tid| matches!(head, Some(Origin::By(writer)) if writer == tid)) {

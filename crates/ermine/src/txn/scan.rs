@@ -36,7 +36,14 @@ type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
     pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
-        self.engine.live_table(range.table)?.check_ordered(range.index)?;
+        let table = self.engine.live_table(range.table)?;
+        table.check_ordered(range.index)?;
+        if range.index != IndexOrdinal::PRIMARY {
+            let state = self.worker().state.borrow();
+            if S::SNAPSHOT || state.uncertified {
+                table.secondary(range.index).check_snapshot(state.begin)?;
+            }
+        }
         if self.engine.options.observer.is_some() {
             return self.scan_observed(range, visit);
         }

@@ -22,7 +22,7 @@ use crate::{
     index::{self, Insert},
     rows::chain::{Kind, VersionPtr, installed},
     scheme::{Conflict, ConflictSite, Scheme, StampsOf},
-    table::{NewEntries, TableStore},
+    table::{NewEntries, NewEntry, TableStore},
     types::{KeyBuffer, byte_successor},
 };
 
@@ -62,7 +62,8 @@ impl<S: Scheme> Operation<'_, S> {
     ) -> Result<()> {
         for entry in entries {
             let site = self.state.sets.keep(table.id, &entry.key)?;
-            self.state.sets.entries.push(NeededEntry { row, index: entry.index, entry: site });
+            let NewEntry { index, is_logged, .. } = *entry;
+            self.state.sets.entries.push(NeededEntry { row, index, entry: site, is_logged });
         }
         Ok(())
     }

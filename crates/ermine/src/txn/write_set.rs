@@ -23,6 +23,8 @@ pub(crate) struct NeededEntry {
     pub(crate) index: IndexOrdinal,
     /// The entry's key.
     pub(crate) entry: ConflictSite,
+    /// Whether the log needs the entry.
+    pub(crate) is_logged: bool,
 }
 
 impl NeededEntry {

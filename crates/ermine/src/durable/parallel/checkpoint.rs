@@ -164,7 +164,7 @@ impl<P: InPlace> Engine<P> {
         // A large database gets checkpoints less often, so that what checkpoints write stays in proportion.
         let is_due = distance >= self.options.checkpoint_after.max(2 * bytes)
             || checkpoints.has_many_generations()
-            || self.tables.are_drops_due();
+            || self.tables.is_checkpoint_due();
         let frees_room = distance > 0 && log.room.is_short();
         checkpoints.upkeep.try_one(is_due, frees_room, || self.checkpoint(Pace::Gentle))
     }
@@ -210,7 +210,7 @@ impl<P: InPlace> Engine<P> {
             log.wait_or_fail(epoch)?;
             archive.keep(places, log)?;
         }
-        let (drops, tables) = (self.tables.drops(), self.tables.held());
+        let (recorded, tables) = (self.tables.recorded(), self.tables.held());
         let walk = Walk {
             engine: self,
             places,
@@ -246,7 +246,7 @@ impl<P: InPlace> Engine<P> {
         checkpoints.archive.iter().try_for_each(|archive| archive.reach(epoch))?;
         *state = State { bytes: Some(report.bytes), begin: written, replayed: 0, generations: 0 };
         lent.done();
-        self.tables.cover_drops(drops);
+        self.tables.cover(recorded);
         checkpoints.upkeep.count();
         log.forget_before(&manifest.first);
         let freed = remove_older(places, &manifest)?;
@@ -377,7 +377,7 @@ impl<P: InPlace> Walk<'_, P> {
                 match stored {
                     Some(stored) => entries.extend(stored.get(&row).into_iter().flatten()),
                     None => {
-                        for (index, secondary) in table.secondaries() {
+                        for (index, secondary) in table.finished() {
                             let length = secondary.entry_of(key, value, &mut entry)?;
                             put_entry(&mut entries, index.0, &entry[..length]);
                         }
@@ -402,7 +402,7 @@ fn stored_entries<C: Control>(table: &TableParts<RecordSlot<C>>, nodes: &Guard<'
     while table.primary.walk(nodes, &mut walk, &mut batch, SLICE_ROWS) {
         lengths.extend((0..batch.len()).map(|at| (batch.row(at), batch.key(at).len())));
     }
-    for (ordinal, secondary) in table.secondaries() {
+    for (ordinal, secondary) in table.finished() {
         let mut walk = index::Walk::default();
         while secondary.entries.walk(nodes, &mut walk, &mut batch, SLICE_ROWS) {
             for at in 0..batch.len() {

@@ -336,7 +336,9 @@ impl<C: Control> Growing<C> {
             if !is_ascending || entries.iter().any(|(entry, _)| entry.len() > KEY_LENGTH_MAX) {
                 return Err(no_entry());
             }
-            table.add_secondary(Secondary::new(index, Index::bulk_load(index.kind, &participant, entries), None))?;
+            let missing = live - entries.len() as u64;
+            let entries = Index::bulk_load(index.kind, &participant, entries);
+            table.add_secondary(Secondary::new(index, entries, None).lacking(missing, &entry.name))?;
         }
         Ok((table, live))
     }

@@ -183,7 +183,8 @@ impl Check<'_> {
             for (_, secondary) in table.secondaries() {
                 let entries = count(&secondary.entries, &participant.enter());
                 verification.entries += entries;
-                if entries != *rows {
+                // An index that was built over rows gets the entries that the files lack when it is opened.
+                if entries != *rows && !secondary.entry().built {
                     let (name, index) = (table.name(), &secondary.name);
                     let what = format!("table {name} has {rows} rows, and its index {index} has {entries} entries");
                     verification.tell("", 0, what);
