@@ -18,6 +18,8 @@
 //!    with it.
 //! 3. Numbers are not reused: the log may have rows of a dropped table.
 
+mod live;
+
 use std::{
     any::TypeId,
     collections::HashSet,
@@ -28,6 +30,7 @@ use std::{
     time::Duration,
 };
 
+use self::live::LiveTables;
 use crate::{
     access::{Access, Direction, ScanRange},
     catalog::{
@@ -101,8 +104,8 @@ pub(crate) struct Tables<F: Family> {
     nodes: Arc<EpochManager>,
     /// Indexed by the table's number; each pointer that is not null is a reference of an `Arc`. Null: dropped.
     places: boxcar::Vec<AtomicPtr<TableParts<F>>>,
-    /// The tables that have not been dropped, in order of creation.
-    live: Mutex<Vec<Arc<TableParts<F>>>>,
+    /// The tables that have not been dropped.
+    live: Mutex<LiveTables<F>>,
     /// The tables that were dropped and are not freed yet.
     ending: Mutex<Vec<Ending<F>>>,
     /// The tables with an index whose building failed and that is not freed yet, and the epoch of its end.
@@ -159,7 +162,7 @@ impl<F: Family> Tables<F> {
             database: DatabaseId::new(),
             nodes,
             places: boxcar::Vec::new(),
-            live: Mutex::new(Vec::new()),
+            live: Mutex::new(LiveTables::default()),
             ending: Mutex::new(Vec::new()),
             withdrawn: Mutex::new(Vec::new()),
             built: Mutex::new(Built { new: Vec::new(), settled: 0, covered: 0 }),
@@ -221,14 +224,18 @@ impl<F: Family> Tables<F> {
         unsafe { table.as_ref() }
     }
 
+    fn live_tables(&self) -> impl DerefMut<Target = LiveTables<F>> {
+        self.live.lock().expect("no code panics while it holds the tables")
+    }
+
     /// Returns the live tables in order of creation, for work on them outside of epochs.
     pub(crate) fn held(&self) -> Vec<Arc<TableParts<F>>> {
-        self.live.lock().expect("no code panics while it holds the tables").clone()
+        self.live_tables().all()
     }
 
     /// Returns the table of that name.
     fn by_name(&self, name: &str) -> Option<Arc<TableParts<F>>> {
-        self.held().into_iter().find(|table| &*table.name() == name)
+        self.live_tables().named(name)
     }
 
     fn schema(&self) -> impl DerefMut<Target = DroppedTables> {
@@ -244,7 +251,7 @@ impl<F: Family> Tables<F> {
         assert_eq!(self.places.count(), table.id.0 as usize, "tables are added in the order of their numbers");
         // Release: pairs with `place`.
         self.places.push(AtomicPtr::new(Arc::into_raw(table.clone()).cast_mut()));
-        self.live.lock().expect("no code panics while it holds the tables").push(table);
+        self.live_tables().add(table);
     }
 
     fn observer(&self) -> Option<&dyn Observer> {
@@ -272,7 +279,7 @@ impl<F: Family> Tables<F> {
         write_down(&table, &now)?;
         *dropped = now;
         table.set_dropped();
-        self.live.lock().expect("no code panics while it holds the tables").retain(|other| other.id != table.id);
+        self.live_tables().remove(&table);
         // Relaxed: the lock of the schema orders it.
         self.drops.fetch_add(usize::from(is_logged), Ordering::Relaxed);
         let ending = Ending { table, is_hidden: false, since: self.nodes.retirement_epoch() };
@@ -302,7 +309,7 @@ impl<F: Family> Tables<F> {
             )));
         }
         write_down(&TableEntry { name: new_name.into(), ..table.catalog_entry() }, name)?;
-        table.rename(new_name);
+        self.live_tables().rename(&table, new_name);
         Ok(())
     }
 
@@ -470,7 +477,7 @@ impl<F: Family> Tables<F> {
         key_of: KeyOf,
         wait_max: Duration,
     ) -> Result<IndexOrdinal> {
-        let table = self.held().into_iter().find(|of| of.id == table).ok_or_else(|| no_longer_there(table))?;
+        let table = self.live_tables().get(table).ok_or_else(|| no_longer_there(table))?;
         let schema = self.schema();
         if let Some(ordinal) = named(&table, &entry.name) {
             return self.attach(builds, &table, ordinal, entry, key_of);
