@@ -4,6 +4,7 @@
 //! have no type of their own ([`Typed::ty`] is `None`): they take the type that their context expects.
 
 mod call;
+mod collation;
 mod expr;
 mod group;
 mod join_order;
@@ -19,8 +20,10 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
+use self::collation::Derived;
 use crate::{
     catalog::{Catalog, Relation, Table},
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
     query::{AggregateCall, Query},
@@ -52,6 +55,8 @@ pub(crate) struct Binder<'a> {
     named: Vec<Named>,
     /// The current depth of nested expressions.
     depth: usize,
+    /// The collation of the operands bound so far, inside an expression.
+    collation: Option<Derived>,
 }
 
 /// A query with a name (WITH).
@@ -100,6 +105,7 @@ struct ScopeColumn {
     at: usize,
     ty: SqlType,
     modifier: i32,
+    collation: Collation,
     /// The table and the number of the column.
     origin: (u32, i16),
     /// Joined by USING with a previous column of the same name: it is found only with its source's name.
@@ -124,6 +130,7 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             named: Vec::new(),
             depth: 0,
+            collation: None,
         }
     }
 
