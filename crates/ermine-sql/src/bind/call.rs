@@ -191,6 +191,11 @@ impl Binder<'_> {
                 // In PostgreSQL its type is void, whose text is empty.
                 Ok(Typed::new(Expr::Sleep(Box::new(seconds)), SqlType::TEXT))
             }
+            // In PostgreSQL they are defined by the cast for other types than texts.
+            ("quote_literal" | "quote_nullable", [Typed { ty: Some(ty), .. }]) if !ty.is_text() => {
+                let text = self.convert(all[0].clone(), SqlType::TEXT, -1, Context::Explicit)?;
+                self.call_of(name, vec![Typed::new(text, SqlType::TEXT)])
+            }
             // The name of a type is a cast, if there is no such function.
             (name, [value]) if let Some(ty) = SqlType::of_function(name) => match self.call_of(name, all.clone()) {
                 Err(error) if error.state() == SqlState::UNDEFINED_FUNCTION => {

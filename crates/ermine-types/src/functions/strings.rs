@@ -202,14 +202,6 @@ pub(crate) fn quote_literal(text: &str) -> String {
     if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
-/// Returns the text to which a value is cast.
-fn as_cast(value: &Value, environment: &Environment) -> String {
-    match value {
-        Value::Bool(truth) => truth.to_string(),
-        value => super::collections::text_of(value, environment),
-    }
-}
-
 /// `%s`, `%I`, `%L`, `%%`, with positions as in `%2$s`, and widths.
 fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
     let Some((Value::Text(pattern), values)) = arguments.split_first() else { return Ok(Value::Null) };
@@ -454,19 +446,6 @@ pub(super) fn register(table: &mut Table) {
     table.add("decode", &[t, t], b, |arguments, _| two(arguments, decode));
     table.add("quote_literal", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_literal(text).into())));
     table.add("quote_ident", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_ident(text).into())));
-    table
-        .generic("quote_literal", &[Parameter::Element], Outcome::Is(t), |arguments, environment| {
-            arguments!(arguments, [value] => Ok(quote_literal(&as_cast(value, environment)).into()))
-        })
-        .stable();
-    table
-        .generic("quote_nullable", &[Parameter::Element], Outcome::Is(t), |arguments, environment| match arguments {
-            [Value::Null] => Ok("NULL".into()),
-            [value] => Ok(quote_literal(&as_cast(value, environment)).into()),
-            _ => Err(crate::operators::mismatch()),
-        })
-        .accepts_null()
-        .stable();
     table
         .add("quote_nullable", &[t], t, |arguments, _| match arguments {
             [Value::Text(text)] => Ok(quote_literal(text).into()),
