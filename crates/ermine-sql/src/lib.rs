@@ -11,6 +11,7 @@
 //! | `parse` | texts to the parser's trees |
 //! | `catalog` | schemas, tables, indexes, sequences, roles |
 //! | `bind` | from the tree of a statement to `query`, `expr` |
+//! | `collation` | collations, which decide what a letter is |
 //! | `fold` | constant folding |
 //! | `plan` | plans, and the statement that each of them runs |
 //! | `exec` | loops, groups, orders, writes |
@@ -27,6 +28,7 @@
 mod bind;
 mod budget;
 mod catalog;
+mod collation;
 mod copy;
 mod cursors;
 mod ddl;

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::{
+    collation::Collation,
     error::{Result, SqlError},
     types::{Environment, SqlType, Value},
 };
@@ -18,6 +19,15 @@ pub struct Column {
     pub modifier: i32,
     /// The table's oid and the column's number in it, if the result column is a table's column; otherwise 0.
     pub source: (u32, i16),
+    /// The collation of its texts, for a query around this one.
+    pub(crate) collation: Collation,
+}
+
+impl Column {
+    /// A column of a type without a modifier, which is no table's.
+    pub fn new(name: impl Into<String>, ty: SqlType) -> Self {
+        Self { name: name.into(), ty, modifier: -1, source: (0, 0), collation: Collation::of(ty) }
+    }
 }
 
 /// The format of a COPY, which the client is told at its beginning.

@@ -201,9 +201,39 @@ const QUOTED: [&str; 78] = [
     "xmlelement",
 ];
 
+/// Words that names of columns may be, and names of types may not, sorted.
+const NO_TYPES: [&str; 21] = [
+    "between",
+    "coalesce",
+    "exists",
+    "extract",
+    "greatest",
+    "grouping",
+    "inout",
+    "least",
+    "none",
+    "normalize",
+    "nullif",
+    "out",
+    "overlay",
+    "position",
+    "precision",
+    "row",
+    "setof",
+    "substring",
+    "treat",
+    "trim",
+    "values",
+];
+
 /// Whether a word, in any case, is no name without quotes.
 pub fn is_reserved(word: &str) -> bool {
     contains(&RESERVED, word)
+}
+
+/// Whether a word, in any case, is no type's name without quotes, though it may be a column's.
+pub fn is_no_type(word: &str) -> bool {
+    contains(&NO_TYPES, word)
 }
 
 /// Whether a name has to be quoted because it is a keyword.
@@ -221,7 +251,7 @@ mod tests {
 
     #[test]
     fn keywords_are_found() {
-        assert!(RESERVED.is_sorted() && QUOTED.is_sorted());
+        assert!(RESERVED.is_sorted() && QUOTED.is_sorted() && NO_TYPES.is_sorted());
         assert!(
             RESERVED.iter().all(|word| is_reserved(word) && is_reserved(&word.to_uppercase()) && needs_quotes(word))
         );

@@ -11,12 +11,20 @@ use crate::templates::{
 pub struct Statement {
     pub text: String,
     pub kind: Kind,
-    /// Whether the statement orders its rows, down to the last column.
-    pub is_ordered: bool,
-    /// Whether an expression of another type is cast on rows: which rows, and so whether it fails, depends on the plan.
-    pub casts_rows: bool,
+    pub order: Order,
     /// Types of the parameters, for which values are made.
     pub parameters: Vec<&'static str>,
+}
+
+/// The parts of a statement's outcome that depend on the plan, or do not.
+#[derive(Clone, Copy, Default)]
+pub struct Order {
+    /// Whether the statement orders its rows, down to the last column.
+    pub is_total: bool,
+    /// Whether it reads rows: if several fail, the plan decides which does first.
+    pub reads_rows: bool,
+    /// Whether an expression of another type is cast on rows: which rows, and so whether it fails, depends on the plan.
+    pub casts_rows: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -434,7 +442,7 @@ impl Generator {
         let may_misfit = self.chance(25);
         self.may_misfit = may_misfit;
         self.parameters = if self.chance(20) { Some(Vec::new()) } else { None };
-        let (text, kind, is_ordered, has_rows) = match self.random.u32(..100) {
+        let (text, kind, is_total, reads_rows) = match self.random.u32(..100) {
             0..30 => {
                 let text = self.plain_expressions();
                 (text, Kind::Query, true, false)
@@ -456,14 +464,15 @@ impl Generator {
                 (text, Kind::Query, is_ordered, true)
             }
             _ => {
-                let (text, table) = self.change();
-                (text, Kind::Change(table), false, true)
+                let (text, table, reads_rows) = self.change();
+                (text, Kind::Change(table), false, reads_rows)
             }
         };
         let has_misfit = may_misfit && !self.may_misfit;
         let text = if self.chance(2) { self.broken(&text) } else { text };
         let parameters = self.parameters.take().unwrap_or_default();
-        Statement { text, kind, is_ordered, casts_rows: has_rows && has_misfit, parameters }
+        let order = Order { is_total, reads_rows, casts_rows: reads_rows && has_misfit };
+        Statement { text, kind, order, parameters }
     }
 
     /// Returns a statement with a word left out or repeated.
@@ -630,8 +639,8 @@ impl Generator {
         (format!("select {one}, {other} from {sources} where {condition}"), false)
     }
 
-    /// Returns a statement that writes.
-    fn change(&mut self) -> (String, usize) {
+    /// Returns a statement that writes, its table, and whether it reads rows.
+    fn change(&mut self) -> (String, usize, bool) {
         let number = self.random.usize(..self.tables.len());
         let name = self.tables[number].name.clone();
         let columns = self.columns_of(number, &name);
@@ -647,7 +656,8 @@ impl Generator {
         };
         let plain = Scope { may_fail: true, ..Scope::default() };
         let all = self.tables[number].columns.clone();
-        let text = match self.random.u32(..10) {
+        let way = self.random.u32(..10);
+        let text = match way {
             0..5 => {
                 let mut chosen: Vec<_> = (0..all.len()).filter(|at| *at == 0 || self.random.u32(..100) < 80).collect();
                 if self.chance(10) {
@@ -721,6 +731,6 @@ impl Generator {
                 }
             }
         };
-        (text, number)
+        (text, number, way >= 5)
     }
 }

@@ -126,7 +126,7 @@ impl Statement for FakeStatement {
 }
 
 fn column(name: impl Into<String>, ty: SqlType) -> Column {
-    Column { name: name.into(), ty, modifier: -1, source: (0, 0) }
+    Column::new(name, ty)
 }
 
 fn parse(text: &str, given: &[Option<SqlType>]) -> Result<FakeStatement> {

@@ -6,7 +6,7 @@ use sqlparser::ast::{
     self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
 };
 
-use super::{Binder, Typed, names};
+use super::{Binder, Typed, collation::Derived, names};
 use crate::{
     catalog::Relation,
     error::{Result, SqlError, SqlState},
@@ -38,13 +38,17 @@ impl Binder<'_> {
                 false => self.coerce(argument, *ty)?,
             });
         }
+        let (name, eval) = match resolved.in_c.filter(|_| self.is_in_c()) {
+            Some(eval) => (format!("{name} COLLATE \"C\""), eval),
+            None => (name.to_owned(), resolved.function),
+        };
         let function = Function {
+            grows: functions::grows(&name),
             name: name.into(),
             is_strict: resolved.is_strict,
             is_immutable: resolved.volatility == functions::Volatility::Immutable,
             is_volatile: resolved.volatility == functions::Volatility::Volatile,
-            grows: functions::grows(name),
-            eval: resolved.function,
+            eval,
             result: resolved.result,
         };
         Ok(Typed::new(Expr::Call(function, values), resolved.result))
@@ -111,6 +115,7 @@ impl Binder<'_> {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
                 };
                 let Expr::Subquery(subquery) = subquery else { unreachable!("a query gives a query") };
+                self.set_collation(Derived::Implicit(column.collation));
                 let kind = SubqueryKind::Array(column.ty);
                 return Ok(Typed::new(Expr::Subquery(crate::expr::Subquery { kind, ..subquery }), column.ty.array()));
             }
@@ -185,6 +190,11 @@ impl Binder<'_> {
                 let seconds = self.coerce(seconds.clone(), SqlType::FLOAT8)?;
                 // In PostgreSQL its type is void, whose text is empty.
                 Ok(Typed::new(Expr::Sleep(Box::new(seconds)), SqlType::TEXT))
+            }
+            // In PostgreSQL they are defined by the cast for other types than texts.
+            ("quote_literal" | "quote_nullable", [Typed { ty: Some(ty), .. }]) if !ty.is_text() => {
+                let text = self.convert(all[0].clone(), SqlType::TEXT, -1, Context::Explicit)?;
+                self.call_of(name, vec![Typed::new(text, SqlType::TEXT)])
             }
             // The name of a type is a cast, if there is no such function.
             (name, [value]) if let Some(ty) = SqlType::of_function(name) => match self.call_of(name, all.clone()) {
@@ -275,7 +285,7 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported(format_args!("{clause} in an aggregate")));
             };
             for key in keys {
-                let typed = self.expr(&key.expr)?;
+                let typed = self.apart(|this| this.expr(&key.expr))?;
                 let descending = super::select::is_descending(&key.options)?;
                 let (expr, ty) = self.settle(typed)?;
                 super::check_ordered(ty)?;

@@ -4,7 +4,8 @@ use sqlparser::ast::{self, BinaryOperator, CeilFloorKind, DateTimeField, UnaryOp
 
 use super::{
     Binder, DEPTH_MAX, ScopeColumn, Typed,
-    names::{check_collation, name_of, type_of},
+    collation::Derived,
+    names::{collation_of, name_of, type_of},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -28,9 +29,9 @@ impl Binder<'_> {
         if self.depth > DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the expression is nested too deeply"));
         }
-        let bound = self.expr_inside(expr);
+        let bound = self.collated(|this| this.expr_inside(expr));
         self.depth -= 1;
-        bound
+        Ok(bound?.0)
     }
 
     /// Binds a condition.
@@ -102,6 +103,7 @@ impl Binder<'_> {
             ast::Expr::Subquery(query) => {
                 let (subquery, columns) = self.subquery(query, SubqueryKind::Value)?;
                 let [column] = &columns[..] else { return Err(one_column()) };
+                self.set_collation(Derived::Implicit(column.collation));
                 Ok(Typed { expr: subquery, ty: Some(column.ty), modifier: column.modifier })
             }
             ast::Expr::InSubquery { expr, subquery, negated } => {
@@ -130,8 +132,9 @@ impl Binder<'_> {
     }
 
     fn collate(&mut self, expr: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {
-        check_collation(collation)?;
-        let operand = self.expr(expr)?;
+        let collation = collation_of(collation)?;
+        let operand = self.apart(|this| this.expr(expr))?;
+        self.set_collation(Derived::Explicit(collation));
         match operand.ty {
             Some(ty) if !SqlType::scalar(ty.scalar).is_text() => {
                 let message = format!("collations are not supported by type {}", ty.name());
@@ -295,6 +298,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
             }
             let expr = if level == 0 { Expr::Column(column.at) } else { Expr::Outer(level, column.at) };
+            self.set_collation(Derived::Implicit(column.collation));
             return Ok(Typed { expr, ty: Some(column.ty), modifier: column.modifier });
         }
         let is_source = |source: &str| self.scopes.iter().any(|scope| scope.sources.iter().any(|own| own == source));
@@ -408,7 +412,7 @@ impl Binder<'_> {
                     other => other.to_string(),
                 };
                 if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
-                    let (left, right) = (self.each(left)?, self.each(right)?);
+                    let (left, right) = (self.values_of_row(left)?, self.values_of_row(right)?);
                     return self.rows(&name, left, right);
                 }
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
@@ -419,6 +423,11 @@ impl Binder<'_> {
 
     fn each(&mut self, exprs: &[ast::Expr]) -> Result<Vec<Typed>> {
         exprs.iter().map(|expr| self.expr(expr)).collect()
+    }
+
+    /// Binds the values of a row, whose collations have nothing to do with one another.
+    fn values_of_row(&mut self, exprs: &[ast::Expr]) -> Result<Vec<Typed>> {
+        self.apart(|this| this.each(exprs))
     }
 
     /// Binds a comparison of rows.
@@ -494,8 +503,16 @@ impl Binder<'_> {
     pub(super) fn operator(&mut self, name: &str, left: Typed, right: Typed) -> Result<Operation> {
         let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
         let operands = Box::new([self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?]);
-        let function = Function::of_operator(name, resolved.is_immutable, resolved.result, resolved.function);
-        Ok((function, operands, [resolved.left, resolved.right]))
+        Ok((self.function_of(name, &resolved), operands, [resolved.left, resolved.right]))
+    }
+
+    /// Returns the function of an operator under the collation of its operands.
+    fn function_of(&self, name: &str, operator: &operators::BinaryOperator) -> Function<expr::Binary> {
+        let (is_immutable, result) = (operator.is_immutable, operator.result);
+        match operator.in_c.filter(|_| self.is_in_c()) {
+            Some(eval) => Function::of_operator(&format!("{name} COLLATE \"C\""), is_immutable, result, eval),
+            None => Function::of_operator(name, is_immutable, result, operator.function),
+        }
     }
 
     /// Binds a comparison between two values.
@@ -541,9 +558,9 @@ impl Binder<'_> {
 
     fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr]) -> Result<Expr> {
         if let ast::Expr::Tuple(left) = operand {
-            let left = self.each(left)?;
+            let left = self.values_of_row(left)?;
             let rows = list.iter().map(|element| match element {
-                ast::Expr::Tuple(right) => self.each(right),
+                ast::Expr::Tuple(right) => self.values_of_row(right),
                 _ => Err(SqlError::unsupported("a row in a list of values")),
             });
             let rows = rows.collect::<Result<Vec<_>>>()?;
@@ -553,20 +570,25 @@ impl Binder<'_> {
         let operand = self.expr(operand)?;
         let list = self.each(list)?;
         // Several values of a common type that refer to no column form a list; each of the others becomes a comparison.
-        let is_fixed = |typed: &Typed| !typed.expr.has(&|inner| matches!(inner, Expr::Column(_)));
-        let fixed: Vec<_> = list.iter().filter(|typed| is_fixed(typed)).cloned().collect();
+        let calls = self.scopes.last().and_then(|scope| scope.aggregates.as_deref()).unwrap_or_default();
+        let is_column = |inner: &Expr| matches!(inner, Expr::Column(_));
+        let uses_column = |inner: &Expr| match inner {
+            Expr::Aggregate(at) => calls[*at].exprs().any(|expr| expr.has(&is_column)),
+            inner => is_column(inner),
+        };
+        let (fixed, mut each): (Vec<_>, Vec<_>) = list.iter().cloned().partition(|typed| !typed.expr.has(&uses_column));
         let types: Vec<_> = [&operand].into_iter().chain(&fixed).filter_map(|typed| typed.ty).collect();
         let fits =
             |ty: SqlType| types.iter().all(|from| *from == ty || cast::context(*from, ty) == Some(Context::Implicit));
         let has_type = types.is_empty() || cast::common_type(types.iter().copied()).is_some_and(fits);
         let mut any = Vec::new();
-        let mut each = list;
         if fixed.len() > 1 && has_type {
             let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
             super::check_ordered(ty)?;
             let list = all.split_off(1);
             any.push(Expr::In(Box::new(all.remove(0)), list));
-            each.retain(|typed| !is_fixed(typed));
+        } else {
+            each = list;
         }
         for element in each {
             any.push(self.compare(Comparison::Equal, operand.clone(), element)?);
@@ -611,12 +633,7 @@ impl Binder<'_> {
         let array = self.coerce(array, resolved.right.array())?;
         let operator = match comparison {
             Some(comparison) if resolved.left == resolved.right => Elementwise::Compare(comparison),
-            _ => Elementwise::Binary(Function::of_operator(
-                &name,
-                resolved.is_immutable,
-                resolved.result,
-                resolved.function,
-            )),
+            _ => Elementwise::Binary(self.function_of(&name, &resolved)),
         };
         Ok(Typed::new(Expr::Any { operator, operands: Box::new([left, array]), all }, SqlType::BOOL))
     }
@@ -627,7 +644,7 @@ impl Binder<'_> {
         conditions: &[ast::CaseWhen],
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed> {
-        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let operand = operand.map(|operand| self.apart(|this| this.expr(operand))).transpose()?;
         // An operand without a type is a text, whatever it is compared with.
         let operand = match operand {
             Some(untyped @ Typed { ty: None, .. }) => Some(Typed::new(self.settle(untyped)?.0, SqlType::TEXT)),
@@ -638,7 +655,7 @@ impl Binder<'_> {
             tests.push(match &operand {
                 None => self.condition(condition, "CASE/WHEN")?,
                 Some(operand) => {
-                    let value = self.expr(condition)?;
+                    let value = self.apart(|this| this.expr(condition))?;
                     self.compare(Comparison::Equal, operand.clone(), value)?
                 }
             });
@@ -670,6 +687,12 @@ impl Binder<'_> {
     /// Binds an array whose elements are cast to a type, as a cast of the array demands.
     fn array_of(&mut self, elements: &[ast::Expr], ty: SqlType) -> Result<Typed> {
         let elements = elements.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
+        if elements.iter().any(|typed| typed.ty.is_some_and(|ty| ty.is_array)) {
+            for typed in elements {
+                self.convert(typed, ty.array(), -1, Context::Explicit)?;
+            }
+            return Err(SqlError::unsupported("ARRAY of arrays; write it as a literal"));
+        }
         let elements = elements.into_iter().map(|typed| self.convert(typed, ty, -1, Context::Explicit));
         Ok(Typed::new(Expr::Array(ty, elements.collect::<Result<_>>()?), ty.array()))
     }

@@ -4,6 +4,7 @@
 //! have no type of their own ([`Typed::ty`] is `None`): they take the type that their context expects.
 
 mod call;
+mod collation;
 mod expr;
 mod group;
 mod join_order;
@@ -19,8 +20,10 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
+use self::collation::Derived;
 use crate::{
     catalog::{Catalog, Relation, Table},
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
     query::{AggregateCall, Query},
@@ -54,6 +57,8 @@ pub(crate) struct Binder<'a> {
     expanded: usize,
     /// The current depth of nested expressions.
     depth: usize,
+    /// The collation of the operands bound so far, inside an expression.
+    collation: Option<Derived>,
 }
 
 /// A query with a name (WITH).
@@ -107,6 +112,7 @@ struct ScopeColumn {
     at: usize,
     ty: SqlType,
     modifier: i32,
+    collation: Collation,
     /// The table and the number of the column.
     origin: (u32, i16),
     /// Joined by USING with a previous column of the same name: it is found only with its source's name.
@@ -132,6 +138,7 @@ impl<'a> Binder<'a> {
             named: Vec::new(),
             expanded: 0,
             depth: 0,
+            collation: None,
         }
     }
 

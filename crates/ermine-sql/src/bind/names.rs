@@ -5,9 +5,10 @@ use sqlparser::ast::{
 };
 
 use crate::{
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     system::reg::Reg,
-    types::SqlType,
+    types::{Scalar, SqlType},
 };
 
 /// Maximum length of a name; longer ones are cut, as PostgreSQL does.
@@ -50,10 +51,13 @@ pub(crate) fn relation_of(name: &ObjectName) -> Result<(Option<String>, String)>
     }
 }
 
-/// Fails for unsupported collations: texts are compared by their bytes.
-pub(crate) fn check_collation(name: &ObjectName) -> Result<()> {
+/// Returns a collation; fails for unsupported ones: texts are compared by their bytes.
+pub(crate) fn collation_of(name: &ObjectName) -> Result<Collation> {
     match &*relation_of(name)?.1 {
-        "C" | "POSIX" | "default" | "ucs_basic" | "c" => Ok(()),
+        "default" => Ok(Collation::Default),
+        "C" | "c" => Ok(Collation::C),
+        "POSIX" => Ok(Collation::Posix),
+        "ucs_basic" => Ok(Collation::UcsBasic),
         other => Err(SqlError::unsupported(format_args!("collation \"{other}\""))),
     }
 }
@@ -69,11 +73,18 @@ pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
 /// Returns a type with its modifier.
 pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
     let plain = |ty| Ok((ty, -1));
+    let bare = |ty: SqlType| {
+        let message = format!("type modifier is not allowed for type \"{}\"", ty.name());
+        Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+    };
     match data_type {
         DataType::Bool | DataType::Boolean => plain(SqlType::BOOL),
-        DataType::SmallInt(_) | DataType::Int2(_) => plain(SqlType::INT2),
-        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => plain(SqlType::INT4),
-        DataType::BigInt(_) | DataType::Int8(_) => plain(SqlType::INT8),
+        DataType::SmallInt(Some(_)) | DataType::Int2(Some(_)) => bare(SqlType::INT2),
+        DataType::Int(Some(_)) | DataType::Integer(Some(_)) | DataType::Int4(Some(_)) => bare(SqlType::INT4),
+        DataType::BigInt(Some(_)) | DataType::Int8(Some(_)) => bare(SqlType::INT8),
+        DataType::SmallInt(None) | DataType::Int2(None) => plain(SqlType::INT2),
+        DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None) => plain(SqlType::INT4),
+        DataType::BigInt(None) | DataType::Int8(None) => plain(SqlType::INT8),
         DataType::Real | DataType::Float4 => plain(SqlType::FLOAT4),
         DataType::Double(_) => Err(SqlError::new(SqlState::UNDEFINED_OBJECT, "type \"double\" does not exist")),
         DataType::DoublePrecision | DataType::Float8 => plain(SqlType::FLOAT8),
@@ -107,15 +118,20 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
             Ok((element.array(), modifier))
         }
         DataType::Custom(name, modifiers) => match (&*simple_type_name(name)?, &modifiers[..]) {
-            ("oid", _) => plain(SqlType::OID),
-            ("name", _) => plain(SqlType::NAME),
+            ("oid", []) => plain(SqlType::OID),
+            ("name", []) => plain(SqlType::NAME),
             ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
-            ("bpchar" | "char", _) => plain(SqlType::CHAR),
+            ("bpchar" | "char", []) => plain(SqlType::CHAR),
             ("timestamptz", [precision]) => Ok((SqlType::TIMESTAMPTZ, precision.parse().unwrap_or(-1))),
-            ("timestamptz", _) => plain(SqlType::TIMESTAMPTZ),
-            (other, _) => match (Reg::named(other), SqlType::from_name(other)) {
-                (Some(reg), _) => Ok((SqlType::OID, reg.modifier())),
-                (None, Some(ty)) => plain(ty),
+            ("timestamptz", []) => plain(SqlType::TIMESTAMPTZ),
+            (other, modifiers) => match (Reg::named(other), SqlType::from_name(other)) {
+                (Some(reg), _) if modifiers.is_empty() => Ok((SqlType::OID, reg.modifier())),
+                (Some(_), _) => bare(SqlType::OID),
+                (None, Some(ty)) if modifiers.is_empty() => plain(ty),
+                (None, Some(ty)) if takes_modifier(ty) => {
+                    Err(SqlError::unsupported(format_args!("the modifier of type {data_type}")))
+                }
+                (None, Some(ty)) => bare(ty),
                 (None, None) => {
                     Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{other}\" does not exist")))
                 }
@@ -124,6 +140,12 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
         DataType::Regclass => Ok((SqlType::OID, Reg::Class.modifier())),
         other => Err(SqlError::unsupported(format_args!("type {other}"))),
     }
+}
+
+/// Whether values of a type have a length or a precision.
+fn takes_modifier(ty: SqlType) -> bool {
+    use Scalar::{Char, Interval, Numeric, Time, Timestamp, TimestampTz, Varchar};
+    matches!(ty.scalar, Char | Interval | Numeric | Time | Timestamp | TimestampTz | Varchar)
 }
 
 /// Returns the name of a type that the grammar has no word for.

@@ -14,6 +14,7 @@ use super::{
     names::{name_of, relation_of},
 };
 use crate::{
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Expr, Subquery, SubqueryKind},
     fold::fold_condition,
@@ -226,6 +227,7 @@ impl Binder<'_> {
                         (column.ty, column.modifier) = (ty, -1);
                     }
                     column.source = (0, 0);
+                    column.collation = column.collation.or(other.collation);
                     if !all || operation != SetOperation::Union {
                         check_ordered(column.ty)?;
                     }
@@ -273,15 +275,18 @@ impl Binder<'_> {
         self.scopes.pop();
         let rows = bound?;
         let width = rows[0].len();
-        let mut columns: Vec<Vec<Typed>> = (0..width).map(|_| Vec::new()).collect();
+        let mut columns: Vec<(Vec<Typed>, Collation)> = (0..width).map(|_| Default::default()).collect();
         for row in rows {
-            row.into_iter().zip(&mut columns).for_each(|(value, column)| column.push(value));
+            for ((value, own), (column, collation)) in row.into_iter().zip(&mut columns) {
+                column.push(value);
+                *collation = collation.or(own);
+            }
         }
         let mut shown = Vec::new();
         let mut all: Vec<Vec<Expr>> = Vec::new();
-        for (at, column) in columns.into_iter().enumerate() {
+        for (at, (column, collation)) in columns.into_iter().enumerate() {
             let (values, ty) = self.common(column, "VALUES")?;
-            shown.push(Column { name: format!("column{}", at + 1), ty, modifier: -1, source: (0, 0) });
+            shown.push(Column { collation, ..Column::new(format!("column{}", at + 1), ty) });
             all.resize_with(values.len(), Vec::new);
             all.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
         }
@@ -291,11 +296,12 @@ impl Binder<'_> {
         ))
     }
 
-    /// Binds the rows of VALUES, all of the same length.
-    pub(super) fn value_rows(&mut self, values: &ast::Values) -> Result<Vec<Vec<Typed>>> {
+    /// Binds the rows of VALUES, all of the same length, with the collations of the values.
+    fn value_rows(&mut self, values: &ast::Values) -> Result<Vec<Vec<(Typed, Collation)>>> {
         let mut rows = Vec::new();
         for row in &values.rows {
-            rows.push(row.content.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?);
+            let values = row.content.iter().map(|value| self.collated(|this| this.expr(value)));
+            rows.push(values.collect::<Result<Vec<_>>>()?);
         }
         if rows.is_empty() || rows.iter().any(|row| row.len() != rows[0].len()) {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
@@ -306,7 +312,7 @@ impl Binder<'_> {
 
     /// Binds a query in an expression.
     pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
-        let (query, columns) = self.query(query)?;
+        let (query, columns) = self.apart(|this| this.query(query))?;
         let is_correlated = !self.scopes.is_empty() && uses_outer(&query, 1);
         Ok((Expr::Subquery(Subquery { query: Arc::new(query), kind, is_correlated }), columns))
     }
@@ -426,12 +432,12 @@ impl Binder<'_> {
     fn item(&mut self, output: &mut Output, expr: &ast::Expr, name: String) -> Result<()> {
         let set = self.set(expr)?;
         output.sets.extend(set.as_ref().map(|_| output.exprs.len()));
-        if let Some((array, element)) = set {
+        if let Some((array, element, collation)) = set {
             output.exprs.push(array);
-            output.columns.push(Column { name, ty: element, modifier: -1, source: (0, 0) });
+            output.columns.push(Column { collation, ..Column::new(name, element) });
             return Ok(());
         }
-        let typed = self.expr(expr)?;
+        let (typed, collation) = self.collated(|this| this.expr(expr))?;
         let modifier = typed.modifier;
         let source = match &typed.expr {
             Expr::Column(at) => {
@@ -444,12 +450,12 @@ impl Binder<'_> {
             output.untyped.push(output.exprs.len());
         }
         output.exprs.push(typed.expr);
-        output.columns.push(Column { name, ty: typed.ty.unwrap_or(SqlType::TEXT), modifier, source });
+        output.columns.push(Column { name, ty: typed.ty.unwrap_or(SqlType::TEXT), modifier, source, collation });
         Ok(())
     }
 
-    /// Returns the array, and the type of its elements, that a set-returning function expands to rows.
-    fn set(&mut self, expr: &ast::Expr) -> Result<Option<(Expr, SqlType)>> {
+    /// Returns the array, and the type and collation of its elements, that a set-returning function expands to rows.
+    fn set(&mut self, expr: &ast::Expr) -> Result<Option<(Expr, SqlType, Collation)>> {
         let ast::Expr::Function(function) = expr else { return Ok(None) };
         let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
         let mut arguments = Vec::new();
@@ -457,14 +463,18 @@ impl Binder<'_> {
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else { return Ok(None) };
             arguments.push(argument);
         }
-        let array = match (&*relation_of(&function.name)?.1, &arguments[..]) {
-            ("unnest", [array]) => self.expr(array)?,
-            ("generate_subscripts", [_, _]) => self.call_with("generate_subscripts[]", &arguments)?,
-            ("generate_series", [_, _] | [_, _, _]) => self.call_with("generate_series[]", &arguments)?,
+        let name = match (&*relation_of(&function.name)?.1, arguments.len()) {
+            ("unnest", 1) => None,
+            ("generate_subscripts", 2) => Some("generate_subscripts[]"),
+            ("generate_series", 2 | 3) => Some("generate_series[]"),
             _ => return Ok(None),
         };
+        let (array, collation) = self.collated(|this| match name {
+            None => this.expr(arguments[0]),
+            Some(name) => this.call_with(name, &arguments),
+        })?;
         match array.ty.and_then(SqlType::element) {
-            Some(element) => Ok(Some((array.expr, element))),
+            Some(element) => Ok(Some((array.expr, element, collation))),
             None => Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array")),
         }
     }
@@ -491,7 +501,7 @@ impl Binder<'_> {
         for column in meant {
             output.exprs.push(Expr::Column(column.at));
             let (name, ty, modifier, source) = (column.name.clone(), column.ty, column.modifier, column.origin);
-            output.columns.push(Column { name, ty, modifier, source });
+            output.columns.push(Column { name, ty, modifier, source, collation: column.collation });
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::{
     names::{name_of, relation_of, simple_name},
 };
 use crate::{
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
@@ -184,7 +185,7 @@ impl Binder<'_> {
             }
             TableFactor::UNNEST { alias, array_exprs, .. } => match &array_exprs[..] {
                 [array] => {
-                    let array = self.expr(array)?;
+                    let array = self.collated(|this| this.expr(array))?;
                     self.unnest(from, array, alias.as_ref(), join)
                 }
                 _ => Err(SqlError::unsupported("unnest of several arrays")),
@@ -234,10 +235,9 @@ impl Binder<'_> {
             .iter()
             .enumerate()
             .map(|(at, column)| Column {
-                name: column.name.clone(),
-                ty: column.ty,
                 modifier: column.modifier,
                 source: (table.def.id, at as i16 + 1),
+                ..Column::new(&column.name, column.ty)
             })
             .collect();
         let source = TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
@@ -252,14 +252,16 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
         join: Join,
     ) -> Result<()> {
-        let mut bound = Vec::new();
+        let (mut bound, mut collation) = (Vec::new(), Collation::Default);
         for argument in arguments {
             let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument else {
                 return Err(SqlError::unsupported(format_args!("the argument {argument}")));
             };
-            bound.push(self.expr(argument)?);
+            let (value, own) = self.collated(|this| this.expr(argument))?;
+            collation = own;
+            bound.push(value);
         }
-        let one = |ty| [Column { name: name.to_owned(), ty, modifier: -1, source: (0, 0) }];
+        let one = |ty| [Column::new(name, ty)];
         match (name, bound.len()) {
             ("generate_series", 2 | 3) => {
                 if bound.len() == 2 {
@@ -273,17 +275,23 @@ impl Binder<'_> {
             }
             ("unnest", 1) => {
                 let array = bound.pop().expect("there is one");
-                self.unnest(from, array, alias, join)
+                self.unnest(from, (array, collation), alias, join)
             }
             _ => Err(SqlError::unsupported(format_args!("the function {name} as a source of rows"))),
         }
     }
 
-    fn unnest(&mut self, from: &mut From, array: Typed, alias: Option<&ast::TableAlias>, join: Join) -> Result<()> {
+    fn unnest(
+        &mut self,
+        from: &mut From,
+        (array, collation): (Typed, Collation),
+        alias: Option<&ast::TableAlias>,
+        join: Join,
+    ) -> Result<()> {
         let Some(element) = array.ty.and_then(SqlType::element) else {
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array"));
         };
-        let column = Column { name: "unnest".into(), ty: element, modifier: -1, source: (0, 0) };
+        let column = Column { collation, ..Column::new("unnest", element) };
         self.add(from, SourceKind::Unnest(array.expr), &[column], "unnest", alias, join)
     }
 
@@ -333,6 +341,7 @@ impl Binder<'_> {
                 at: from.width + at,
                 ty: column.ty,
                 modifier: column.modifier,
+                collation: column.collation,
                 origin: column.source,
                 is_merged: false,
             });
@@ -370,6 +379,12 @@ fn addition_of(factor: &TableFactor) -> Option<&'static str> {
 /// Combines the sources from `start` on, whose columns begin at `first`, into one source: they are joined before any
 /// others.
 fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
+    if let [only] = &mut from.sources[start..]
+        && matches!(only.kind, SourceKind::Table(_))
+    {
+        only.join = join;
+        return Ok(());
+    }
     let width = from.width - first;
     let mut inner = From { sources: from.sources.split_off(start), width: from.width };
     let own = first..from.width;

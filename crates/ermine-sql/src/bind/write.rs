@@ -17,6 +17,7 @@ use crate::{
         Table,
         definition::{ColumnDef, DefaultDef, Identity, TableDef},
     },
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Expr, NextOf},
     fold::fold_condition,
@@ -531,6 +532,7 @@ fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
                 at: first + at,
                 ty: column.ty,
                 modifier: column.modifier,
+                collation: Collation::of(column.ty),
                 origin: (table.id, at as i16 + 1),
                 // The row proposed for insertion is visible only under the name of its source.
                 is_merged: source > 0,

@@ -9,7 +9,7 @@ use super::{context::ChangeContext, free_name_of, skip};
 use crate::{
     bind::{
         Binder,
-        names::{check_collation, name_of, relation_of, simple_name, simple_type_name, type_of},
+        names::{collation_of, name_of, relation_of, simple_name, simple_type_name, type_of},
     },
     catalog::{
         Change, Relation, Table,
@@ -579,7 +579,7 @@ fn column_options<'c>(
                 let own = constraint.or_else(|| check.name.as_ref().map(name_of));
                 all.checks.push((own, (*check.expr).clone()));
             }
-            ColumnOption::Collation(collation) => check_collation(collation)?,
+            ColumnOption::Collation(collation) => drop(collation_of(collation)?),
             ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
                 def.identity = Some(match generated_as {
                     GeneratedAs::Always => Identity::Always,

@@ -5,8 +5,8 @@ use std::{cell::OnceCell, collections::HashSet, ops::ControlFlow};
 
 use sqlparser::{
     ast::{
-        BinaryOperator, CastKind, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator, Query,
-        Select, SelectItem, Statement, TableFactor, Visit, Visitor,
+        BinaryOperator, CastKind, DataType, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator,
+        ObjectNamePart, Query, Select, SelectItem, Statement, TableFactor, Visit, Visitor,
     },
     keywords::Keyword,
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
@@ -16,7 +16,7 @@ use super::{DIALECT, position};
 
 use crate::{
     error::{Result, SqlError, SqlState},
-    keywords::{is_reserved, needs_as},
+    keywords::{is_no_type, is_reserved, needs_as},
 };
 
 /// Fails for a query, or a statement that writes, that PostgreSQL's grammar does not have.
@@ -75,7 +75,7 @@ impl Visitor for Grammar<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
-        match unchained(expr).or_else(|| miscounted(expr)) {
+        match unchained(expr).or_else(|| miscounted(expr)).or_else(|| no_type(expr)) {
             Some(word) => ControlFlow::Break(at_or_near(&word)),
             None => ControlFlow::Continue(()),
         }
@@ -233,6 +233,17 @@ fn miscounted(expr: &Expr) -> Option<String> {
         ("nullif", 3..) => Some(",".into()),
         // With FROM the parser does not take it for a function.
         ("extract", _) => Some("(".into()),
+        _ => None,
+    }
+}
+
+/// Returns the name of a type that is a keyword.
+fn no_type(expr: &Expr) -> Option<String> {
+    let Expr::Cast { data_type: DataType::Custom(name, _), .. } = expr else { return None };
+    match &name.0[..] {
+        [ObjectNamePart::Identifier(own)] if own.quote_style.is_none() && is_no_type(&own.value) => {
+            Some(own.value.clone())
+        }
         _ => None,
     }
 }

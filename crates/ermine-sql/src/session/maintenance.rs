@@ -64,7 +64,7 @@ impl Maintenance {
 
     /// Returns the columns of the statement's result.
     pub(super) fn columns(&self) -> Option<Vec<Column>> {
-        let column = |name: &str, ty| Column { name: name.into(), ty, modifier: -1, source: (0, 0) };
+        let column = |name: &str, ty| Column::new(name, ty);
         let numbers = ["from_lsn", "to_lsn", "files", "bytes"].map(|name| column(name, SqlType::INT8));
         match self {
             Self::Backup(_) => Some([vec![column("directory", SqlType::TEXT)], numbers.to_vec()].concat()),

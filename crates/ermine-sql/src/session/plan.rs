@@ -100,7 +100,7 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
         } => {
             let analyze = *analyze || asks_to_analyze(options.as_deref().unwrap_or_default())?;
             let (plan, _) = plan_of(binder, statement)?;
-            let column = Column { name: "QUERY PLAN".into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };
+            let column = Column::new("QUERY PLAN", SqlType::TEXT);
             (Plan::Explain { plan: Box::new(plan), analyze }, Some(vec![column]))
         }
         other => match Definition::of(other)? {

@@ -33,7 +33,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
 
 /// Returns the columns of the result of such a statement; fails if it is no such statement.
 pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
-    let text = |name: &str| Column { name: name.into(), ty: SqlType::TEXT, modifier: -1, source: (0, 0) };
+    let text = |name: &str| Column::new(name, SqlType::TEXT);
     Ok(match statement {
         Statement::ShowVariable { variable } => match &*setting_name(variable) {
             "all" => Some(vec![text("name"), text("setting"), text("description")]),

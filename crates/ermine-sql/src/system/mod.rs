@@ -165,12 +165,7 @@ impl SystemTable {
     }
 
     pub(crate) fn columns(self) -> Vec<Column> {
-        let column = |&(name, (ty, modifier)): &(&str, kind::Kind)| Column {
-            name: name.to_owned(),
-            ty,
-            modifier,
-            source: (0, 0),
-        };
+        let column = |&(name, (ty, modifier)): &(&str, kind::Kind)| Column { modifier, ..Column::new(name, ty) };
         self.0.columns.iter().map(column).collect()
     }
 

@@ -3,6 +3,8 @@
 //! A text is cut into tokens (dates with their separators, times, numbers, words, offsets), which set the fields in any
 //! order. Where numbers alone are ambiguous, the order is month, day, year.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use jiff::tz::TimeZone;
 
 use crate::{
@@ -57,7 +59,7 @@ type Parsing<T> = std::result::Result<T, Failure>;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Token<'a> {
-    /// A date with separators inside.
+    /// A date with separators inside, or the name of a zone that is more than letters.
     Date(&'a str),
     Time(&'a str),
     Number(&'a str),
@@ -93,8 +95,9 @@ fn next_token<'a>(rest: &mut &'a str) -> Parsing<Option<Token<'a>>> {
             _ => (digits, Token::Number),
         }
     } else if matches!(first, b'+' | b'-') {
-        let length = 1 + run(1, &|byte| digit(byte) || byte == b':');
-        if length == 1 {
+        let is_number = text.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+        let length = 1 + run(1, &|byte| digit(byte) || matches!(byte, b':' | b'.' | b'-'));
+        if !is_number {
             // A sign before a word, as in -infinity.
             let letters = run(1, &|byte| byte.is_ascii_alphabetic());
             (if letters > 0 { 1 + letters } else { return Err(Failure::Format) }, Token::Word)
@@ -103,17 +106,13 @@ fn next_token<'a>(rest: &mut &'a str) -> Parsing<Option<Token<'a>>> {
         }
     } else if first.is_ascii_alphabetic() {
         let letters = run(0, &|byte| byte.is_ascii_alphabetic());
-        match text.as_bytes().get(letters) {
-            Some(b'-' | b'/' | b'.') if month(&text[..letters]).is_some() => {
-                let length = run(0, &|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'/' | b'.'));
-                (length, Token::Date)
-            }
-            Some(b'/' | b'_') => {
-                let name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
-                (run(0, &name), Token::Word)
-            }
-            _ => (letters, Token::Word),
-        }
+        let is_joined = match text.as_bytes().get(letters) {
+            Some(b'-' | b'/' | b'.') => true,
+            Some(b'+' | b'0'..=b'9') => !is_keyword(&text[..letters]),
+            _ => false,
+        };
+        let joined = |byte: u8| byte.is_ascii_alphanumeric() || b"+-/_.:".contains(&byte);
+        if is_joined { (run(0, &joined), Token::Date) } else { (letters, Token::Word) }
     } else {
         return Err(Failure::Format);
     };
@@ -150,6 +149,40 @@ fn is_weekday(word: &str) -> bool {
         || WEEKDAYS.iter().any(|day| *day == word || (word.len() == 3 && day.starts_with(word)))
 }
 
+/// Whether a word has a meaning of its own, even directly before a number.
+fn is_keyword(word: &str) -> bool {
+    const WORDS: [&str; 27] = [
+        "ad",
+        "allballs",
+        "am",
+        "at",
+        "bc",
+        "d",
+        "dow",
+        "doy",
+        "dst",
+        "epoch",
+        "h",
+        "infinity",
+        "isodow",
+        "isoyear",
+        "j",
+        "jd",
+        "m",
+        "mm",
+        "now",
+        "on",
+        "pm",
+        "s",
+        "t",
+        "today",
+        "tomorrow",
+        "y",
+        "yesterday",
+    ];
+    WORDS.contains(&word) || month(word).is_some() || is_weekday(word)
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     Infinity,
@@ -176,8 +209,16 @@ struct Fields {
     zone: Option<TimeZone>,
 }
 
+/// Returns a number of at most 32 bits.
 fn number(text: &str) -> Parsing<i64> {
-    text.parse().map_err(|_| Failure::Format)
+    let is_long = |error: &ParseIntError| *error.kind() == IntErrorKind::PosOverflow;
+    let number: i32 = text.parse().map_err(|error| if is_long(&error) { Failure::Range } else { Failure::Format })?;
+    Ok(number.into())
+}
+
+/// Whether digits behind a year are the number of a day in it.
+fn is_day_of_year(digits: &str) -> bool {
+    digits.len() == 3 && number(digits).is_ok_and(|day| (1..=366).contains(&day))
 }
 
 /// Returns seconds with their fraction, in microseconds.
@@ -207,32 +248,36 @@ fn time_of_day(hours: i64, minutes: i64, micros: i64) -> Parsing<i64> {
 }
 
 /// Returns seconds ahead of UTC: `+2`, `-0800`, `+05:30`, `+05:30:15`.
-pub(super) fn parse_offset(text: &str) -> Option<i32> {
-    let negative = text.starts_with('-');
-    let digits = text.get(1..)?;
-    let parts: Vec<&str> = digits.split(':').collect();
-    let number = |text: &str| -> Option<i32> {
-        let valid = !text.is_empty() && text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-        if valid { text.parse().ok() } else { None }
+fn displacement(text: &str) -> Parsing<i32> {
+    // Digits at the beginning, as a number, and the text behind them.
+    let leading = |text: &str| {
+        let end = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
+        (text[..end].parse::<i32>().unwrap_or(if end == 0 { 0 } else { i32::MAX }), text[end..].to_owned())
     };
-    let (hours, minutes, seconds) = match *parts.as_slice() {
-        [digits] if digits.len() <= 2 => (number(digits)?, 0, 0),
-        [digits] if digits.len() <= 4 && digits.is_ascii() => {
-            let (hours, minutes) = digits.split_at(digits.len() - 2);
-            (number(hours)?, number(minutes)?, 0)
+    let digits = text.get(1..).filter(|digits| digits.starts_with(|first: char| first.is_ascii_digit()));
+    let (mut hours, mut rest) = leading(digits.ok_or(Failure::Format)?);
+    let (mut minutes, mut seconds) = (0, 0);
+    if let Some(behind) = rest.strip_prefix(':') {
+        (minutes, rest) = leading(behind);
+        if let Some(behind) = rest.strip_prefix(':') {
+            (seconds, rest) = leading(behind);
         }
-        [digits] if digits.len() == 6 && digits.is_ascii() => {
-            (number(&digits[..2])?, number(&digits[2..4])?, number(&digits[4..])?)
-        }
-        [hours, minutes] => (number(hours)?, number(minutes)?, 0),
-        [hours, minutes, seconds] => (number(hours)?, number(minutes)?, number(seconds)?),
-        _ => return None,
-    };
+    } else if rest.is_empty() && text.len() > 3 {
+        (hours, minutes) = (hours / 100, hours % 100);
+    }
     if hours > 15 || minutes > 59 || seconds > 59 {
-        return None;
+        return Err(Failure::Displacement);
+    }
+    if !rest.is_empty() {
+        return Err(Failure::Format);
     }
     let total = hours * 3600 + minutes * 60 + seconds;
-    Some(if negative { -total } else { total })
+    Ok(if text.starts_with('-') { -total } else { total })
+}
+
+/// Returns seconds ahead of UTC, if a text is such a number.
+pub(super) fn parse_offset(text: &str) -> Option<i32> {
+    displacement(text).ok()
 }
 
 /// Whether the next token is a time of day.
@@ -258,19 +303,31 @@ impl Fields {
                     fields.days = Some(number(digits)? - i64::from(EPOCH_JULIAN_DAY));
                 }
                 // A time of day may follow a date, but not by a T.
-                Token::Date(_) if time_only && !precedes_time(rest) => return Err(Failure::Format),
+                Token::Date(text) if fields.has_date() || prefix.is_some() || time_only && !precedes_time(rest) => {
+                    if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                        fields.set_zone(zone::named(text).ok_or_else(|| Failure::Zone(text.to_owned()))?)?;
+                    } else {
+                        // A time of digits alone, and its zone.
+                        let (time, offset) = text.split_at(text.find('-').ok_or(Failure::Format)?);
+                        fields.set_zone(zone::fixed(displacement(offset)?).ok_or(Failure::Displacement)?)?;
+                        fields.number(time, true)?;
+                    }
+                }
                 Token::Date(date) => fields.date(date)?,
                 Token::Time(time) => fields.clock(time)?,
                 Token::Number(digits) => fields.number(digits, time_only || prefix == Some("t"))?,
                 Token::Offset(offset) => {
-                    let seconds = parse_offset(offset).ok_or(Failure::Displacement)?;
-                    fields.set_zone(zone::fixed(seconds).ok_or(Failure::Displacement)?)?;
+                    fields.set_zone(zone::fixed(displacement(offset)?).ok_or(Failure::Displacement)?)?;
                 }
                 Token::Word(word) => fields.word(word, environment)?,
             }
             prefix = None;
         }
         if any && prefix.is_none() { Ok(fields) } else { Err(Failure::Format) }
+    }
+
+    fn has_date(&self) -> bool {
+        self.days.is_some() || (self.year.is_some() && self.month.is_some() && self.day.is_some())
     }
 
     fn set_zone(&mut self, zone: TimeZone) -> Parsing<()> {
@@ -297,7 +354,7 @@ impl Fields {
         let parts: Vec<&str> = text.split(['-', '/', '.']).collect();
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         match *parts.as_slice() {
-            [year, day] if year.len() >= 3 && is_number(year) && day.len() == 3 && is_number(day) => {
+            [year, day] if year.len() >= 3 && is_number(year) && is_day_of_year(day) => {
                 self.set_year(year)?;
                 Self::set(&mut self.day_of_year, number(day)?)
             }
@@ -338,10 +395,9 @@ impl Fields {
     /// Parses digits alone.
     fn number(&mut self, text: &str, is_time: bool) -> Parsing<()> {
         let (digits, _) = text.split_once('.').unwrap_or((text, ""));
-        let has_date = self.days.is_some() || (self.year.is_some() && self.month.is_some() && self.day.is_some());
-        if has_date || is_time {
+        if self.has_date() || is_time {
             let time = match digits.len() {
-                4 if digits == text => time_of_day(number(&digits[..2])?, number(&digits[2..])?, 0)?,
+                4 => time_of_day(number(&digits[..2])?, number(&digits[2..])?, seconds(&text[4..])?)?,
                 6 => time_of_day(number(&digits[..2])?, number(&digits[2..4])?, seconds(&text[4..])?)?,
                 _ => return Err(Failure::Format),
             };
@@ -350,26 +406,28 @@ impl Fields {
         if digits != text {
             // A year and the day of the year.
             return match text.split_once('.') {
-                Some((year, day)) if year.len() >= 3 && day.len() == 3 => {
+                Some((year, day)) if year.len() >= 3 && is_day_of_year(day) => {
                     self.set_year(year)?;
                     Self::set(&mut self.day_of_year, number(day)?)
                 }
-                _ => Err(Failure::Format),
+                parts => {
+                    parts.map(|(one, other)| number(one).and(number(other))).transpose()?;
+                    Err(Failure::Format)
+                }
             };
         }
-        let is_date_empty = self.year.is_none() && self.month.is_none() && self.day.is_none();
         match digits.len() {
-            8 | 6 if is_date_empty => {
+            6.. => {
                 let (year, rest) = digits.split_at(digits.len() - 4);
                 self.set_year(year)?;
                 Self::set(&mut self.month, number(&rest[..2])?)?;
                 Self::set(&mut self.day, number(&rest[2..])?)
             }
             3.. if self.year.is_none() => self.set_year(digits),
-            1 | 2 if self.month.is_none() => Self::set(&mut self.month, number(digits)?),
-            1 | 2 if self.day.is_none() => Self::set(&mut self.day, number(digits)?),
-            1 | 2 => self.set_year(digits),
-            _ => Err(Failure::Format),
+            3 if is_day_of_year(digits) => Self::set(&mut self.day_of_year, number(digits)?),
+            _ if self.month.is_none() => Self::set(&mut self.month, number(digits)?),
+            _ if self.day.is_none() => Self::set(&mut self.day, number(digits)?),
+            _ => self.set_year(digits),
         }
     }
 
@@ -383,6 +441,7 @@ impl Fields {
         }
         let today = || to_local(environment.transaction_began, &environment.time_zone).div_euclid(MICROS_PER_DAY);
         match word {
+            "am" | "pm" if self.afternoon.is_some() => return Err(Failure::Format),
             "am" => self.afternoon = Some(false),
             "pm" => self.afternoon = Some(true),
             "bc" => self.is_before_christ = true,
@@ -402,7 +461,6 @@ impl Fields {
             _ => {
                 let zone = match zone::abbreviated(word) {
                     Some(zone) => zone,
-                    None if word.contains('/') => TimeZone::get(word).map_err(|_| Failure::Zone(word.to_owned()))?,
                     None if word.len() > 1 => TimeZone::get(word).map_err(|_| Failure::Format)?,
                     None => return Err(Failure::Format),
                 };
@@ -436,9 +494,8 @@ impl Fields {
             return Err(Failure::Range);
         }
         if let (Some(day), None, None) = (self.day_of_year, self.month, self.day) {
-            let length = 337 + days_in_month(year, 2);
-            let first = days_from_civil(Civil { year, month: 1, day: 1 });
-            return if (1..=length).contains(&day) { Ok(Some(first + day - 1)) } else { Err(Failure::Range) };
+            // The last one may be the first day of the next year.
+            return Ok(Some(days_from_civil(Civil { year, month: 1, day: 1 }) + day - 1));
         }
         let (Some(month), Some(day), None) = (self.month, self.day, self.day_of_year) else {
             return Err(Failure::Format);
@@ -450,7 +507,9 @@ impl Fields {
     }
 
     fn resolve_time(&self) -> Parsing<Option<i64>> {
-        match (self.time, self.afternoon) {
+        // Behind a date, a half of the day means its beginning.
+        let begin = (self.afternoon.is_some() && self.has_date()).then_some(0);
+        match (self.time.or(begin), self.afternoon) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::Format),
             (Some(time), None) => Ok(Some(time)),
@@ -494,8 +553,9 @@ pub fn parse_date(text: &str, environment: &Environment) -> Result<i32> {
                 }
             });
         }
+        let days = fields.resolve_date()?.ok_or(Failure::Format)?;
         fields.resolve_time()?;
-        fields.resolve_date()?.ok_or(Failure::Format)
+        Ok(days)
     })?;
     let fits = i32::try_from(days).ok().filter(|&days| is_date(days));
     fits.ok_or_else(|| {
@@ -612,7 +672,7 @@ mod tests {
             ("13/13/2001", SqlState::DATETIME_FIELD_OVERFLOW),
             ("0000-01-01", SqlState::DATETIME_FIELD_OVERFLOW),
             ("5874898-01-01", SqlState::DATETIME_FIELD_OVERFLOW),
-            ("99999999999999999999-01-01", SqlState::INVALID_DATETIME_FORMAT),
+            ("99999999999999999999-01-01", SqlState::DATETIME_FIELD_OVERFLOW),
             ("1999-01", SqlState::INVALID_DATETIME_FORMAT),
         ] {
             assert_eq!(round(SqlType::DATE, text).unwrap_err().state(), state, "{text}");

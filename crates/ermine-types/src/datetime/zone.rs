@@ -123,6 +123,26 @@ pub(super) fn abbreviated(word: &str) -> Option<TimeZone> {
     fixed(ABBREVIATIONS[at].1)
 }
 
+/// Returns a zone by its name, or in POSIX's notation: a name and the time by which it is west of Greenwich, perhaps
+/// with a summer time.
+pub(super) fn named(name: &str) -> Option<TimeZone> {
+    if let Ok(zone) = TimeZone::get(name) {
+        return Some(zone);
+    }
+    let start = name.find(|next: char| next.is_ascii_digit() || matches!(next, '+' | '-' | ','))?;
+    let west = &name[start..];
+    let west = if west.starts_with(['+', '-']) { west.to_owned() } else { format!("+{west}") };
+    if let Some(seconds) = super::parse::parse_offset(&west) {
+        return fixed(-seconds);
+    }
+    // A summer time without rules has those of the United States. The names may be shorter than POSIX has them.
+    let time = west.trim_end_matches(|next: char| next.is_ascii_alphabetic());
+    if time.len() < west.len() && super::parse::parse_offset(time).is_some() {
+        return TimeZone::posix(&format!("STD{time}DST,M3.2.0,M11.1.0")).ok();
+    }
+    TimeZone::posix(name).ok()
+}
+
 /// Returns a zone by its abbreviation, its name, or an offset in ISO's sense like `+02:00`.
 pub fn find_zone(name: &str) -> Result<TimeZone> {
     let unknown = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"));
@@ -135,7 +155,7 @@ pub fn find_zone(name: &str) -> Result<TimeZone> {
         let seconds = super::parse::parse_offset(trimmed).ok_or_else(unknown)?;
         return fixed(-seconds).ok_or_else(unknown);
     }
-    TimeZone::get(trimmed).map_err(|_| unknown())
+    named(trimmed).ok_or_else(unknown)
 }
 
 #[cfg(test)]

@@ -452,6 +452,24 @@ fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
 /// The limit of a `generate_series` that is in memory as a whole: some tens of MiB.
 const SERIES_MAX: usize = 1_000_000;
 
+/// Joins the elements of an array; NULL is left out, or shown as the third argument.
+fn array_to_string(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let (array, separator, null) = match arguments {
+        [Value::Array(array), Value::Text(separator)] => (array, separator, None),
+        [Value::Array(array), Value::Text(separator), Value::Text(null)] => (array, separator, Some(null)),
+        [Value::Array(array), Value::Text(separator), Value::Null] => (array, separator, None),
+        _ => return Ok(Value::Null),
+    };
+    let between = separator.len() + null.map_or(0, |null| null.len());
+    let bytes = array.elements().iter().map(|value| value.text_bytes() + between);
+    environment.memory.check(bytes.fold(0, usize::saturating_add))?;
+    let texts = array.elements().iter().filter_map(|value| match value {
+        Value::Null => null.map(|null| null.to_string()),
+        value => Some(text_of(value, environment)),
+    });
+    Ok(texts.collect::<Vec<_>>().join(separator).into())
+}
+
 pub(super) fn register(table: &mut Table) {
     register_json(table);
     for number in [SqlType::INT4, SqlType::INT8] {
@@ -535,24 +553,9 @@ fn register_array_changes(table: &mut Table) {
         })
         .accepts_null();
     let text = Parameter::Is(T::TEXT);
+    table.generic("array_to_string", &[array, text], Outcome::Is(T::TEXT), array_to_string).stable();
     table
-        .generic("array_to_string", &[array, text, text], Outcome::Is(T::TEXT), |arguments, environment| {
-            let (array, separator, null) = match arguments {
-                [Value::Array(array), Value::Text(separator)] => (array, separator, None),
-                [Value::Array(array), Value::Text(separator), Value::Text(null)] => (array, separator, Some(null)),
-                [Value::Array(array), Value::Text(separator), Value::Null] => (array, separator, None),
-                _ => return Ok(Value::Null),
-            };
-            let between = separator.len() + null.map_or(0, |null| null.len());
-            let bytes = array.elements().iter().map(|value| value.text_bytes() + between);
-            environment.memory.check(bytes.fold(0, usize::saturating_add))?;
-            let texts = array.elements().iter().filter_map(|value| match value {
-                Value::Null => null.map(|null| null.to_string()),
-                value => Some(text_of(value, environment)),
-            });
-            Ok(texts.collect::<Vec<_>>().join(separator).into())
-        })
-        .optional(1)
+        .generic("array_to_string", &[array, text, text], Outcome::Is(T::TEXT), array_to_string)
         .accepts_null()
         .stable();
 }

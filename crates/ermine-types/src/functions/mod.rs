@@ -62,6 +62,8 @@ pub struct Function {
     pub volatility: Volatility,
     /// The implementation.
     pub function: ScalarFunction,
+    /// The implementation under the collation C, if it is another one: only letters of ASCII are letters then.
+    pub in_c: Option<ScalarFunction>,
 }
 
 /// A row of the tables.
@@ -73,6 +75,7 @@ struct Entry {
     optional: usize,
     volatility: Volatility,
     function: ScalarFunction,
+    in_c: Option<ScalarFunction>,
 }
 
 impl Candidate for Entry {
@@ -105,6 +108,12 @@ impl Entry {
     /// Lets the last parameters be left out.
     fn optional(&mut self, count: usize) -> &mut Self {
         self.optional = count;
+        self
+    }
+
+    /// Gives the function another implementation under the collation C.
+    fn in_c(&mut self, function: ScalarFunction) -> &mut Self {
+        self.in_c = Some(function);
         self
     }
 
@@ -141,6 +150,7 @@ impl Table {
             optional: 0,
             volatility: Volatility::Immutable,
             function,
+            in_c: None,
         });
         let at = entries.len() - 1;
         &mut entries[at]
@@ -222,6 +232,7 @@ pub fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Function> {
         is_strict: entry.is_strict,
         volatility: entry.volatility,
         function: entry.function,
+        in_c: entry.in_c,
     })
 }
 

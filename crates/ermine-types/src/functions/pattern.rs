@@ -82,6 +82,11 @@ pub(crate) fn ilike(text: &str, pattern: &str, escape: Option<char>, environment
     like(&text.to_lowercase(), &pattern.to_lowercase(), escape, environment)
 }
 
+/// `LIKE` without regard to the case of letters of ASCII.
+pub(crate) fn ilike_in_c(text: &str, pattern: &str, escape: Option<char>, environment: &Environment) -> Result<bool> {
+    like(&text.to_ascii_lowercase(), &pattern.to_ascii_lowercase(), escape, environment)
+}
+
 /// Converts a pattern with another escape character, or none, to one with backslashes.
 pub(crate) fn like_escape(pattern: &str, escape: &str) -> Result<String> {
     let mut characters = escape.chars();

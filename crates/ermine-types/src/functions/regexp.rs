@@ -20,8 +20,8 @@ struct Places {
 }
 
 /// Returns flags; a text of digits was probably meant for the start.
-fn flags_of(letters: &str) -> Result<Flags> {
-    Flags::parse(letters).map_err(|error| match letters.starts_with(|first: char| first.is_ascii_digit()) {
+fn flags_of(letters: &str, is_ascii: bool) -> Result<Flags> {
+    Flags::parse(letters, is_ascii).map_err(|error| match letters.starts_with(|first: char| first.is_ascii_digit()) {
         true => error.hint(
             "If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer \
              explicitly.",
@@ -77,8 +77,7 @@ fn regexp_replace(
     Ok(out.into())
 }
 
-fn regexp_match(text: &str, pattern: &str, flags: &str, environment: &Environment) -> Result<Value> {
-    let flags = Flags::parse(flags)?;
+fn regexp_match(text: &str, pattern: &str, flags: Flags, environment: &Environment) -> Result<Value> {
     if flags.is_global {
         return Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -94,59 +93,62 @@ fn regexp_match(text: &str, pattern: &str, flags: &str, environment: &Environmen
     Ok(Value::array(Array::new(Scalar::Text, groups.collect())))
 }
 
-fn substring_by_pattern(text: &str, pattern: &str, environment: &Environment) -> Result<Value> {
-    let regex = Posix::new(pattern, Flags::default())?;
+fn substring_by_pattern(text: &str, pattern: &str, flags: Flags, environment: &Environment) -> Result<Value> {
+    let regex = Posix::new(pattern, flags)?;
     let Some(mut groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
     let found = groups.swap_remove(usize::from(regex.groups() > 0));
     Ok(found.map_or(Value::Null, |found| text[found].into()))
 }
 
+/// The functions of SQL; `IS_ASCII`: under the collation C.
+fn substring<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let flags = Flags { is_ascii: IS_ASCII, ..Flags::default() };
+    two(arguments, |text, pattern| substring_by_pattern(text, pattern, flags, environment))
+}
+
+fn replace<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let ([Value::Text(text), Value::Text(pattern), Value::Text(new)]
+    | [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Text(_)]) = arguments
+    else {
+        return Err(crate::operators::mismatch());
+    };
+    let letters = if let Some(Value::Text(letters)) = arguments.get(3) { letters } else { "" };
+    let flags = flags_of(letters, IS_ASCII)?;
+    let places = Places { start: 1, number: if flags.is_global { 0 } else { 1 } };
+    regexp_replace([text, pattern, new], flags, places, environment)
+}
+
+fn replace_from<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Int4(start), rest @ ..] = arguments else {
+        return Err(crate::operators::mismatch());
+    };
+    let (number, letters) = match rest {
+        [] => (1, ""),
+        [Value::Int4(number)] => (*number, ""),
+        [Value::Int4(number), Value::Text(letters)] => (*number, &**letters),
+        _ => return Err(crate::operators::mismatch()),
+    };
+    let flags = Flags::parse(letters, IS_ASCII)?;
+    regexp_replace([text, pattern, new], flags, Places { start: *start, number }, environment)
+}
+
+fn first_match<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let (text, pattern, letters) = match arguments {
+        [Value::Text(text), Value::Text(pattern)] => (text, pattern, ""),
+        [Value::Text(text), Value::Text(pattern), Value::Text(letters)] => (text, pattern, &**letters),
+        _ => return Err(crate::operators::mismatch()),
+    };
+    regexp_match(text, pattern, Flags::parse(letters, IS_ASCII)?, environment)
+}
+
 pub(super) fn register(table: &mut Table) {
     use SqlType as T;
     let (t, i) = (T::TEXT, T::INT4);
-    table.add("substring", &[t, t], t, |arguments, environment| {
-        two(arguments, |text, pattern| substring_by_pattern(text, pattern, environment))
-    });
+    table.add("substring", &[t, t], t, substring::<false>).in_c(substring::<true>);
     table.add("substring", &[t, t, t], t, |_, _| Err(SqlError::unsupported("substring with a pattern of SQL")));
-    table
-        .add("regexp_replace", &[t, t, t, t], t, |arguments, environment| {
-            let ([Value::Text(text), Value::Text(pattern), Value::Text(new)]
-            | [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Text(_)]) = arguments
-            else {
-                return Err(crate::operators::mismatch());
-            };
-            let flags = match arguments.get(3) {
-                Some(Value::Text(letters)) => flags_of(letters)?,
-                _ => Flags::default(),
-            };
-            let places = Places { start: 1, number: if flags.is_global { 0 } else { 1 } };
-            regexp_replace([text, pattern, new], flags, places, environment)
-        })
-        .optional(1);
-    table
-        .add("regexp_replace", &[t, t, t, i, i, t], t, |arguments, environment| {
-            let [Value::Text(text), Value::Text(pattern), Value::Text(new), Value::Int4(start), rest @ ..] = arguments
-            else {
-                return Err(crate::operators::mismatch());
-            };
-            let (number, flags) = match rest {
-                [] => (1, Flags::default()),
-                [Value::Int4(number)] => (*number, Flags::default()),
-                [Value::Int4(number), Value::Text(letters)] => (*number, Flags::parse(letters)?),
-                _ => return Err(crate::operators::mismatch()),
-            };
-            regexp_replace([text, pattern, new], flags, Places { start: *start, number }, environment)
-        })
-        .optional(2);
-    table
-        .add("regexp_match", &[t, t, t], t.array(), |arguments, environment| match arguments {
-            [Value::Text(text), Value::Text(pattern)] => regexp_match(text, pattern, "", environment),
-            [Value::Text(text), Value::Text(pattern), Value::Text(flags)] => {
-                regexp_match(text, pattern, flags, environment)
-            }
-            _ => Err(crate::operators::mismatch()),
-        })
-        .optional(1);
+    table.add("regexp_replace", &[t, t, t, t], t, replace::<false>).in_c(replace::<true>).optional(1);
+    table.add("regexp_replace", &[t, t, t, i, i, t], t, replace_from::<false>).in_c(replace_from::<true>).optional(2);
+    table.add("regexp_match", &[t, t, t], t.array(), first_match::<false>).in_c(first_match::<true>).optional(1);
     table.add("like_escape", &[t, t], t, |arguments, _| {
         two(arguments, |pattern, escape| pattern::like_escape(pattern, escape).map(Value::from))
     });

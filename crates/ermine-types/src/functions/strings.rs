@@ -115,6 +115,15 @@ fn initcap(text: &str) -> String {
     out
 }
 
+fn initcap_in_c(text: &str) -> String {
+    let mut inside = false;
+    let changed = text.chars().map(|character| {
+        let was_inside = std::mem::replace(&mut inside, character.is_ascii_alphanumeric());
+        if was_inside { character.to_ascii_lowercase() } else { character.to_ascii_uppercase() }
+    });
+    changed.collect()
+}
+
 /// Returns the position of a text in another, counted from 1; 0 if it does not occur.
 fn position(text: &str, wanted: &str) -> Result<Value> {
     count(text.find(wanted).map_or(0, |at| text[..at].chars().count() + 1))
@@ -329,9 +338,15 @@ pub(super) fn register(table: &mut Table) {
         table.add("octet_length", &[ty], i, |arguments, _| one(arguments, |text| count(text.len())));
     }
     table.add("bit_length", &[t], i, |arguments, _| one(arguments, |text| count(text.len().saturating_mul(8))));
-    table.add("lower", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_lowercase().into())));
-    table.add("upper", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_uppercase().into())));
-    table.add("initcap", &[t], t, |arguments, _| one(arguments, |text| Ok(initcap(text).into())));
+    table
+        .add("lower", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_lowercase().into())))
+        .in_c(|arguments, _| one(arguments, |text| Ok(text.to_ascii_lowercase().into())));
+    table
+        .add("upper", &[t], t, |arguments, _| one(arguments, |text| Ok(text.to_uppercase().into())))
+        .in_c(|arguments, _| one(arguments, |text| Ok(text.to_ascii_uppercase().into())));
+    table
+        .add("initcap", &[t], t, |arguments, _| one(arguments, |text| Ok(initcap(text).into())))
+        .in_c(|arguments, _| one(arguments, |text| Ok(initcap_in_c(text).into())));
     for name in ["btrim", "trim"] {
         table.add(name, &[t, t], t, |arguments, _| trim_arguments(arguments, true, true)).optional(1);
     }
@@ -454,43 +469,33 @@ fn register_encoded(table: &mut Table) {
     table.add("quote_literal", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_literal(text).into())));
     table.add("quote_ident", &[t], t, |arguments, _| one(arguments, |text| Ok(quote_ident(text).into())));
     table
-        .generic("quote_literal", &[Parameter::Element], Outcome::Is(t), |arguments, environment| {
-            arguments!(arguments, [value] => Ok(quote_literal(&super::collections::text_of(value, environment)).into()))
-        })
-        .stable();
-    table
-        .generic("quote_nullable", &[Parameter::Element], Outcome::Is(t), |arguments, environment| match arguments {
-            [Value::Null] => Ok("NULL".into()),
-            [value] => Ok(quote_literal(&super::collections::text_of(value, environment)).into()),
-            _ => Err(crate::operators::mismatch()),
-        })
-        .accepts_null()
-        .stable();
-    table
         .add("quote_nullable", &[t], t, |arguments, _| match arguments {
             [Value::Text(text)] => Ok(quote_literal(text).into()),
             _ => Ok("NULL".into()),
         })
         .accepts_null();
     table
-        .add("string_to_array", &[t, t], t.array(), |arguments, environment| match arguments {
-            [Value::Text(text), separator] => {
+        .add("string_to_array", &[t, t, t], t.array(), |arguments, environment| match arguments {
+            [Value::Text(text), separator, null @ ..] => {
                 let parts = match separator {
                     Value::Text(separator) if separator.is_empty() => 1,
                     Value::Text(separator) => text.matches(&**separator).count() + 1,
                     _ => text.len(),
                 };
                 environment.memory.check(text.len() + parts * size_of::<Value>())?;
-                let parts: Vec<Value> = match separator {
+                let mut parts: Vec<Value> = match separator {
                     _ if text.is_empty() => Vec::new(),
                     Value::Text(separator) if separator.is_empty() => vec![(**text).into()],
                     Value::Text(separator) => text.split(&**separator).map(Value::from).collect(),
                     _ => text.chars().map(|character| Value::text(character.to_string())).collect(),
                 };
+                // Parts that are equal to the third text are NULL; those of a NULL stay as they are.
+                parts.iter_mut().filter(|part| null.contains(part)).for_each(|part| *part = Value::Null);
                 Ok(Value::array(Array::new(Scalar::Text, parts)))
             }
             _ => Ok(Value::Null),
         })
+        .optional(1)
         .accepts_null();
 }
 

@@ -30,6 +30,7 @@ pub(super) fn type_of(argument: Option<SqlType>) -> Function {
         is_strict: false,
         volatility: Volatility::Stable,
         function,
+        in_c: None,
     }
 }
 

@@ -40,10 +40,12 @@ pub struct BinaryOperator {
     pub is_immutable: bool,
     /// Its function; not to be called with NULL, where the result is NULL.
     pub function: BinaryFunction,
+    /// Its function under the collation C, if that is another one: only letters of ASCII are letters then.
+    pub in_c: Option<BinaryFunction>,
 }
 
 impl BinaryOperator {
-    fn new(left: SqlType, right: SqlType, result: SqlType, function: BinaryFunction) -> Self {
+    fn new(left: SqlType, right: SqlType, result: SqlType, entry: &Binary) -> Self {
         let is_zoned = |ty| ty == SqlType::TIMESTAMPTZ;
         let is_immutable = match result {
             // With `||`, the other operand becomes a text.
@@ -53,7 +55,7 @@ impl BinaryOperator {
             // Combined with any other type, a point in time becomes the local time of the zone.
             _ => is_zoned(left) == is_zoned(right),
         };
-        Self { left, right, result, is_immutable, function }
+        Self { left, right, result, is_immutable, function: entry.function, in_c: entry.in_c }
     }
 }
 
@@ -73,6 +75,7 @@ struct Entry<F> {
     parameters: Vec<Parameter>,
     result: Outcome,
     function: F,
+    in_c: Option<F>,
 }
 
 impl<F> Candidate for Entry<F> {
@@ -100,7 +103,8 @@ impl Tables {
         result: Outcome,
         function: BinaryFunction,
     ) {
-        self.binary.entry(name).or_default().push(Entry { parameters: vec![left, right], result, function });
+        let entry = Entry { parameters: vec![left, right], result, function, in_c: None };
+        self.binary.entry(name).or_default().push(entry);
     }
 
     /// Adds an operator between two types.
@@ -108,9 +112,17 @@ impl Tables {
         self.add(name, Parameter::Is(left), Parameter::Is(right), Outcome::Is(result), function);
     }
 
+    /// Adds an operator that matches a text with a pattern, and its function under the collation C.
+    fn matching(&mut self, name: &'static str, left: SqlType, function: BinaryFunction, in_c: BinaryFunction) {
+        let parameters = vec![Parameter::Is(left), Parameter::Is(SqlType::TEXT)];
+        let entry = Entry { parameters, result: Outcome::Is(SqlType::BOOL), function, in_c: Some(in_c) };
+        self.binary.entry(name).or_default().push(entry);
+    }
+
     /// Adds an operator before a type.
     fn prefix(&mut self, name: &'static str, operand: SqlType, result: SqlType, function: PrefixFunction) {
-        let entry = Entry { parameters: vec![Parameter::Is(operand)], result: Outcome::Is(result), function };
+        let entry =
+            Entry { parameters: vec![Parameter::Is(operand)], result: Outcome::Is(result), function, in_c: None };
         self.prefix.entry(name).or_default().push(entry);
     }
 }
@@ -157,7 +169,7 @@ pub fn resolve_binary(operator: &str, left: Option<SqlType>, right: Option<SqlTy
     if let Some(entry) = alike
         && let (Parameter::Is(left), Parameter::Is(right)) = (entry.parameters[0], entry.parameters[1])
     {
-        return Ok(BinaryOperator::new(left, right, entry.result.resolve(None), entry.function));
+        return Ok(BinaryOperator::new(left, right, entry.result.resolve(None), entry));
     }
     let resolved = resolve(entries.iter(), &[left, right]).map_err(|reason| {
         let reason = match reason {
@@ -168,7 +180,7 @@ pub fn resolve_binary(operator: &str, left: Option<SqlType>, right: Option<SqlTy
         unresolved(reason, &format!("{} {operator} {}", name_of(left), name_of(right)))
     })?;
     let result = resolved.candidate.result.resolve(resolved.element);
-    Ok(BinaryOperator::new(resolved.types[0], resolved.types[1], result, resolved.candidate.function))
+    Ok(BinaryOperator::new(resolved.types[0], resolved.types[1], result, resolved.candidate))
 }
 
 /// Returns the operator before an operand; `None` is one without a type.

@@ -47,8 +47,14 @@ fn like_bytes(left: &Value, right: &Value, environment: &Environment) -> Result<
 
 const ESCAPE: Option<char> = Some('\\');
 
-fn is_match(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
-    Ok(Posix::new(pattern, Flags { ignore_case, ..Flags::default() })?.is_match(text))
+/// Whether a text matches a regular expression, or with `NEGATED` does not.
+fn matches_posix<const IGNORE_CASE: bool, const IS_ASCII: bool, const NEGATED: bool>(
+    left: &Value,
+    right: &Value,
+    _: &Environment,
+) -> Result<Value> {
+    let flags = Flags { ignore_case: IGNORE_CASE, is_ascii: IS_ASCII, ..Flags::default() };
+    matches(left, right, |text, pattern| Ok(Posix::new(pattern, flags)?.is_match(text) != NEGATED))
 }
 
 pub(super) fn register(tables: &mut Tables) {
@@ -66,18 +72,22 @@ pub(super) fn register(tables: &mut Tables) {
         tables.binary("!~~", ty, T::TEXT, T::BOOL, |l, r, e| {
             matches(l, r, |l, r| pattern::like(l, r, ESCAPE, e).map(|found| !found))
         });
-        tables.binary("~~*", ty, T::TEXT, T::BOOL, |l, r, e| matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE, e)));
-        tables.binary("!~~*", ty, T::TEXT, T::BOOL, |l, r, e| {
-            matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE, e).map(|found| !found))
-        });
-        tables.binary("~", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| is_match(l, r, false)));
-        tables.binary("~*", ty, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| is_match(l, r, true)));
-        tables.binary("!~", ty, T::TEXT, T::BOOL, |l, r, _| {
-            matches(l, r, |l, r| is_match(l, r, false).map(|found| !found))
-        });
-        tables.binary("!~*", ty, T::TEXT, T::BOOL, |l, r, _| {
-            matches(l, r, |l, r| is_match(l, r, true).map(|found| !found))
-        });
+        tables.matching(
+            "~~*",
+            ty,
+            |l, r, e| matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE, e)),
+            |l, r, e| matches(l, r, |l, r| pattern::ilike_in_c(l, r, ESCAPE, e)),
+        );
+        tables.matching(
+            "!~~*",
+            ty,
+            |l, r, e| matches(l, r, |l, r| pattern::ilike(l, r, ESCAPE, e).map(|found| !found)),
+            |l, r, e| matches(l, r, |l, r| pattern::ilike_in_c(l, r, ESCAPE, e).map(|found| !found)),
+        );
+        tables.matching("~", ty, matches_posix::<false, false, false>, matches_posix::<false, true, false>);
+        tables.matching("~*", ty, matches_posix::<true, false, false>, matches_posix::<true, true, false>);
+        tables.matching("!~", ty, matches_posix::<false, false, true>, matches_posix::<false, true, true>);
+        tables.matching("!~*", ty, matches_posix::<true, false, true>, matches_posix::<true, true, true>);
     }
     tables.binary("^@", T::TEXT, T::TEXT, T::BOOL, |l, r, _| matches(l, r, |l, r| Ok(l.starts_with(r))));
 }

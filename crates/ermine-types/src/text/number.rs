@@ -46,12 +46,29 @@ fn parse_float<T: std::str::FromStr>(text: &str, ty: SqlType) -> Result<T> {
     trimmed.parse().map_err(|_| invalid(ty.name(), text))
 }
 
+/// Returns the number at the beginning of a text: one beyond the range is reported before what follows it.
+fn number_of(text: &str) -> &str {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let text = text.trim_start_matches(is_space);
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let mut end = sign + digits(&text[sign..]);
+    if text[end..].starts_with('.') {
+        end += 1 + digits(&text[end + 1..]);
+    }
+    if text[end..].starts_with(['e', 'E']) {
+        let sign = usize::from(text[end + 1..].starts_with(['-', '+']));
+        let exponent = digits(&text[end + 1 + sign..]);
+        end += if exponent > 0 { 1 + sign + exponent } else { 0 };
+    }
+    &text[..end]
+}
+
 fn check_range(text: &str, ty: SqlType, is_infinite: bool, is_zero: bool) -> Result<()> {
     let digits = text.trim_start_matches(|character| is_space(character) || character == '-' || character == '+');
     if !digits.starts_with(|character: char| character.is_ascii_digit() || character == '.') {
         return Ok(());
     }
-    let mantissa = digits.split(['e', 'E']).next().unwrap_or(digits);
+    let mantissa = number_of(digits).split(['e', 'E']).next().unwrap_or_default();
     if is_infinite || (is_zero && mantissa.bytes().any(|byte| (b'1'..=b'9').contains(&byte))) {
         let trimmed = text.trim_matches(is_space);
         return Err(SqlError::new(
@@ -63,15 +80,17 @@ fn check_range(text: &str, ty: SqlType, is_infinite: bool, is_zero: bool) -> Res
 }
 
 pub(super) fn parse_f64(text: &str) -> Result<f64> {
-    let number: f64 = parse_float(text, SqlType::FLOAT8)?;
-    check_range(text, SqlType::FLOAT8, number.is_infinite(), number == 0.0)?;
-    Ok(number)
+    let whole = parse_float(text, SqlType::FLOAT8);
+    let known: Option<f64> = whole.as_ref().ok().copied().or_else(|| number_of(text).parse().ok());
+    check_range(text, SqlType::FLOAT8, known.is_some_and(f64::is_infinite), known == Some(0.0))?;
+    whole
 }
 
 pub(super) fn parse_f32(text: &str) -> Result<f32> {
-    let number: f32 = parse_float(text, SqlType::FLOAT4)?;
-    check_range(text, SqlType::FLOAT4, number.is_infinite(), number == 0.0)?;
-    Ok(number)
+    let whole = parse_float(text, SqlType::FLOAT4);
+    let known: Option<f32> = whole.as_ref().ok().copied().or_else(|| number_of(text).parse().ok());
+    check_range(text, SqlType::FLOAT4, known.is_some_and(f32::is_infinite), known == Some(0.0))?;
+    whole
 }
 
 /// Writes the shortest digits that read back as the same number; scientific if the exponent is less than -4 or not less

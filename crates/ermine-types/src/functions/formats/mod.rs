@@ -5,7 +5,7 @@ mod pieces;
 mod read;
 mod time;
 
-use crate::{Numeric, SqlType, Value};
+use crate::{SqlType, Value};
 
 use self::number::Number;
 use super::{Table, arguments};
@@ -29,8 +29,8 @@ pub(super) fn register(table: &mut Table) {
             .add("to_char", &[ty, t], t, |arguments, _| {
                 let [value, Value::Text(pattern)] = arguments else { return Err(crate::operators::mismatch()) };
                 let number = match value {
-                    Value::Int4(number) => Number::Exact(Numeric::from(*number)),
-                    Value::Int8(number) => Number::Exact(Numeric::from(*number)),
+                    Value::Int4(number) => Number::Int4(*number),
+                    Value::Int8(number) => Number::Int8(*number),
                     Value::Numeric(number) => Number::Exact(number.clone()),
                     Value::Float4(number) => Number::Float(f64::from(*number), 6),
                     Value::Float8(number) => Number::Float(*number, 15),

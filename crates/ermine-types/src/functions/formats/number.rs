@@ -213,6 +213,8 @@ impl Pattern {
 
 /// The number to write; its digits are computed once the pattern determines how many are needed.
 pub(super) enum Number {
+    Int4(i32),
+    Int8(i64),
     Exact(Numeric),
     /// A float, and the number of its significant digits.
     Float(f64, usize),
@@ -239,13 +241,24 @@ pub(super) fn to_char(number: &Number, pattern: &str) -> Result<String> {
 
 /// Returns the sign, and the digits, with the wanted number of digits behind the point.
 fn digits_of(number: &Number, parsed: &mut Pattern) -> Result<(bool, String)> {
+    let fraction = parsed.fraction as i32;
+    let exact = |number: Numeric| Ok::<_, SqlError>(number.round(fraction)?.to_string());
     let text = match number {
+        // As in PostgreSQL, too large a product of an integer wraps.
+        Number::Int4(number) => {
+            exact(number.wrapping_mul(10i32.checked_pow(parsed.shift as u32).unwrap_or(i32::MIN)).into())?
+        }
+        Number::Int8(number) => {
+            let product = 10i64.checked_pow(parsed.shift as u32).and_then(|power| number.checked_mul(power));
+            let beyond = || SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range");
+            exact(product.ok_or_else(beyond)?.into())?
+        }
         Number::Exact(number) => {
             let shifted = match parsed.shift {
                 0 => number.clone(),
                 shift => number.multiply(&format!("1e{shift}").parse()?)?,
             };
-            shifted.round(parsed.fraction as i32)?.to_string()
+            exact(shifted)?
         }
         Number::Float(number, _) if !number.is_finite() => Numeric::from_f64(*number).to_string(),
         Number::Float(number, digits) => {
@@ -268,34 +281,51 @@ fn hashes(parsed: &Pattern) -> String {
 }
 
 fn scientific(number: &Number, parsed: &Pattern) -> Result<String> {
-    let exact = match number {
-        Number::Exact(number) => number.clone(),
-        Number::Float(number, _) => Numeric::from_f64(*number),
+    let is_finite = match number {
+        Number::Int4(_) | Number::Int8(_) => true,
+        Number::Exact(number) => number.is_finite(),
+        Number::Float(number, _) => number.is_finite(),
     };
-    if !exact.is_finite() {
+    if !is_finite {
         let (before, behind) = ("#".repeat(parsed.whole), "#".repeat(parsed.fraction + 4));
         return Ok(format!(" {before}.{behind}"));
     }
-    let text = exact.absolute().to_string();
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let all = format!("{whole}{fraction}");
-    let mut exponent = match all.find(|digit| digit != '0') {
+    let (is_negative, mantissa, exponent) = match number {
+        Number::Exact(number) => {
+            let (mantissa, exponent) = mantissa_of(&number.absolute(), parsed.fraction)?;
+            (number.signum() < 0, mantissa, exponent)
+        }
+        Number::Int8(number) => {
+            let (mantissa, exponent) = mantissa_of(&Numeric::from(*number).absolute(), parsed.fraction)?;
+            (*number < 0, mantissa, exponent)
+        }
+        Number::Int4(number) => binary_mantissa_of(f64::from(*number), parsed.fraction),
+        Number::Float(number, _) => binary_mantissa_of(*number, parsed.fraction),
+    };
+    let sign = if is_negative { '-' } else { ' ' };
+    let direction = if exponent < 0 { '-' } else { '+' };
+    Ok(format!("{sign}{mantissa}e{direction}{:02}", exponent.abs()))
+}
+
+/// Returns a mantissa with a number of digits behind the point, and the exponent. As in PostgreSQL, rounding may give
+/// it two digits before the point.
+fn mantissa_of(number: &Numeric, fraction: usize) -> Result<(String, i32)> {
+    let text = number.to_string();
+    let (whole, behind) = text.split_once('.').unwrap_or((&text, ""));
+    let exponent = match format!("{whole}{behind}").find(|digit| digit != '0') {
         None => 0,
         Some(first) => whole.len() as i32 - 1 - first as i32,
     };
-    let scaled = |exponent: i32| -> Result<Numeric> {
-        // Exact: a power of ten only moves the point.
-        let digits: Numeric = format!("{text}e{}", -exponent).parse()?;
-        digits.round(parsed.fraction as i32)
-    };
-    let mut mantissa = scaled(exponent)?;
-    if mantissa.to_string().split('.').next().is_some_and(|whole| whole.len() > 1) {
-        exponent += 1;
-        mantissa = scaled(exponent)?;
-    }
-    let sign = if exact.signum() < 0 { '-' } else { ' ' };
-    let direction = if exponent < 0 { '-' } else { '+' };
-    Ok(format!("{sign}{mantissa}e{direction}{:02}", exponent.abs()))
+    // Exact: a power of ten only moves the point.
+    let moved: Numeric = format!("{text}e{}", -exponent).parse()?;
+    Ok((moved.round(fraction as i32)?.to_string(), exponent))
+}
+
+/// Returns the sign of a finite number, its mantissa with a number of digits behind the point, and its exponent.
+fn binary_mantissa_of(number: f64, fraction: usize) -> (bool, String, i32) {
+    let text = format!("{:.fraction$e}", number.abs());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    (number.is_sign_negative(), mantissa.to_owned(), exponent.parse().unwrap_or(0))
 }
 
 fn roman(number: &Number) -> Result<String> {
@@ -315,12 +345,19 @@ fn roman(number: &Number) -> Result<String> {
         (1, "I"),
     ];
     let whole = match number {
+        Number::Int4(number) => number.to_string(),
+        Number::Int8(number) => number.to_string(),
+        Number::Exact(number) if !number.is_finite() => {
+            let name = if number.signum() == 0 { "NaN" } else { "infinity" };
+            let message = format!("cannot convert {name} to integer");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         Number::Exact(number) => number.round(0)?.to_string(),
         Number::Float(number, _) => number.round_ties_even().to_string(),
     };
     let mut left = match whole.parse::<i32>() {
         Ok(number @ 1..=3999) => number,
-        Err(_) if matches!(number, Number::Exact(_)) => {
+        Err(_) if !matches!(number, Number::Float(..)) => {
             return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range"));
         }
         _ => return Ok("#".repeat(15)),

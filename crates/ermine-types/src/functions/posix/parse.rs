@@ -23,12 +23,14 @@ pub(crate) struct Flags {
     /// The expression is a literal text.
     pub(crate) is_literal: bool,
     pub(crate) is_global: bool,
+    /// Only characters of ASCII are in classes and have two cases, as under the collation C.
+    pub(crate) is_ascii: bool,
 }
 
 impl Flags {
     /// Parses the option letters of functions.
-    pub(crate) fn parse(letters: &str) -> Result<Self> {
-        let mut flags = Self::default();
+    pub(crate) fn parse(letters: &str, is_ascii: bool) -> Result<Self> {
+        let mut flags = Self { is_ascii, ..Self::default() };
         for letter in letters.chars() {
             match letter {
                 'g' => flags.is_global = true,
@@ -271,8 +273,8 @@ impl Parser {
             '$' if self.flags.anchors_at_lines => Node::Look(Look::EndLF),
             '$' => Node::Look(Look::End),
             '.' => Node::Set(self.complement(ClassUnicode::empty())),
-            '[' if self.eat("[:<:]]") => Node::Look(Look::WordStartUnicode),
-            '[' if self.eat("[:>:]]") => Node::Look(Look::WordEndUnicode),
+            '[' if self.eat("[:<:]]") => Node::Look(self.word(Look::WordStartUnicode, Look::WordStartAscii)),
+            '[' if self.eat("[:>:]]") => Node::Look(self.word(Look::WordEndUnicode, Look::WordEndAscii)),
             '[' => Node::Set(self.bracket()?),
             '*' | '+' | '?' => return Err(invalid("quantifier operand invalid")),
             '{' if self.rest().first().is_some_and(char::is_ascii_digit) => {
@@ -301,10 +303,30 @@ impl Parser {
     }
 
     fn folded(&self, mut set: ClassUnicode) -> ClassUnicode {
-        if self.flags.ignore_case {
+        if self.flags.ignore_case && self.flags.is_ascii {
+            let mut letters = set.clone();
+            letters.intersect(&ascii());
+            letters.case_fold_simple();
+            letters.intersect(&ascii());
+            set.union(&letters);
+        } else if self.flags.ignore_case {
             set.case_fold_simple();
         }
         set
+    }
+
+    /// Returns the characters of a class.
+    fn class(&self, name: &str) -> Result<ClassUnicode> {
+        let mut set = class(name)?;
+        if self.flags.is_ascii {
+            set.intersect(&ascii());
+        }
+        Ok(set)
+    }
+
+    /// Returns the assertion about words that fits the collation.
+    fn word(&self, unicode: Look, in_ascii: Look) -> Look {
+        if self.flags.is_ascii { in_ascii } else { unicode }
     }
 
     /// Returns all characters but these, and without ends of lines where those are not matched.
@@ -370,7 +392,7 @@ impl Parser {
         let unknown = || invalid("invalid escape \\ sequence");
         let character = self.next().ok_or_else(unknown)?;
         let class = |name: &str, negated: bool| -> Result<Escape> {
-            let mut set = class(name)?;
+            let mut set = self.class(name)?;
             if negated {
                 set.negate();
             }
@@ -382,10 +404,10 @@ impl Parser {
             'w' | 'W' => return class("word", character == 'W'),
             'A' => Escape::Look(Look::Start),
             'Z' => Escape::Look(Look::End),
-            'm' => Escape::Look(Look::WordStartUnicode),
-            'M' => Escape::Look(Look::WordEndUnicode),
-            'y' => Escape::Look(Look::WordUnicode),
-            'Y' => Escape::Look(Look::WordUnicodeNegate),
+            'm' => Escape::Look(self.word(Look::WordStartUnicode, Look::WordStartAscii)),
+            'M' => Escape::Look(self.word(Look::WordEndUnicode, Look::WordEndAscii)),
+            'y' => Escape::Look(self.word(Look::WordUnicode, Look::WordAscii)),
+            'Y' => Escape::Look(self.word(Look::WordUnicodeNegate, Look::WordAsciiNegate)),
             'a' => Escape::Character('\u{7}'),
             'b' => Escape::Character('\u{8}'),
             'B' => Escape::Character('\\'),
@@ -440,7 +462,8 @@ impl Parser {
             is_first = false;
             let from = match character {
                 '[' if self.eat(":") => {
-                    set.union(&class(&self.name(":]")?)?);
+                    let name = self.name(":]")?;
+                    set.union(&self.class(&name)?);
                     continue;
                 }
                 '\\' => match self.escape()? {
@@ -502,6 +525,10 @@ impl Parser {
         }
         Ok(name)
     }
+}
+
+fn ascii() -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new('\0', '\x7f')])
 }
 
 /// Returns the characters of a class.

@@ -225,17 +225,20 @@ impl Ways {
 /// Whether an assertion holds at a place in a text.
 fn holds(look: Look, text: &str, at: usize) -> bool {
     let (before, after) = (text[..at].chars().next_back(), text[at..].chars().next());
-    let is_word = |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let is_ascii = matches!(look, Look::WordAscii | Look::WordAsciiNegate | Look::WordStartAscii | Look::WordEndAscii);
+    let is_word = |character: Option<char>| {
+        character.is_some_and(|c| (c.is_alphanumeric() || c == '_') && (c.is_ascii() || !is_ascii))
+    };
     let words = (is_word(before), is_word(after));
     match look {
         Look::Start => before.is_none(),
         Look::End => after.is_none(),
         Look::StartLF => before.is_none_or(|character| character == '\n'),
         Look::EndLF => after.is_none_or(|character| character == '\n'),
-        Look::WordUnicodeNegate => words.0 == words.1,
-        Look::WordStartUnicode => words == (false, true),
-        Look::WordEndUnicode => words == (true, false),
-        // The parser creates only one of the others.
+        Look::WordUnicodeNegate | Look::WordAsciiNegate => words.0 == words.1,
+        Look::WordStartUnicode | Look::WordStartAscii => words == (false, true),
+        Look::WordEndUnicode | Look::WordEndAscii => words == (true, false),
+        // The parser creates only two of the others, `\y` for either collation.
         _ => words.0 != words.1,
     }
 }
