@@ -1,6 +1,6 @@
 //! The order of values of a type: PostgreSQL's total order, with collation C.
 //!
-//! [`key`](super::key) encodes the same order; its tests check that they agree.
+//! Keys (`key` in `ermine-sql`) encode the same order; their tests check that they agree.
 
 use std::cmp::Ordering;
 

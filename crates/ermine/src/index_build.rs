@@ -109,6 +109,10 @@ pub(crate) trait Builds<F: Family> {
     /// Whether a transaction has not ended yet.
     fn is_running(&self, other: Tid) -> bool;
 
+    /// Whether a transaction that began before the build must not use the index: one that reads no snapshot, and to
+    /// which the stamps of leaves tell which keys have left them. They tell nothing of the time before the build.
+    fn needs_later_transactions(&self) -> bool;
+
     /// Returns a stamp that the snapshot of every transaction reaches that begins when this has returned.
     fn snapshot_now(&self) -> Stamp;
 }
@@ -183,17 +187,21 @@ impl<F: Family, B: Builds<F>> Build<'_, F, B> {
         self.patience.begin();
         self.builds.outlast_writes(&mut self.patience)?;
         let rows = self.fill(&mut progress)?;
-        let usable_from = self.builds.snapshot_now();
-        if self.secondary().uniqueness.is_unique() {
+        self.secondary().set_filled_at(self.builds.snapshot_now());
+        let is_unique = self.secondary().uniqueness.is_unique();
+        if is_unique {
             self.table.renew_indexes();
-            self.patience.begin();
-            self.builds.outlast_writes(&mut self.patience)?;
+        }
+        // Operations that took all superseded versions for versions without an entry remove none from now on.
+        self.patience.begin();
+        self.builds.outlast_writes(&mut self.patience)?;
+        if is_unique {
             self.compare(&mut progress)?;
         }
         if rows > 0 {
             ::log::info!("built {} over {rows} rows in {:.1?}", self.patience.of, began.elapsed());
         }
-        Ok(usable_from)
+        Ok(self.builds.snapshot_now())
     }
 
     /// The index. It is announced until the build has ended, so it can be used outside of epochs.

@@ -63,7 +63,10 @@ pub(crate) struct Secondary {
     pub(crate) missing: u64,
     /// Whether the index was built over rows: the files may have no entries of them ([`IndexEntry::built`]).
     built: AtomicUsize,
-    /// Snapshots below this stamp may have rows without an entry: none, unless the index was built over rows.
+    /// Versions that were superseded below this stamp have no entry: none, unless the index was built over rows.
+    filled_at: AtomicU64,
+    /// Snapshots below this stamp may have rows without an entry. `filled_at <= usable_from`, and every operation that
+    /// loaded an earlier `filled_at` has ended at this stamp.
     usable_from: AtomicU64,
     /// Missing in a database that was opened again, until the application opens the index.
     key_of: OnceLock<KeyOf>,
@@ -80,6 +83,7 @@ impl Secondary {
             entries,
             missing: 0,
             built: AtomicUsize::new(usize::from(*built)),
+            filled_at: AtomicU64::new(0),
             usable_from: AtomicU64::new(0),
             key_of: key_of.map_or_else(OnceLock::new, OnceLock::from),
         }
@@ -110,6 +114,24 @@ impl Secondary {
     /// Notes that the index was built over rows. The caller has locked the schema.
     pub(crate) fn set_built(&self) {
         self.built.store(1, Ordering::Relaxed);
+    }
+
+    /// Begins to build the index: no snapshot can use it yet.
+    pub(crate) fn begin_build(&self) {
+        self.set_usable_from(Stamp::INFINITY);
+        self.set_filled_at(Stamp::INFINITY);
+    }
+
+    /// Notes that all rows have their entries, but for the versions that were superseded below `stamp`.
+    pub(crate) fn set_filled_at(&self, stamp: Stamp) {
+        // Release: pairs with `filled_at`.
+        self.filled_at.store(stamp.0, Ordering::Release);
+    }
+
+    fn filled_at(&self) -> Stamp {
+        // Acquire: pairs with `set_filled_at`. An operation that loads an earlier value ends before snapshots can use
+        // the index.
+        Stamp(self.filled_at.load(Ordering::Acquire))
     }
 
     /// Limits the index to snapshots from `stamp` on.
@@ -299,8 +321,8 @@ pub(crate) struct TableParts<F: Family> {
     secondaries: [SecondarySlot; SECONDARIES_MAX],
     /// An [`IndexSet`].
     index_set: AtomicU64,
-    /// Number of secondary indexes that the application has opened.
-    attached_count: AtomicUsize,
+    /// Number of secondary indexes that the application has not opened since the database was.
+    unattached_count: AtomicUsize,
     /// Number of secondary indexes that are complete; at most one more is being built.
     finished_count: AtomicUsize,
     /// Number of secondary indexes that checkpoints have: every transaction has ended that changed rows and did not log
@@ -332,7 +354,7 @@ impl<F: Family> TableParts<F> {
             beside: F::beside(options),
             secondaries: Default::default(),
             index_set: AtomicU64::new(0),
-            attached_count: AtomicUsize::new(0),
+            unattached_count: AtomicUsize::new(0),
             finished_count: AtomicUsize::new(0),
             settled_count: AtomicUsize::new(0),
             building: Mutex::new(()),
@@ -483,13 +505,18 @@ impl<F: Family> TableParts<F> {
         let at = set.count();
         assert_eq!(at, self.finished_count(), "indexes of a table are built one at a time");
         let slot = self.secondaries.get(at).ok_or(Error::Limit("16 secondary indexes of one table"))?;
-        // Counted before the index becomes visible: the table counts as writable no later than that.
-        self.attached_count.fetch_add(usize::from(secondary.is_attached()), Ordering::Release);
+        // Release: pairs with `check_writable`.
+        self.unattached_count.fetch_add(usize::from(!secondary.is_attached()), Ordering::Release);
         // SAFETY: the ordinal has not been handed out, or all transactions that met it have ended.
         let before = unsafe { (*slot.0.get()).replace(secondary) };
         assert!(before.is_none(), "an index that was withdrawn is freed before the next one takes its ordinal");
         self.set_indexes(set.with(at + 1));
         Ok(IndexOrdinal(at as u16 + 1))
+    }
+
+    /// Whether there is an index with that ordinal: it may have been withdrawn.
+    pub(crate) fn has_index(&self, index: IndexOrdinal) -> bool {
+        usize::from(index.0) <= self.index_set().count()
     }
 
     /// Makes transactions that have written rows before now lose at their commit, where rows have one version.
@@ -516,7 +543,6 @@ impl<F: Family> TableParts<F> {
         let set = self.index_set();
         assert_eq!(set.count(), self.finished_count() + 1, "the last index is under construction");
         self.set_indexes(set.with(set.count() - 1));
-        self.attached_count.fetch_sub(1, Ordering::Release);
     }
 
     /// Removes the index that was withdrawn, which no other thread can reach any more.
@@ -535,7 +561,7 @@ impl<F: Family> TableParts<F> {
         let is_new = !secondary.is_attached();
         let key_type = secondary.key_of.get_or_init(|| key_of).key_type;
         // Release: pairs with `check_writable`.
-        self.attached_count.fetch_add(usize::from(is_new), Ordering::Release);
+        self.unattached_count.fetch_sub(usize::from(is_new), Ordering::Release);
         key_type
     }
 
@@ -629,7 +655,7 @@ impl<F: Family> TableParts<F> {
     pub(crate) fn check_writable(&self) -> Result<IndexSet> {
         let set = self.index_set();
         // Acquire: pairs with `attach`.
-        if self.attached_count.load(Ordering::Acquire) == set.count() {
+        if self.unattached_count.load(Ordering::Acquire) == 0 {
             return Ok(set);
         }
         let missing = self.secondaries().find(|(_, secondary)| !secondary.is_attached());
@@ -661,17 +687,17 @@ impl<H: CertifierStamps> TableStore<H> {
     }
 
     /// Returns whether any version of a row, including one in flight, belongs to an entry. The row's versions must be
-    /// protected by the caller's guard. Versions that were superseded before the index was complete do not count: no
+    /// protected by the caller's guard. Versions that were superseded before all rows had their entries do not count: no
     /// transaction finds them in the index, and the collector may not know their key.
     pub(crate) fn any_version_matches(&self, row: RowId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
-        let usable_from = self.secondary(ordinal).usable_from();
+        let filled_at = self.secondary(ordinal).filled_at();
         let mut versions = iter::successors(self.rows.slot(row).head(), |version| version.older());
-        if usable_from == Stamp::ZERO {
+        if filled_at == Stamp::ZERO {
             return versions.any(|version| self.version_matches(version, ordinal, entry));
         }
         let mut superseded = Stamp::INFINITY;
         for version in versions {
-            if superseded < usable_from {
+            if superseded < filled_at {
                 return false;
             }
             if self.version_matches(version, ordinal, entry) {

@@ -392,6 +392,13 @@ impl<F: Family> Tables<F> {
         Recorded { drops: self.drops.load(Ordering::Relaxed), built }
     }
 
+    /// Whether an index was built that no checkpoint has.
+    pub(crate) fn has_unrecorded_index(&self) -> bool {
+        self.settle_built();
+        let built = self.built.lock().expect("no code panics while it holds the tables");
+        built.settled > built.covered
+    }
+
     /// Notes that a valid checkpoint has recorded these changes.
     pub(crate) fn cover(&self, recorded: Recorded) {
         self.drops_covered.store(recorded.drops, Ordering::Relaxed);
@@ -404,9 +411,7 @@ impl<F: Family> Tables<F> {
 
     /// Returns whether a checkpoint should be made: so many tables have been dropped, or an index was built.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
-        self.settle_built();
-        let built = self.built.lock().expect("no code panics while it holds the tables");
-        self.drops_uncovered() >= Self::DROPS_DUE || built.settled > built.covered
+        self.drops_uncovered() >= Self::DROPS_DUE || self.has_unrecorded_index()
     }
 
     /// Opens the table of that name, and creates it when absent; `write_down` is called before anything changes.
@@ -523,10 +528,18 @@ impl<F: Family> Tables<F> {
             patience.wait("an index whose building failed is still known to a transaction that has been open")?;
         }
         let secondary = Secondary::new(entry, Index::new(entry.kind), Some(key_of));
-        secondary.set_usable_from(Stamp::INFINITY);
+        secondary.begin_build();
         let index = table.announce(secondary)?;
         let announced = Announced { tables: self, table };
         let usable_from = Build { builds, table, index, nodes: &self.nodes, patience }.run()?;
+        let mut patience = Patience::new(wait_max, &of);
+        if builds.needs_later_transactions() {
+            let began = self.nodes.retirement_epoch();
+            while !self.nodes.is_closed(began) {
+                self.nodes.advance();
+                patience.wait("a transaction has been open that began before the index had all entries")?;
+            }
+        }
         let schema = self.schema();
         if table.is_dropped() {
             return Err(no_longer_there(table.id));
@@ -535,14 +548,18 @@ impl<F: Family> Tables<F> {
         let has_rows = || table.rows.bytes() > 0;
         let mut changed = table.catalog_entry();
         changed.indexes.push(IndexEntry { built: has_rows(), ..entry.clone() });
-        builds.write_catalog(&changed)?;
+        while let Err(error) = builds.write_catalog(&changed) {
+            let Error::Abort(_) = error else { return Err(error) };
+            patience.wait("its entry in the catalog has met other transactions")?;
+        }
         announced.finish(index, usable_from);
         let secondary = table.secondary(index);
+        let mut written = Ok(());
         if has_rows() {
             secondary.set_built();
             if changed != table.catalog_entry() {
                 // The first row was inserted meanwhile.
-                builds.write_catalog(&table.catalog_entry())?;
+                written = builds.write_catalog(&table.catalog_entry());
             }
         }
         drop(schema);
@@ -551,7 +568,8 @@ impl<F: Family> Tables<F> {
         } else {
             table.settle_indexes(index.0.into());
         }
-        Ok(index)
+        // The index is complete, even if the catalog does not say yet that it was built over rows.
+        written.map(|()| index)
     }
 
     /// Notes that the files lack entries of an index, which all writes log from now on.

@@ -24,7 +24,7 @@ use crate::{
         copies::Copies,
         in_place::{CommitTid, RecordSlot},
     },
-    scheme::in_place::InPlace,
+    scheme::in_place::{InPlace, Ranges},
     tables::visit_rows,
     types::KeyBuffer,
 };
@@ -119,6 +119,10 @@ impl<P: InPlace> Builds<RecordSlot<P::Control>> for Engine<P> {
 
     fn is_running(&self, _: Tid) -> bool {
         false
+    }
+
+    fn needs_later_transactions(&self) -> bool {
+        P::RANGES == Ranges::Stamped
     }
 
     fn snapshot_now(&self) -> Stamp {

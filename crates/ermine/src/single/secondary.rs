@@ -239,6 +239,10 @@ impl<P: InPlace> Engine<P> {
     ) {
         // The entries of a dropped table are freed with the table.
         let (Some(table), row) = (self.tables.find(site.0), site.1) else { return };
+        if !table.has_index(index) {
+            // The index was withdrawn, because its building failed, while the entry was kept for a snapshot.
+            return;
+        }
         let remove = || table.index(index).remove_if(nodes, entry, row, Stamp::ZERO, Stamp::ZERO, || true);
         let Some(record) = table.rows.slot(row).record() else {
             // A removed key leaves its entries behind; its RowId is not reused while the transaction is in the epoch.

@@ -27,7 +27,7 @@ use crate::{
         arena::Arena,
         chain::{Kind, Origin, RowSlot, SlotContent, VersionPtr, installed},
     },
-    scheme::{Scheme, StampsOf},
+    scheme::{Certifier as _, Scheme, StampsOf},
     table::{TableParts, TableStore},
     tables::visit_rows,
     txn::{
@@ -190,6 +190,10 @@ impl<S: Scheme> Builds<RowSlot<StampsOf<S>>> for Engine<S> {
 
     fn is_running(&self, other: Tid) -> bool {
         matches!(self.shared.tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_))
+    }
+
+    fn needs_later_transactions(&self) -> bool {
+        !S::SNAPSHOT && S::Certifier::TRACKS
     }
 
     fn snapshot_now(&self) -> Stamp {

@@ -198,7 +198,8 @@ impl<P: InPlace> Engine<P> {
         log.check()?;
         // Everything that is committed is in the log's files, or in a buffer: counted before the walk.
         let written = log.written().0;
-        if !anyway && state.replayed == 0 && written == state.begin && !log.seats_have_records() {
+        let is_index_new = self.tables.has_unrecorded_index();
+        if !anyway && !is_index_new && state.replayed == 0 && written == state.begin && !log.seats_have_records() {
             // Nothing has happened since the last checkpoint.
             lent.done();
             return Ok(CheckpointReport::default());
