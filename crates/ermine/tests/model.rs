@@ -29,7 +29,7 @@ use history::{
 #[test]
 fn one_session_behaves_like_a_map() {
     for scheme in Scheme::ALL {
-        hunt(1.0, |rng| {
+        hunt(1.0, 1, |rng| {
             let shape = Shape { operations: 40, ..Shape::random(rng) };
             let found = play(rng, scheme, shape, 1, 30);
             assert_eq!(found.aborts, 0, "nothing runs beside it, and still {:?}", found.abort_kinds);
@@ -40,7 +40,7 @@ fn one_session_behaves_like_a_map() {
 #[test]
 fn one_session_behaves_like_a_map_over_many_leaves() {
     for scheme in Scheme::ALL {
-        hunt(1.0, |rng| {
+        hunt(1.0, 1, |rng| {
             let keys = (0..rng.u64(100..2000)).map(|key| key * 7).collect();
             let shape = Shape {
                 tables: 2,
@@ -113,15 +113,19 @@ struct Found {
     singles: usize,
 }
 
-/// Calls `one` with new random numbers until the time is up, or once with the seed that was asked for.
-fn hunt(otherwise: f64, mut one: impl FnMut(&mut Rng)) {
+/// Histories after which every kind of event has been met.
+const HISTORIES_MIN: usize = 500;
+
+/// Calls `one` with new random numbers until the time is up, but at least `least` times, however slow the machine is; or
+/// once with the seed that was asked for.
+fn hunt(otherwise: f64, least: usize, mut one: impl FnMut(&mut Rng)) {
     let end = Instant::now() + history::seconds(otherwise);
-    loop {
+    for number in 1.. {
         let seed = history::seed();
         let on_failure = NameSeed(seed);
         one(&mut Rng::with_seed(seed));
         drop(on_failure);
-        if history::one_seed() || Instant::now() >= end {
+        if history::one_seed() || (number >= least && Instant::now() >= end) {
             return;
         }
     }
@@ -129,7 +133,7 @@ fn hunt(otherwise: f64, mut one: impl FnMut(&mut Rng)) {
 
 fn hunt_interleaved(scheme: Scheme) -> Found {
     let mut all = Found::default();
-    hunt(2.0, |rng| {
+    hunt(2.0, HISTORIES_MIN, |rng| {
         let shape = Shape::random(rng);
         let sessions = rng.usize(2..=4);
         // Long histories as well: the effects of pruning, and of what it leaves behind, show only there.
