@@ -17,6 +17,7 @@ use crate::{Database, Error, Options, Result, Scheme, SecondaryIndex, Table, Tra
 
 const ROWS: u64 = 300;
 const VALUES: u64 = 40;
+const SNAPSHOT_TURNS: usize = 60;
 
 struct Beside {
     db: Database,
@@ -178,4 +179,62 @@ fn a_unique_index_is_built_over_unique_keys_only() {
         }
         println!("{scheme}: {built} of 12 were built");
     }
+}
+
+/// Readers begin while an index is built and rows change to and fro between two values: the index shows to each reader
+/// what the table does, or refuses it. An entry that a reader's snapshot needs may have been unused for a moment.
+#[test]
+fn snapshots_that_begin_beside_a_build_find_all_rows_or_are_refused() {
+    let seed = std::env::var("ERMINE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("ERMINE_SEED={seed}");
+    let mut random = Rng::with_seed(seed);
+    let mut used = 0;
+    for turn in 0..SNAPSHOT_TURNS {
+        let beside = Beside::new(Scheme::Si, true, &mut random);
+        let index = thread::scope(|scope| {
+            for _ in 0..2 {
+                let mut random = random.fork();
+                let beside = &beside;
+                scope.spawn(move || {
+                    while !beside.done.load(SeqCst) {
+                        let key = random.u64(..ROWS);
+                        // Half of the time the value that is there already.
+                        let value = key + ROWS * random.u64(..2);
+                        let _ = beside.db.run(|txn| txn.put(&beside.table, &key, &value));
+                        beside.ended.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            let reader = scope.spawn(|| {
+                let mut open = Vec::new();
+                while !beside.done.load(SeqCst) {
+                    let txn = beside.db.begin(TxnOptions::read_only()).unwrap();
+                    let mut rows = txn.scan(&beside.table, ..).collect().unwrap();
+                    rows.sort_unstable_by_key(|&(key, value)| (value, key));
+                    open.push((txn, rows));
+                    if open.len() > 64 {
+                        open.remove(0);
+                    }
+                }
+                open
+            });
+            beside.wait_for(random.usize(..30));
+            let index = beside.db.index(&beside.table, "by value", Uniqueness::Unique, |_, value| value);
+            beside.wait_for(10);
+            beside.done.store(true, SeqCst);
+            let index = index.unwrap();
+            for (txn, rows) in reader.join().unwrap() {
+                match txn.scan_by(&index, ..).collect() {
+                    Ok(found) => assert_eq!(found, rows, "turn {turn}"),
+                    Err(Error::Schema(_)) => continue,
+                    Err(error) => panic!("turn {turn}: {error}"),
+                }
+                used += 1;
+            }
+            index
+        });
+        beside.compare(&index);
+        beside.compare_entries(Scheme::Si);
+    }
+    println!("{used} snapshots used the index");
 }
