@@ -14,7 +14,10 @@ use std::{
 };
 
 use crate::{
-    bind::write::{Change, Insert, InsertSource},
+    bind::{
+        is_volatile,
+        write::{Change, Insert, InsertSource},
+    },
     error::Result,
     expr::{Evaluator, Expr, Frame, Subquery, SubqueryKind},
     query::{Body, Distinct, Join, Query, Select, Source, SourceKind},
@@ -134,10 +137,15 @@ impl<'e> Folder<'e> {
         {
             // Where a condition that is the same for all groups does not hold there are none, and no row is read. A
             // group without keys exists even without rows: it still has to meet the condition.
-            let is_same = |condition: &Expr| {
-                !condition.is_volatile()
-                    && !condition.has(&|inner| matches!(inner, Expr::Column(_) | Expr::Subquery(_)))
+            let differs = |inner: &Expr| match inner {
+                Expr::Column(_) => true,
+                // PostgreSQL evaluates the others before it reads a row.
+                Expr::Subquery(Subquery { query, kind, is_correlated }) => {
+                    *is_correlated || matches!(kind, SubqueryKind::Holds { .. }) || is_volatile(query)
+                }
+                _ => false,
             };
+            let is_same = |condition: &Expr| !condition.is_volatile() && !condition.has(&differs);
             let (before, having): (Vec<_>, Vec<_>) = having.conjuncts().into_iter().partition(is_same);
             let kept = if group.keys.is_empty() { before.clone() } else { Vec::new() };
             let having: Vec<_> = kept.into_iter().chain(having).collect();

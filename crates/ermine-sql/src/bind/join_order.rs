@@ -28,7 +28,7 @@ pub(super) fn uses_outer(query: &Query, level: usize) -> bool {
 }
 
 /// Whether a query may return other rows on each run, with the same tables.
-pub(super) fn is_volatile(query: &Query) -> bool {
+pub(crate) fn is_volatile(query: &Query) -> bool {
     let mut found = false;
     visit_query(query, &mut |expr| found |= is_volatile_itself(expr));
     found

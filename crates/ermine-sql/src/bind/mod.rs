@@ -309,6 +309,7 @@ fn depends_on_now(literal: &str) -> bool {
     words.any(|word| ["now", "today", "tomorrow", "yesterday"].contains(&word))
 }
 
+pub(crate) use join_order::is_volatile;
 pub(crate) use select::is_descending;
 
 /// Returns a name as users write it.
