@@ -372,7 +372,7 @@ mod faults {
     use ermine::mutant::Mutant;
 
     /// Schedules in which a fault must show.
-    const SCHEDULES_MAX: u64 = 400_000;
+    const SCHEDULES_MAX: u64 = 2_000_000;
 
     /// Returns the faults, and the schemes whose rules they break.
     fn faults() -> Vec<(Mutant, Vec<Scheme>)> {
