@@ -348,7 +348,9 @@ impl<S: Scheme> Begins for Engine<S> {
     }
 
     fn is_in_flight(&self, other: Tid) -> bool {
-        matches!(self.shared.tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_))
+        // The application may pass a number that no transaction of this database has had.
+        self.shared.tids.has_slot_of(other)
+            && matches!(self.shared.tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_))
     }
 }
 

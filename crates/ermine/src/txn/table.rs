@@ -272,6 +272,11 @@ impl TidTable {
         self.blocks.claimed().flat_map(slots).filter(undecided).count()
     }
 
+    /// Whether the number may be a transaction's of this table.
+    pub(crate) fn has_slot_of(&self, tid: Tid) -> bool {
+        tid.0 != 0 && tid.0 >> 63 == 0 && self.contexts.get(tid.slot()).is_some()
+    }
+
     fn context(&self, tid: Tid) -> &Context {
         debug_assert!(tid.0 != 0 && tid.0 >> 63 == 0, "{:#x} is no TID", tid.0);
         &self.contexts[tid.slot()]
