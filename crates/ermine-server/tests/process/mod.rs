@@ -42,9 +42,15 @@ pub struct Serving {
 
 impl Serving {
     pub fn start(directory: &Path, more: &[&str]) -> Self {
+        Self::start_with(directory, more, &[])
+    }
+
+    /// Starts it with variables in its environment.
+    pub fn start_with(directory: &Path, more: &[&str], environment: &[(&str, &Path)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ermined"))
             .args(["serve", "--create", directory.to_str().unwrap(), "--listen", "127.0.0.1:0"])
             .args(more)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -1,7 +1,12 @@
 //! The `ermined` command as a process.
 
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
 use crate::{
-    process::{Directory, Serving, output},
+    process::{Directory, Serving, finish, output},
     raw::{Raw, startup},
 };
 
@@ -66,5 +71,55 @@ fn what_cannot_work_is_said() {
         let (output, text) = output(arguments, "\n");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
         assert!(text.contains(wanted), "{arguments:?}: {text}");
+    }
+}
+
+/// A library that is loaded before libc, with which every sync fails while a file exists: as a device that has failed.
+fn failing_syncs(directory: &Directory) -> PathBuf {
+    const SOURCE: &str = r#"
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <errno.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static int synced(const char *name, int file) {
+            if (access(getenv("SYNCS_FAIL_IF"), F_OK) == 0) { errno = EIO; return -1; }
+            return ((int (*)(int))dlsym(RTLD_NEXT, name))(file);
+        }
+        int fsync(int file) { return synced("fsync", file); }
+        int fdatasync(int file) { return synced("fdatasync", file); }
+    "#;
+    let library = directory.0.join("failing_syncs.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-x", "c", "-", "-ldl", "-o"]).arg(&library).stdin(Stdio::piped());
+    assert!(finish(&mut compiler, SOURCE).status.success());
+    library
+}
+
+#[test]
+fn a_server_whose_device_fails_ends_with_status_1() {
+    for scheme in ["si-ssn", "silo"] {
+        let (directory, more) = (Directory::new("device"), Directory::new("switch"));
+        let (library, switch) = (failing_syncs(&more), more.0.join("fail"));
+        let environment = [("LD_PRELOAD", &*library), ("SYNCS_FAIL_IF", &*switch)];
+        let mut serving = Serving::start_with(&directory.0, &["--scheme", scheme], &environment);
+        let url = format!("postgres://ann@127.0.0.1:{}/shop", serving.address.port());
+        let sql = |sql: &str| output(&["shell", "--connect", &url, "-c", sql], "");
+        let (ended, text) = sql("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");
+        assert!(ended.status.success(), "{scheme}: {text}");
+
+        std::fs::write(&switch, "").unwrap();
+        let (ended, text) = sql("INSERT INTO t VALUES (2)");
+        assert!(!ended.status.success(), "{scheme}: a commit without a sync was acknowledged: {text}");
+        assert_eq!(serving.child.wait().unwrap().code(), Some(1), "{scheme}");
+        let said = serving.rest();
+        assert!(said.contains("error:") && said.contains("os error 5"), "{scheme}: {said}");
+
+        // What had been acknowledged exists; the refused row may.
+        std::fs::remove_file(&switch).unwrap();
+        let serving = Serving::start(&directory.0, &["--scheme", scheme]);
+        let url = format!("postgres://ann@127.0.0.1:{}/shop", serving.address.port());
+        let (ended, text) = output(&["shell", "--connect", &url, "-c", "SELECT a FROM t WHERE a = 1"], "");
+        assert!(ended.status.success() && text.contains("(1 row)"), "{scheme}: {text}");
     }
 }
