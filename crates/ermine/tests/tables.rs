@@ -387,3 +387,33 @@ fn memory_follows_values_that_grow() {
         assert!(most < 4 * last, "{scheme}: {most} bytes at most, {last} in use at the end");
     }
 }
+
+/// Values grow evenly from 40 to 400 bytes while two threads write rows at random, so that values of many sizes are in
+/// use at any time. `ERMINE_TEST_WRITES=1000000000 cargo test --release -p ermine --test tables memory_follows_a_drift
+/// -- --nocapture` takes about an hour and prints the memory on the way.
+#[test]
+fn memory_follows_a_drift_of_sizes() {
+    const ROWS: u64 = 100_000;
+    const STEPS: u64 = 10;
+    let writes: u64 = std::env::var("ERMINE_TEST_WRITES").map_or(2_000_000, |text| text.parse().unwrap());
+    for scheme in SCHEMES {
+        let db = Database::open_in_memory(options(scheme)).unwrap();
+        let table = db.table::<u64, Vec<u8>>("t").unwrap();
+        let write = |thread: u64, done: u64| {
+            let mut rng = fastrand::Rng::with_seed(done + thread);
+            for written in done / 2..(done + writes / STEPS) / 2 {
+                let mean = 40 + 360 * 2 * written / writes;
+                let value = vec![1; rng.u64(mean * 3 / 4..=mean * 5 / 4) as usize];
+                db.run(|txn| txn.put(&table, &rng.u64(..ROWS), &value)).unwrap();
+            }
+        };
+        for step in 0..STEPS {
+            thread::scope(|scope| (0..2).for_each(|at| drop(scope.spawn(move || write(at, step * writes / STEPS)))));
+            let rows = db.run(|txn| txn.scan(&table, ..).collect()).unwrap();
+            let live: u64 = rows.iter().map(|(_, value)| value.len() as u64 + 64).sum();
+            let taken = db.statistics().version_bytes;
+            println!("{scheme}: {taken} bytes of versions taken, {live} in rows");
+            assert!(taken < 3 * live, "{scheme}: {taken} bytes are taken for {live} in rows");
+        }
+    }
+}
