@@ -203,6 +203,12 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.database())
     }
 
+    /// Returns whether this thread runs a transaction of this database that excludes all others by default.
+    pub(crate) fn waits_for_itself(&self) -> bool {
+        matches!(self.scheme(), Scheme::Serial | Scheme::Vll | Scheme::Partitioned)
+            && with_engine!(&*self.engine, engine => inside::is_running(engine))
+    }
+
     /// Returns the scheme that the database was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()

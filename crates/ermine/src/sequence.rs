@@ -66,8 +66,9 @@ impl Sequence {
     /// closed.
     ///
     /// Now and then this runs a short transaction of its own. That works inside another transaction, unless that one
-    /// excludes all others (`serial`, `vll`, `partitioned`): there it fails with [`crate::AbortKind::Timeout`], after
-    /// up to a hundred times [`crate::Options::wait_max`].
+    /// excludes all others (`serial`, `vll`, `partitioned`). There it fails after [`crate::Options::wait_max`] with
+    /// [`Error::Nested`] inside [`Database::run`]; beside a transaction that this thread has begun by
+    /// [`Database::begin`], with [`crate::AbortKind::Timeout`], after up to a hundred times that.
     pub fn next(&self, database: &Database) -> Result<u64> {
         self.table.id_in(database.identity().address())?;
         let mut zone = self.zones[home_of_thread() % self.zones.len()].0.lock().unwrap_or_else(|e| e.into_inner());
@@ -91,6 +92,12 @@ impl Sequence {
                 Ok(written) => {
                     *reserve = written;
                     return reserve.cut(self.chunk).ok_or(Error::Limit("numbers of a sequence"));
+                }
+                Err(error) if error.as_abort().is_some() && database.waits_for_itself() => {
+                    return Err(Error::Nested(
+                        "a sequence had to reserve numbers inside of a transaction that excludes all others: draw \
+                         the number before the transaction begins",
+                    ));
                 }
                 Err(error) if error.as_abort().is_some() => failure = Some(error),
                 Err(error) => return Err(error),
@@ -153,6 +160,8 @@ mod tests {
         let txn = database.begin(TxnOptions::default()).unwrap();
         assert!(sequence.next(&database).unwrap_err().as_abort().is_some());
         drop(txn);
+        let drawn = database.run(|_| sequence.next(&database));
+        assert!(matches!(drawn, Err(Error::Nested(_))), "{drawn:?}");
         assert_eq!(sequence.next(&database).unwrap(), 1);
     }
 }
