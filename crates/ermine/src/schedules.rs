@@ -10,7 +10,7 @@
 //! `ERMINE_TEST_SCHEDULES=n` plays n schedules under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both:
 //! that number of schedules from the seed on).
 
-#[path = "../tests/history/mod.rs"]
+#[path = "../tests/all/history/mod.rs"]
 mod history;
 mod plan;
 mod turns;
