@@ -1,6 +1,6 @@
 //! Goal: recovery and failures are reported to the application's logger.
-//! Method: a logger that keeps the messages. A process has one logger, to which every database of it reports: the test has
-//! a process of its own.
+//! Method: a logger that keeps the messages. A process has one logger, to which every database of it reports: the test
+//! has a process of its own.
 
 use std::sync::{Arc, Mutex};
 

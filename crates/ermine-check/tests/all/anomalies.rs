@@ -401,8 +401,8 @@ fn a_report_says_who_did_what() {
     for part in [
         "ermine history: 2 committed, 0 aborted; 5 operations, of these 1 ranges, on 2 keys",
         "serializable                BROKEN by G2",
-        "T1 -rw (predicate)-> T2: T1 looked through rows from \"b\" to \"c\" at 5 and did not see rows \"b\", which T2 put \
-         there",
+        "T1 -rw (predicate)-> T2: T1 looked through rows from \"b\" to \"c\" at 5 and did not see rows \"b\", which T2 \
+         put there",
         "T2 -rw-> T1: T2 read rows \"a\" before T1 wrote it",
         "T1, begun at 5, committed at 10:\n    read rows \"a\" = #1 of 1\n    looked through rows from \"b\"",
     ] {

@@ -94,7 +94,8 @@ fn what_makes_no_sense_is_refused_with_its_line() {
             "line 3: it commits at 4, before it begins at 5",
         ),
         (
-            "{\"begin\": 5, \"ops\": [{\"op\": \"entry\", \"table\": 1, \"index\": 1, \"entry\": \"ab\", \"present\": true}]}",
+            "{\"begin\": 5, \"ops\": [{\"op\": \"entry\", \"table\": 1, \"index\": 1, \"entry\": \"ab\", \"present\": \
+             true}]}",
             "line 3: entry ab does not end with the key of the write before it",
         ),
         ("{\"begin\": 5, \"ops\": [", "line 3: EOF while parsing"),

@@ -176,8 +176,8 @@ fn what_is_tuned_is_reported_and_works() {
     assert_eq!(code, Some(0), "{err}\n{out}");
     assert!(out.contains("2 log directories, epochs of 500µs, a checkpoint after 64.0 MiB of log"), "{out}");
     assert!(out.contains("Hash"), "{out}");
-    // A log belongs to a worker, and the second worker is made when two transactions overlap: on a busy machine they may
-    // not, and the second directory stays empty.
+    // A log belongs to a worker, and the second worker is made when two transactions overlap: on a busy machine they
+    // may not, and the second directory stays empty.
     assert!(fs::read_dir(scratch.0.join("first")).unwrap().count() > 0);
     assert!(scratch.0.join("second").is_dir());
     let (code, out, _) = scratch.ermine("verify db --log-dir first --log-dir second");

@@ -291,8 +291,8 @@ mod tests {
             "ParseComplete(ParseComplete)",
             "BindComplete(BindComplete)",
             "CloseComplete(CloseComplete)",
-            "RowDescription(RowDescription { fields: [FieldDescription { name: \"n\", table_id: 7, column_id: 2, type_id: 23, \
-             type_size: 4, type_modifier: -1, format_code: 1 }] })",
+            "RowDescription(RowDescription { fields: [FieldDescription { name: \"n\", table_id: 7, column_id: 2, \
+             type_id: 23, type_size: 4, type_modifier: -1, format_code: 1 }] })",
             "NoData(NoData)",
             "DataRow(DataRow { data: b\"\\xff\\xff\\xff\\xff\\0\\0\\0\\x03abc\", field_count: 2 })",
             "CopyInResponse(CopyInResponse { format: 1, columns: 2, column_formats: [1, 1] })",
@@ -302,8 +302,8 @@ mod tests {
             "PortalSuspended(PortalSuspended)",
             "CommandComplete(CommandComplete { tag: \"SELECT 1\" })",
             "EmptyQueryResponse(EmptyQueryResponse)",
-            "ErrorResponse(ErrorResponse { fields: [(83, \"ERROR\"), (86, \"ERROR\"), (67, \"42601\"), (77, \"ab\"), (72, \"c\"), \
-             (80, \"3\")] })",
+            "ErrorResponse(ErrorResponse { fields: [(83, \"ERROR\"), (86, \"ERROR\"), (67, \"42601\"), (77, \"ab\"), \
+             (72, \"c\"), (80, \"3\")] })",
             "ReadyForQuery(ReadyForQuery { status: Error })",
         ]) {
             assert_eq!(line, wanted);

@@ -113,7 +113,9 @@ fn a_full_server_goes_on() {
         let path = directory(scheme);
         let arguments = ["--scheme", scheme, "--memory-limit", "96"];
         let server = Server::start(&path, &arguments);
-        server.run("CREATE TABLE tea (id bigint PRIMARY KEY, name text, kind int); CREATE INDEX ON tea (kind); CREATE SEQUENCE numbers").unwrap();
+        let create = "CREATE TABLE tea (id bigint PRIMARY KEY, name text, kind int); CREATE INDEX ON tea (kind); \
+            CREATE SEQUENCE numbers";
+        server.run(create).unwrap();
         let rows = fill(&server);
         println!("{scheme}: full with {rows} rows");
         assert!(rows > 20_000, "{scheme}: {rows}");

@@ -61,8 +61,10 @@ fn both(name: &str, test: impl Fn(&Place<'_>, &Directory)) {
     }
 }
 
-const TEA: &str = "CREATE TABLE tea (id serial PRIMARY KEY, name text NOT NULL, price numeric(6,2), origin text UNIQUE);
-    INSERT INTO tea (name, price, origin) VALUES ('green', 3.50, '中国'), ('black', 12, NULL), ('mate; or not', NULL, 'Paraná');
+const TEA: &str =
+    "CREATE TABLE tea (id serial PRIMARY KEY, name text NOT NULL, price numeric(6,2), origin text UNIQUE);
+    INSERT INTO tea (name, price, origin) VALUES ('green', 3.50, '中国'), ('black', 12, NULL), ('mate; or not', NULL, \
+    'Paraná');
 ";
 
 #[test]
@@ -146,7 +148,8 @@ fn failures_are_told_and_end_scripts() {
         let script = "INSERT INTO tea (id, name) VALUES (1, 'x');\n\\nothing\nSELECT 7;\n\\i /nowhere\nSELECT 8";
         let (shown, failures, code) = place.run(&goes_on, script);
         assert_eq!((&*shown, code), ("        7\n\n        8\n\n", 1));
-        let wanted = "ERROR:  23505: duplicate key value violates unique constraint \"tea_pkey\"\nDETAIL:  Key (id)=(1) already exists.\n\
+        let wanted = "ERROR:  23505: duplicate key value violates unique constraint \"tea_pkey\"\n\
+            DETAIL:  Key (id)=(1) already exists.\n\
             invalid command \\nothing\nTry \\? for help.\n/nowhere: No such file or directory (os error 2)\n";
         assert_eq!(failures, wanted);
         // A transaction that was open when the script ended is rolled back.
@@ -212,7 +215,8 @@ SELECT count(*) FROM tea",
         assert_eq!((&*shown, code), (wanted, 1), "{failures}");
         assert_eq!(fs::read_to_string(at("out")).unwrap(), "7\toolong\n8\ta,b\n9\tninth;\n10\tx\n");
         for wanted in [
-            "ERROR:  22P02: invalid input syntax for type integer: \"x\"\nCONTEXT:  COPY tea, line 1, column id: \"x\"\n",
+            "ERROR:  22P02: invalid input syntax for type integer: \"x\"\n\
+             CONTEXT:  COPY tea, line 1, column id: \"x\"\n",
             "ERROR:  42P01: relation \"nothing\" does not exist\n",
             "/nowhere: No such file or directory",
         ] {
@@ -238,11 +242,14 @@ fn relations_are_described() {
         let (shown, failures, code) = place.run(&["-q"], &(TEA.to_owned() + script));
         assert_eq!((&*failures, code), ("Did not find any relation named \"nothing\".\n", 1));
         for wanted in [
-            "   List of relations\n Schema | Name | Type  \n--------+------+-------\n other  | cup  | table\n public | tea  | table\n(2 rows)\n",
+            "   List of relations\n Schema | Name | Type  \n--------+------+-------\n other  | cup  | table\n\
+             \x20public | tea  | table\n(2 rows)\n",
             "Table \"public.tea\"\n Column |",
-            "\n id     | integer      | not null | nextval('tea_id_seq'::regclass)\n name   | text         | not null | \n",
+            "\n id     | integer      | not null | nextval('tea_id_seq'::regclass)\n\
+             \x20name   | text         | not null | \n",
             "\n price  | numeric(6,2) |          | \n",
-            "\nIndexes:\n    \"tea_pkey\" PRIMARY KEY, btree (id)\n    \"by_name\" btree (name)\n    \"tea_origin_key\" UNIQUE, btree (origin)\n",
+            "\nIndexes:\n    \"tea_pkey\" PRIMARY KEY, btree (id)\n    \"by_name\" btree (name)\n    \
+             \"tea_origin_key\" UNIQUE, btree (origin)\n",
             "\nCheck constraints:\n    \"cup_a_check\" CHECK (a > 0)\n",
             "Index \"public.by_name\"\n Column | Type \n--------+------\n name   | text\nfor table \"public.tea\"\n",
             " public | by_name | index | tea\n(1 row)\n",

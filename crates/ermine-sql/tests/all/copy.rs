@@ -38,17 +38,23 @@ fn copy_out(session: &mut Session, text: &str) -> Vec<u8> {
 #[test]
 fn what_is_copied_out_comes_in_again() {
     let mut session = session();
-    let columns = "(a bool, b smallint, c integer, d bigint, e real, f double precision, g numeric(12,3), h char(4), i varchar(9), j text, \
-        k bytea, l date, m time, n timestamp, o timestamptz, p interval, q uuid, r jsonb, s integer[], t text[])";
+    let columns = "(a bool, b smallint, c integer, d bigint, e real, f double precision, g numeric(12,3), h char(4), i \
+        varchar(9), j text, k bytea, l date, m time, n timestamp, o timestamptz, p interval, q uuid, r jsonb, s \
+        integer[], t text[])";
     run(&mut session, &format!("CREATE TABLE one {columns}; CREATE TABLE two {columns}"));
     run(
         &mut session,
         r#"INSERT INTO one VALUES
-        (true, 1, -2, 3, 1.5, 'NaN', 12.5, 'ab', 'x,y', E'a"b\\c\td\ne\rf', '\x00ff', '2026-11-22', '01:02:03', '2026-01-01 00:00', '2026-01-01 00:00+02',
-         '1 day 2 hours', '11111111-2222-3333-4444-555555555555', '{"a": [1, null]}', '{1,NULL,3}', ARRAY['a,b', '"']),
-        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-        (false, 0, 0, 0, 0, 0, 0, '', '', '', '', 'infinity', '24:00', '-infinity', 'infinity', '-1 month', NULL, '"\\."', '{}', '{}'),
-        (NULL, 7, NULL, NULL, NULL, NULL, NULL, 'NULL', '\N', '\.', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"#,
+        (true, 1, -2, 3, 1.5, 'NaN', 12.5, 'ab', 'x,y', E'a"b\\c\td\ne\rf', '\x00ff', '2026-11-22', '01:02:03',
+         '2026-01-01 00:00', '2026-01-01 00:00+02', '1 day 2 hours', '11111111-2222-3333-4444-555555555555',
+         '{"a": [1, null]}', '{1,NULL,3}',
+         ARRAY['a,b', '"']),
+        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+        (false, 0, 0, 0, 0, 0, 0, '', '', '', '', 'infinity', '24:00', '-infinity', 'infinity',
+         '-1 month', NULL, '"\\."', '{}', '{}'),
+        (NULL, 7, NULL, NULL, NULL, NULL, NULL, 'NULL', '\N', '\.',
+         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"#,
     );
     for options in [
         "",

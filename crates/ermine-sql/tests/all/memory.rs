@@ -297,7 +297,8 @@ fn everything_is_given_back_however_a_statement_ends() {
     let (engine, sql) = database(1024);
     let mut session = sql.session("ann", "shop");
     let before = taken(&engine);
-    let statement = "SELECT t.m FROM (SELECT n FROM generate_series(1, 50000) AS s(n) ORDER BY n DESC) AS s, generate_series(1, 1000) AS t(m)";
+    let statement = "SELECT t.m FROM (SELECT n FROM generate_series(1, 50000) AS s(n) ORDER BY n DESC) AS s, \
+        generate_series(1, 1000) AS t(m)";
     let cancel = session.cancel();
     let error = session.run(statement, &mut Ending(Some(cancel))).unwrap_err();
     assert_eq!(error.state(), SqlState::QUERY_CANCELED);

@@ -3,8 +3,8 @@
 //! `tests/fixtures/format-N` is a directory that a version with format N left, without a stop in good order: a
 //! checkpoint, rows in the cold store, a value in a file of its own, secondary indexes, a transaction of several
 //! blocks, deletions, and a log behind the checkpoint. It is never written again; a new format gets a directory of its
-//! own, by `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test all format:: -- --ignored`. `tests/fixtures/parallel-1` is
-//! the directory of a single-version scheme, from before files had their database's identity: two generations, a
+//! own, by `ERMINE_TEST_FIXTURE=DIR cargo test -p ermine --test all format:: -- --ignored`. `tests/fixtures/parallel-1`
+//! is the directory of a single-version scheme, from before files had their database's identity: two generations, a
 //! checkpoint in the first, killed.
 
 use std::{env, fs, path::Path, sync::Arc};

@@ -114,8 +114,8 @@ struct Found {
 /// Histories after which every kind of event has been met.
 const HISTORIES_MIN: usize = 500;
 
-/// Calls `one` with new random numbers until the time is up, but at least `least` times, however slow the machine is; or
-/// once with the seed that was asked for.
+/// Calls `one` with new random numbers until the time is up, but at least `least` times, however slow the machine is;
+/// or once with the seed that was asked for.
 fn hunt(otherwise: f64, least: usize, mut one: impl FnMut(&mut Rng)) {
     let end = Instant::now() + history::seconds(otherwise);
     for number in 1.. {

@@ -1,9 +1,9 @@
 //! Goal: over the wire, every scheme permits exactly the anomalies that it permits in process, and prevents the others.
 //!
 //! Method: each of `scripts/anomalies` is played by as many clients as it has transactions, one statement per step, and
-//! the outcome is compared with the verdict by the judge of the engine's own test (`crates/ermine/tests/all/conformance`).
-//! Statements run one after the other: under schemes that lock, and at READ COMMITTED, one that would wait for another
-//! client waits in vain, and aborts.
+//! the outcome is compared with the verdict by the judge of the engine's own test
+//! (`crates/ermine/tests/all/conformance`). Statements run one after the other: under schemes that lock, and at READ
+//! COMMITTED, one that would wait for another client waits in vain, and aborts.
 //!
 //! `ERMINE_SCRIPT=name cargo test -p ermine-server --test all sql::anomalies -- --nocapture` prints what happens in the
 //! scripts with that name.

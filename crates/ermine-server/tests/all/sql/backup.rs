@@ -67,7 +67,8 @@ async fn is_restored_to_moments(scheme: &str) {
             client
                 .batch_execute(
                     "CREATE TABLE a (id int PRIMARY KEY, v bigint); CREATE TABLE b (id int PRIMARY KEY, v bigint);
-                     CREATE TABLE l (id serial PRIMARY KEY, t text); INSERT INTO a VALUES (1, 0); INSERT INTO b VALUES (1, 0)",
+                     CREATE TABLE l (id serial PRIMARY KEY, t text); INSERT INTO a VALUES (1, 0); INSERT INTO b VALUES \
+                     (1, 0)",
                 )
                 .await
                 .unwrap();

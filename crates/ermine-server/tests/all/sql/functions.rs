@@ -8,9 +8,12 @@ use super::{Directory, Serving};
 const LONG: [&str; 5] = [
     "SELECT repeat('a', 20000000) LIKE '%' || repeat('a', 20000) || 'b'",
     "SELECT regexp_replace(repeat('ab', 10000000), '(a|b|ab)(a|b)*?', '\\2\\1', 'g')",
-    "SELECT (SELECT array_agg(n) FROM generate_series(1, 500000) n) <@ (SELECT array_agg(500001 - n) FROM generate_series(1, 500000) n)",
-    "SELECT (SELECT jsonb_agg(n) FROM generate_series(1, 500000) n) <@ (SELECT jsonb_agg(500001 - n) FROM generate_series(1, 500000) n)",
-    "SELECT (SELECT jsonb_agg(n) FROM generate_series(1, 500000) n) - (SELECT array_agg(n::text) FROM generate_series(1, 500000) n)",
+    "SELECT (SELECT array_agg(n) FROM generate_series(1, 500000) n) <@ (SELECT array_agg(500001 - n) FROM \
+     generate_series(1, 500000) n)",
+    "SELECT (SELECT jsonb_agg(n) FROM generate_series(1, 500000) n) <@ (SELECT jsonb_agg(500001 - n) FROM \
+     generate_series(1, 500000) n)",
+    "SELECT (SELECT jsonb_agg(n) FROM generate_series(1, 500000) n) - (SELECT array_agg(n::text) FROM \
+     generate_series(1, 500000) n)",
 ];
 
 async fn active(client: &Client) -> i64 {

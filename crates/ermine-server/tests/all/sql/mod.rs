@@ -48,7 +48,8 @@ async fn rows_of_every_kind_come_back() {
     let client = serving.client().await;
     client
         .batch_execute(
-            "CREATE TABLE every (id bigint PRIMARY KEY, a smallint, b integer, c real, d double precision, e boolean, f text, g bytea);
+            "CREATE TABLE every (id bigint PRIMARY KEY, a smallint, b integer, c real, d double precision, e boolean, \
+             f text, g bytea);
              CREATE INDEX by_text ON every (f)",
         )
         .await

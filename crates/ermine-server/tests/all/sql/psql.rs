@@ -25,8 +25,8 @@ fn psql(serving: &Serving, command: &str) -> Option<String> {
 fn its_commands_describe_tables_as_in_postgresql() {
     let directory = Directory::new("psql");
     let serving = Serving::start(&directory.0, &[]);
-    let create = "CREATE TABLE t (a serial PRIMARY KEY, b varchar(20) NOT NULL DEFAULT 'x' CHECK (b <> ''), c numeric(10,2) UNIQUE, \
-        e integer GENERATED ALWAYS AS IDENTITY)";
+    let create = "CREATE TABLE t (a serial PRIMARY KEY, b varchar(20) NOT NULL DEFAULT 'x' CHECK (b <> ''), c \
+        numeric(10,2) UNIQUE, e integer GENERATED ALWAYS AS IDENTITY)";
     if psql(&serving, create).is_none() {
         return println!("psql is not installed");
     }

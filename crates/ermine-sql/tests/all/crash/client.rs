@@ -323,7 +323,8 @@ impl<'a> Client<'a> {
     fn table(&mut self, name: &str) -> String {
         let key = if name == SHARED || self.rng.bool() { "PRIMARY KEY" } else { "" };
         format!(
-            "CREATE TABLE {name} (id serial {key}, owner text NOT NULL, a integer CONSTRAINT {name}_a CHECK (a >= 0), u text UNIQUE, g integer, v text)"
+            "CREATE TABLE {name} (id serial {key}, owner text NOT NULL, a integer CONSTRAINT {name}_a CHECK (a >= 0), \
+             u text UNIQUE, g integer, v text)"
         )
     }
 

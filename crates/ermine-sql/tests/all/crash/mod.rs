@@ -6,8 +6,8 @@
 //! for choices of the unsynced writes that survive, the database is opened as a crash has left it. Its state must be
 //! that after one of the steps that are possible then, and it must continue to work ([`judge`]).
 //!
-//! The long form: `ERMINE_TEST_POINTS=10000 cargo test -p ermine-sql --test all crash:: -- --nocapture`. `ERMINE_TEST_SEED=n`
-//! runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme.
+//! The long form: `ERMINE_TEST_POINTS=10000 cargo test -p ermine-sql --test all crash:: -- --nocapture`.
+//! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme.
 
 #[path = "../../../../ermine/tests/all/crash/case.rs"]
 mod case;

@@ -52,9 +52,10 @@ const DEFINITIONS: [&str; 6] = [
     "SELECT 'table', tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 2",
     "SELECT 'column', table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns \
      WHERE table_schema = 'public' ORDER BY table_name, ordinal_position",
-    "SELECT 'index', indexdef, indisvalid FROM pg_indexes JOIN pg_class ON relname = indexname JOIN pg_index ON indexrelid = oid \
-     WHERE schemaname = 'public' ORDER BY indexname",
-    "SELECT 'constraint', relname, conname, contype, conbin FROM pg_constraint JOIN pg_class c ON c.oid = conrelid ORDER BY relname, conname",
+    "SELECT 'index', indexdef, indisvalid FROM pg_indexes JOIN pg_class ON relname = indexname JOIN pg_index ON \
+     indexrelid = oid WHERE schemaname = 'public' ORDER BY indexname",
+    "SELECT 'constraint', relname, conname, contype, conbin FROM pg_constraint JOIN pg_class c ON c.oid = conrelid \
+     ORDER BY relname, conname",
     "SELECT 'sequence', sequencename, start_value, increment_by FROM pg_sequences ORDER BY sequencename",
     "SELECT 'role', rolname, rolpassword FROM pg_authid WHERE rolname LIKE 'r%' ORDER BY rolname",
 ];
@@ -165,7 +166,8 @@ impl World {
             all.map(|((table, _), row)| format!("{table}: {row}")).take(20).collect()
         };
         format!(
-            "expected, and not found: {:?} {:?}\n  found, and not expected: {:?} {:?}\n  in doubt {:?} and {:?}, hidden {:?} and {:?}",
+            "expected, and not found: {:?} {:?}\n  found, and not expected: {:?} {:?}\n  in doubt {:?} and {:?}, \
+             hidden {:?} and {:?}",
             lines(&self.definitions, &found.definitions),
             rows(self, found),
             lines(&found.definitions, &self.definitions),

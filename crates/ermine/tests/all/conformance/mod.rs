@@ -7,7 +7,8 @@
 //! `accepts` that everything committed and one does, `prevents` that one explains the transactions that committed, and
 //! that at least one did.
 //!
-//! `ERMINE_SCRIPT=name cargo test --test all conformance:: -- --nocapture` prints what happens in the scripts with that name.
+//! `ERMINE_SCRIPT=name cargo test --test all conformance:: -- --nocapture` prints what happens in the scripts with that
+//! name.
 
 mod script;
 mod serial;

@@ -8,9 +8,9 @@
 //! fail while the workload runs, and bits of files at rest are flipped.
 //!
 //! The long form takes a quarter of an hour on two cores:
-//! `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test all crash:: -- --nocapture`. Each of the two main tests checks that
-//! number of crash points, all points of one workload before the next begins; the others check fewer, in proportion,
-//! each of which is several crashes.
+//! `ERMINE_TEST_POINTS=10000 cargo test -p ermine --test all crash:: -- --nocapture`. Each of the two main tests checks
+//! that number of crash points, all points of one workload before the next begins; the others check fewer, in
+//! proportion, each of which is several crashes.
 //!
 //! `ERMINE_TEST_SEED=n` runs the workload of a failure again, `ERMINE_TEST_SCHEME=name` those of one scheme,
 //! `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take their turns in another order then: so the files on

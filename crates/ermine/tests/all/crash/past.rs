@@ -181,8 +181,8 @@ impl Past {
         let (commits, different) = all.min_by_key(|(_, different)| different.len()).unwrap();
         let last = commits.checked_sub(1).map(|last| self.commits[last].stamp);
         format!(
-            "of {} commits, after {commits} (the last at {last:?}) these are different, (table, key) with bytes expected and \
-             found: {different:?}",
+            "of {} commits, after {commits} (the last at {last:?}) these are different, (table, key) with bytes \
+             expected and found: {different:?}",
             self.commits.len()
         )
     }
