@@ -4,10 +4,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use ermine::{
-    Database, Options, Table,
-    files::faulty::{Attempt, Fault, FaultyDirectory},
-};
+use ermine::{Database, Options, Table};
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory};
 
 type Accounts = Table<u64, String>;
 

@@ -4,8 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::sessions::ask;
-use ermine::{Database, Options, Scheme, files::faulty::FaultyDirectory};
+use ermine::{Database, Options, Scheme};
 use ermine_sql::{Session, SqlDatabase};
+use ermine_testing::faulty::FaultyDirectory;
 
 fn database(scheme: Scheme) -> SqlDatabase {
     let directory = Arc::new(FaultyDirectory::new());

@@ -5,8 +5,9 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use ermine::{
     Abort, AbortKind, Access, Database, Dependency, Error, Isolation, Job, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options,
-    Order, Scheme, Session, Table, Transaction, TxnOptions, Uniqueness, Work, files::faulty::FaultyDirectory, prefix,
+    Order, Scheme, Session, Table, Transaction, TxnOptions, Uniqueness, Work, prefix,
 };
+use ermine_testing::faulty::FaultyDirectory;
 
 fn databases() -> impl Iterator<Item = Database> {
     Scheme::ALL.into_iter().map(|scheme| Database::open_in_memory(Options::default().scheme(scheme)).unwrap())

@@ -12,12 +12,10 @@ use std::{
 
 use ermine::{
     Database, Durability, Error, Options, SecondaryIndex, Table, TxnOptions, Uniqueness, Until,
-    files::{
-        Directory, Open,
-        faulty::{Attempt, Fault, FaultyDirectory, Keep},
-    },
+    files::{Directory, Open},
     restore_in, verify_in,
 };
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory, Keep};
 
 type Rows = Table<u64, Vec<u8>>;
 type ByFirst = SecondaryIndex<u8, u64, Vec<u8>>;

@@ -10,8 +10,9 @@ use std::{
 
 use ermine::{
     Database, Durability, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness,
-    files::{Directory, Open, faulty::FaultyDirectory},
+    files::{Directory, Open},
 };
+use ermine_testing::faulty::FaultyDirectory;
 
 type Rows = Table<u64, Vec<u8>>;
 

@@ -18,12 +18,10 @@ use std::{
 
 use ermine::{
     Database, Durability, Error, Options, Result, SecondaryIndex, Table, Uniqueness, Verification,
-    files::{
-        Directory, Open,
-        faulty::{Attempt, Fault, FaultyDirectory, Keep},
-    },
+    files::{Directory, Open},
     verify_in,
 };
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory, Keep};
 use fastrand::Rng;
 
 type Rows = Table<u64, Vec<u8>>;

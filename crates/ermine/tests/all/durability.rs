@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use ermine::{
-    Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness,
-    files::faulty::{Attempt, Fault, FaultyDirectory},
-};
+use ermine::{Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness};
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory};
 
 type Accounts = Table<u64, String>;
 

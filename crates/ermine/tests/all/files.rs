@@ -6,8 +6,9 @@ use std::{env, fs, io, path::Path, process, sync::Arc};
 
 use ermine::{
     Database, Error, Options, Scheme,
-    files::{Directory, File, Open, faulty::FaultyDirectory, real::RealDirectory},
+    files::{Directory, File, Open, real::RealDirectory},
 };
+use ermine_testing::faulty::FaultyDirectory;
 use fastrand::Rng;
 
 const NAMES: [&str; 6] = ["log.1", "log.2", "checkpoint", "checkpoint.new", "..", "a/b"];

@@ -11,13 +11,10 @@ use std::{env, fs, path::Path, sync::Arc};
 
 use ermine::{
     Database, Error, Options, Scheme, SecondaryIndex, Table, Uniqueness, Until,
-    files::{
-        Directory, Open,
-        faulty::{FaultyDirectory, Keep},
-        real::RealDirectory,
-    },
+    files::{Directory, Open, real::RealDirectory},
     restore_in, verify_in,
 };
+use ermine_testing::faulty::{FaultyDirectory, Keep};
 
 type People = Table<u64, String>;
 

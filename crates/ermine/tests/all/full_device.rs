@@ -13,14 +13,8 @@ use std::{
     time::Duration,
 };
 
-use ermine::{
-    Database, Durability, Error, Options, Scheme, Table, TxnOptions,
-    files::{
-        Directory,
-        faulty::{Attempt, Fault, FaultyDirectory},
-    },
-    verify_in,
-};
+use ermine::{Database, Durability, Error, Options, Scheme, Table, TxnOptions, files::Directory, verify_in};
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory};
 
 const SCHEMES: [Scheme; 3] = [Scheme::SiSsn, Scheme::Silo, Scheme::TwoPhaseNoWait];
 

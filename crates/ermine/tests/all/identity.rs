@@ -9,12 +9,10 @@ use std::sync::Arc;
 
 use ermine::{
     Database, Error, Options, Scheme, Until, Verification,
-    files::{
-        Directory, Open,
-        faulty::{FaultyDirectory, Keep},
-    },
+    files::{Directory, Open},
     restore_in, verify_in,
 };
+use ermine_testing::faulty::{FaultyDirectory, Keep};
 
 fn options() -> Options {
     Options::default().log_buffer_bytes(64 << 10).segment_bytes(64 << 10).checkpoint_after(1 << 40)

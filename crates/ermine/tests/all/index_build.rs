@@ -19,13 +19,9 @@ use std::{
 
 use ermine::{
     Database, Error, IndexKind, IndexOptions, Options, Result, Scheme, SecondaryIndex, Table, TableOptions,
-    Transaction, TxnOptions, Uniqueness,
-    files::{
-        Directory,
-        faulty::{Attempt, Fault, FaultyDirectory, Keep},
-    },
-    verify_in,
+    Transaction, TxnOptions, Uniqueness, files::Directory, verify_in,
 };
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory, Keep};
 
 type Numbers = Table<u64, u64>;
 type ByValue = SecondaryIndex<u64, u64, u64>;

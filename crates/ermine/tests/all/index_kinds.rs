@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use ermine::{
     Database, Error, IndexKind, IndexOptions, Options, Scheme, Table, TableOptions, TxnOptions, Uniqueness,
-    files::{Directory, faulty::FaultyDirectory},
-    verify_in,
+    files::Directory, verify_in,
 };
+use ermine_testing::faulty::FaultyDirectory;
 
 const KINDS: [IndexKind; 3] = [IndexKind::BTree, IndexKind::Art, IndexKind::Hash];
 

@@ -7,10 +7,11 @@ use std::{env, sync::Arc};
 
 use ermine::{
     Database, Error, Options, Until,
-    files::{Directory, Open, faulty::FaultyDirectory},
+    files::{Directory, Open},
     inspect::{Block, Found, Hole, Log, Reason, Record, Segment},
     restore_in,
 };
+use ermine_testing::faulty::FaultyDirectory;
 
 /// Returns the blocks and holes of a segment.
 fn found(log: &Log, segment: &Segment) -> (Vec<Block>, Vec<Hole>) {

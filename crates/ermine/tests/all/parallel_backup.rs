@@ -13,12 +13,9 @@ use std::{
 
 use ermine::{
     Database, Durability, Error, Options, RestoreReport, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness, Until,
-    files::{
-        Directory,
-        faulty::{Attempt, Fault, FaultyDirectory, Keep},
-    },
-    restore_in, verify_in,
+    files::Directory, restore_in, verify_in,
 };
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory, Keep};
 
 type Rows = Table<u64, Vec<u8>>;
 type ByFirst = SecondaryIndex<u8, u64, Vec<u8>>;

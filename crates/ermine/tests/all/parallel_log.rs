@@ -7,11 +7,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ermine::{
     Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, Uniqueness,
-    files::{
-        Directory, Open,
-        faulty::{FaultyDirectory, Keep},
-    },
+    files::{Directory, Open},
 };
+use ermine_testing::faulty::{FaultyDirectory, Keep};
 
 type Rows = Table<u64, Vec<u8>>;
 

@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use ermine::{
     Database, Options, Scheme, Uniqueness, Verification,
-    files::{
-        Directory, Open,
-        faulty::{FaultyDirectory, Keep},
-    },
+    files::{Directory, Open},
     inspect::ParallelLog,
     verify_in,
 };
+use ermine_testing::faulty::{FaultyDirectory, Keep};
 
 fn options() -> Options {
     Options::default().scheme(Scheme::Silo).log_buffer_bytes(64 << 10).segment_bytes(64 << 10)

@@ -16,10 +16,8 @@ use std::{
     time::Duration,
 };
 
-use ermine::{
-    Abort, Access, AccessSet, Database, Error, Job, Options, Scheme, Table, Transaction, TxnOptions,
-    files::faulty::FaultyDirectory,
-};
+use ermine::{Abort, Access, AccessSet, Database, Error, Job, Options, Scheme, Table, Transaction, TxnOptions};
+use ermine_testing::faulty::FaultyDirectory;
 
 /// Attempts of a transaction that cannot get through; more than are made beside other transactions.
 const ATTEMPTS: u32 = 16;

@@ -14,12 +14,9 @@ use std::{
 
 use ermine::{
     Database, Error, IndexKind, IndexOptions, Options, Scheme, Table, TableOptions, TxnOptions, Uniqueness,
-    files::{
-        Directory,
-        faulty::{FaultyDirectory, Keep},
-    },
-    verify_in,
+    files::Directory, verify_in,
 };
+use ermine_testing::faulty::{FaultyDirectory, Keep};
 
 /// One scheme of each storage family.
 const SCHEMES: [Scheme; 2] = [Scheme::SiSsn, Scheme::Silo];

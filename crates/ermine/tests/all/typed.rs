@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use ermine::{
-    AccessSet, Database, Error, IndexOptions, Options, Scheme, Table, TxnOptions, Uniqueness,
-    files::faulty::FaultyDirectory,
-    fixed_value, serde_value,
+    AccessSet, Database, Error, IndexOptions, Options, Scheme, Table, TxnOptions, Uniqueness, fixed_value, serde_value,
     zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout},
 };
+use ermine_testing::faulty::FaultyDirectory;
 use serde::{Deserialize, Serialize};
 
 /// One scheme of each storage family.

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use ermine::{Database, files::faulty::FaultyDirectory};
+use ermine::Database;
 use ermine_sql::{Session, SqlState};
+use ermine_testing::faulty::FaultyDirectory;
 use fastrand::Rng;
 
 use super::{

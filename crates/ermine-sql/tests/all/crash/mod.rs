@@ -20,11 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{
-    Database, Options, Scheme,
-    files::faulty::{FaultyDirectory, Keep, Trace},
-};
+use ermine::{Database, Options, Scheme};
 use ermine_sql::{RowSet, SqlDatabase};
+use ermine_testing::faulty::{FaultyDirectory, Keep, Trace};
 use fastrand::Rng;
 
 use crate::sessions::{self, ask};

@@ -3,10 +3,8 @@
 
 use std::{fs, path::PathBuf};
 
-use ermine::files::{
-    Directory, Open,
-    faulty::{FaultyDirectory, Keep},
-};
+use ermine::files::{Directory, Open};
+use ermine_testing::faulty::{FaultyDirectory, Keep};
 use fastrand::Rng;
 
 /// Crash points that the main tests check in the short form.

@@ -16,7 +16,7 @@
 //! `ERMINE_TEST_TRACE=1` prints all its operations. Threads may take their turns in another order then: so the files on
 //! which recovery failed are left in a directory that the message names, and `ERMINE_TEST_FILES` opens them.
 //!
-//! [`faulty`]: ermine::files::faulty
+//! [`faulty`]: ermine_testing::faulty
 
 mod case;
 mod past;
@@ -30,11 +30,9 @@ use std::{
 
 use ermine::{
     Database, Durability, Error, Scheme, TxnOptions,
-    files::{
-        Directory, Open,
-        faulty::{Attempt, Fault, FaultyDirectory, Keep, Trace},
-    },
+    files::{Directory, Open},
 };
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory, Keep, Trace};
 use fastrand::Rng;
 
 use case::{Case, POINTS, keeps, points, seed};

@@ -5,7 +5,8 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use ermine::{Database, Result, Stamp, files::faulty::FaultyDirectory};
+use ermine::{Database, Result, Stamp};
+use ermine_testing::faulty::FaultyDirectory;
 
 use super::workload::{Opened, group_of, mark_of};
 

@@ -9,11 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use ermine::{
-    Database, Error, Result, Table, Uniqueness,
-    files::{Directory, faulty::FaultyDirectory},
-    verify_in,
-};
+use ermine::{Database, Error, Result, Table, Uniqueness, files::Directory, verify_in};
+use ermine_testing::faulty::FaultyDirectory;
 use fastrand::Rng;
 
 use super::{

@@ -16,8 +16,9 @@ use std::{
 
 use ermine::{
     Database, Durability, Error, Options, Result, Scheme, SecondaryIndex, Stamp, Table, Transaction, TxnOptions,
-    Uniqueness, files::faulty::FaultyDirectory,
+    Uniqueness,
 };
+use ermine_testing::faulty::FaultyDirectory;
 use fastrand::Rng;
 
 use super::past::{Commit, Creation, Past, RowKey};

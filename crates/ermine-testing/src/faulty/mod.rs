@@ -4,7 +4,8 @@
 //! test builds the directory as a crash at any point may have left it, any number of times, and runs recovery there:
 //!
 //! ```
-//! use ermine::files::{Directory, Open, faulty::{FaultyDirectory, Keep}};
+//! use ermine::files::{Directory, Open};
+//! use ermine_testing::faulty::{FaultyDirectory, Keep};
 //!
 //! let directory = FaultyDirectory::new();
 //! let log = directory.open("log", Open::Create)?;
@@ -27,7 +28,7 @@
 //!
 //! 1. Operations are numbered from zero in the order in which they took effect, including those that failed. An empty
 //!    write is not an operation.
-//! 2. Without faults it behaves as [`real`](super::real) does.
+//! 2. Without faults it behaves as `files::real` does.
 //! 3. A directory after a crash is like any other: it can crash again. It shares with the original directory only
 //!    memory that neither changes.
 //!
