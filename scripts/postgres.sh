@@ -3,7 +3,9 @@
 # and ends it with the script. If the script runs as root, PostgreSQL runs as the user postgres.
 postgres=
 
-as_postgres() { if [ "$(id -u)" -eq 0 ]; then setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; else "$@"; fi; }
+as_postgres() {
+  if [ "$(id -u)" -eq 0 ]; then setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; else "$@"; fi
+}
 
 # Starts PostgreSQL and exports its port as PGPORT.
 start_postgres() {
@@ -11,7 +13,8 @@ start_postgres() {
   chmod 755 "$scratch"
   mkdir -p "$data"
   [ "$(id -u)" -ne 0 ] || chown postgres "$data"
-  as_postgres initdb --pgdata="$data" --username="$PGUSER" --auth=trust >"$scratch/initdb" 2>&1 || { cat "$scratch/initdb"; return 1; }
+  as_postgres initdb --pgdata="$data" --username="$PGUSER" --auth=trust >"$scratch/initdb" 2>&1 ||
+    { cat "$scratch/initdb"; return 1; }
   PGPORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   export PGPORT
   as_postgres postgres -D "$data" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB -c max_wal_size=8GB \

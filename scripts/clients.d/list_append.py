@@ -72,7 +72,10 @@ def run_step(conn, chance, what, key, value):
     if what == "r":
         row = conn.execute("SELECT v FROM lists WHERE id = %s", (key,)).fetchone()
         return (what, key, row and row[0])
-    insert = "INSERT INTO lists VALUES (%s, ARRAY[%s::integer]) ON CONFLICT (id) DO UPDATE SET v = lists.v || excluded.v"
+    insert = (
+        "INSERT INTO lists VALUES (%s, ARRAY[%s::integer]) "
+        "ON CONFLICT (id) DO UPDATE SET v = lists.v || excluded.v"
+    )
     update = "UPDATE lists SET v = v || %s::integer WHERE id = %s"
     if chance.random() < 0.5 or conn.execute(update, (value, key)).rowcount == 0:
         conn.execute(insert, (key, value))
@@ -114,7 +117,8 @@ def work(thread, options, level, keys, history, until, failures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", help="where the history is written")
-    parser.add_argument("--level", default="serializable", choices=["read-committed", "repeatable-read", "serializable"])
+    levels = ["read-committed", "repeatable-read", "serializable"]
+    parser.add_argument("--level", default="serializable", choices=levels)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--keys", type=int, default=5, help="how many are written at the same time")

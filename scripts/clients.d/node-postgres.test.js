@@ -20,11 +20,13 @@ test('rows have the types of their columns', () =>
   connected(async (client) => {
     const { rows, fields, rowCount, command } = await client.query(
       `SELECT 1 AS a, 2::bigint AS b, 1.5::double precision AS c, 1.50::numeric AS d, true AS e, 'tea' AS f, NULL AS g,
-        '2026-01-02T03:04:05Z'::timestamptz AS h, '{"x": [1, null]}'::jsonb AS i, '{1,2}'::integer[] AS j, '\\x00ff'::bytea AS k`
+        '2026-01-02T03:04:05Z'::timestamptz AS h, '{"x": [1, null]}'::jsonb AS i,
+        '{1,2}'::integer[] AS j, '\\x00ff'::bytea AS k`
     )
     assert.deepEqual(rows, [
       {
-        a: 1, b: '2', c: 1.5, d: '1.50', e: true, f: 'tea', g: null, h: new Date('2026-01-02T03:04:05Z'), i: { x: [1, null] },
+        a: 1, b: '2', c: 1.5, d: '1.50', e: true, f: 'tea', g: null, h: new Date('2026-01-02T03:04:05Z'),
+        i: { x: [1, null] },
         j: [1, 2], k: Buffer.from([0, 255]),
       },
     ])
@@ -36,7 +38,8 @@ test('parameters are values', () =>
   connected(async (client) => {
     await client.query('DROP TABLE IF EXISTS node_values')
     await client.query(
-      'CREATE TABLE node_values (id integer PRIMARY KEY, t text, n numeric, b bytea, w timestamptz, j jsonb, a text[], f boolean)'
+      `CREATE TABLE node_values (id integer PRIMARY KEY, t text, n numeric, b bytea, w timestamptz, j jsonb, a text[],
+        f boolean)`
     )
     const row = {
       id: 1, t: "it's ü \\", n: '12345678901234567890.5', b: Buffer.from([1, 0, 255]), w: new Date(0), j: { a: [1] },
@@ -50,7 +53,8 @@ test('parameters are values', () =>
       'SELECT id FROM node_values WHERE t = $1 AND n = $2 AND w = $3 AND id = ANY($4)', [row.t, row.n, row.w, [1, 2]]
     )
     assert.deepEqual(found.rows, [{ id: 1 }])
-    const nothing = await client.query({ text: 'SELECT id, t FROM node_values WHERE id = $1', values: [2], rowMode: 'array' })
+    const text = 'SELECT id, t FROM node_values WHERE id = $1'
+    const nothing = await client.query({ text, values: [2], rowMode: 'array' })
     assert.deepEqual([nothing.rows, nothing.fields.length], [[], 2])
   }))
 
@@ -82,7 +86,11 @@ test('errors have their codes and fields, and the connection goes on', () =>
     await client.query('CREATE TABLE node_errors (id integer PRIMARY KEY, v text NOT NULL)')
     await client.query("INSERT INTO node_errors VALUES (1, 'x')")
     const cases = [
-      ["INSERT INTO node_errors VALUES (1, 'y')", [], { code: '23505', constraint: 'node_errors_pkey', table: 'node_errors' }],
+      [
+        "INSERT INTO node_errors VALUES (1, 'y')",
+        [],
+        { code: '23505', constraint: 'node_errors_pkey', table: 'node_errors' },
+      ],
       ['INSERT INTO node_errors VALUES ($1, $2)', [2, null], { code: '23502', column: 'v' }],
       ['SELECT * FROM nowhere', [], { code: '42P01', severity: 'ERROR' }],
       ['SELECT $1::integer', ['x'], { code: '22P02' }],

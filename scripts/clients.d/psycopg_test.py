@@ -161,7 +161,8 @@ class Batches(Base):
 class Cursors(Base):
     def test_rows_come_one_by_one(self):
         with self.conn.cursor() as cursor:
-            self.assertEqual(list(cursor.stream("SELECT * FROM generate_series(1, 1000)")), [(n,) for n in range(1, 1001)])
+            rows = list(cursor.stream("SELECT * FROM generate_series(1, 1000)"))
+            self.assertEqual(rows, [(n,) for n in range(1, 1001)])
 
     def test_cursors_of_the_server(self):
         name = self.table("id integer PRIMARY KEY")
@@ -248,8 +249,18 @@ class Errors(Base):
             (f"INSERT INTO {name} VALUES (2, NULL)", errors.NotNullViolation, "column_name", "v"),
             (f"INSERT INTO {name} VALUES (2, 'xxxxx')", errors.CheckViolation, "constraint_name", f"{name}_v_check"),
             ("SELECT * FROM nowhere", errors.UndefinedTable, "message_primary", 'relation "nowhere" does not exist'),
-            (f"SELECT nothing FROM {name}", errors.UndefinedColumn, "message_primary", 'column "nothing" does not exist'),
-            ("SELECT nothing(1)", errors.UndefinedFunction, "message_primary", "function nothing(integer) does not exist"),
+            (
+                f"SELECT nothing FROM {name}",
+                errors.UndefinedColumn,
+                "message_primary",
+                'column "nothing" does not exist',
+            ),
+            (
+                "SELECT nothing(1)",
+                errors.UndefinedFunction,
+                "message_primary",
+                "function nothing(integer) does not exist",
+            ),
             ("SELECT 1 +", errors.SyntaxError, "severity", "ERROR"),
             ("SELECT 1 / 0", errors.DivisionByZero, "severity", "ERROR"),
             ("SELECT 'x'::integer", errors.InvalidTextRepresentation, "severity", "ERROR"),

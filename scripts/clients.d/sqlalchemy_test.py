@@ -46,7 +46,10 @@ class Base(unittest.TestCase):
     def fill(self, connection):
         connection.execute(
             self.customers.insert(),
-            [{"name": name, "email": f"{name}@example.org", "tags": [name], "extra": {"n": n}} for n, name in enumerate(["ann", "bob", "eve"])],
+            [
+                {"name": name, "email": f"{name}@example.org", "tags": [name], "extra": {"n": n}}
+                for n, name in enumerate(["ann", "bob", "eve"])
+            ],
         )
         connection.execute(
             self.orders.insert(),
@@ -107,7 +110,8 @@ class Statements(Base):
         with self.engine.begin() as connection:
             self.fill(connection)
             found = connection.execute(sa.select(self.customers).where(self.customers.c.name == "bob")).one()
-            self.assertEqual((found.id, found.email, found.tags, found.extra), (2, "bob@example.org", ["bob"], {"n": 1}))
+            values = (found.id, found.email, found.tags, found.extra)
+            self.assertEqual(values, (2, "bob@example.org", ["bob"], {"n": 1}))
             self.assertIsNotNone(found.since.tzinfo)
 
     def test_keys_come_back_from_inserts(self):
@@ -131,30 +135,37 @@ class Statements(Base):
                 .order_by(sa.desc("sum"))
             )
             self.assertEqual([tuple(row) for row in connection.execute(query)], [("bob", 10, 2), ("ann", 5, 2)])
-            none = sa.select(customers.c.name).outerjoin(orders, orders.c.customer == customers.c.id).where(orders.c.number.is_(None))
+            none = sa.select(customers.c.name).outerjoin(orders, orders.c.customer == customers.c.id)
+            none = none.where(orders.c.number.is_(None))
             self.assertEqual(connection.scalars(none).all(), ["eve"])
-            has = sa.select(customers.c.name).where(sa.exists().where(orders.c.customer == customers.c.id)).order_by(customers.c.name)
+            has = sa.select(customers.c.name).where(sa.exists().where(orders.c.customer == customers.c.id))
+            has = has.order_by(customers.c.name)
             self.assertEqual(connection.scalars(has).all(), ["ann", "bob"])
-            within = sa.select(customers.c.id).where(customers.c.name.in_(["ann", "eve"])).order_by(customers.c.id).limit(5).offset(1)
+            within = sa.select(customers.c.id).where(customers.c.name.in_(["ann", "eve"]))
+            within = within.order_by(customers.c.id).limit(5).offset(1)
             self.assertEqual(connection.scalars(within).all(), [3])
 
     def test_values_inside_values(self):
         customers = self.customers
         with self.engine.begin() as connection:
             self.fill(connection)
-            self.assertEqual(connection.scalar(sa.select(customers.c.id).where(customers.c.extra["n"].as_integer() == 2)), 3)
+            second = sa.select(customers.c.id).where(customers.c.extra["n"].as_integer() == 2)
+            self.assertEqual(connection.scalar(second), 3)
             self.assertEqual(connection.scalar(sa.select(customers.c.id).where(customers.c.tags.contains(["bob"]))), 2)
             self.assertEqual(connection.scalar(sa.select(customers.c.id).where(customers.c.name.ilike("E%"))), 3)
             case = sa.case((customers.c.id == 1, "first"), else_="other")
-            self.assertEqual(connection.scalars(sa.select(case).order_by(customers.c.id)).all(), ["first", "other", "other"])
+            cases = connection.scalars(sa.select(case).order_by(customers.c.id)).all()
+            self.assertEqual(cases, ["first", "other", "other"])
 
     def test_rows_are_changed_and_deleted(self):
         orders = self.orders
         with self.engine.begin() as connection:
             self.fill(connection)
-            changed = connection.execute(orders.update().where(orders.c.customer == 1).values(amount=orders.c.amount + 1))
+            more = orders.update().where(orders.c.customer == 1).values(amount=orders.c.amount + 1)
+            changed = connection.execute(more)
             self.assertEqual(changed.rowcount, 3)
-            each = orders.update().where(orders.c.customer == sa.bindparam("c"), orders.c.number == 1).values(amount=sa.bindparam("a"))
+            each = orders.update().where(orders.c.customer == sa.bindparam("c"), orders.c.number == 1)
+            each = each.values(amount=sa.bindparam("a"))
             connection.execute(each, [{"c": 1, "a": 10}, {"c": 2, "a": 20}])
             sums = sa.select(sa.func.sum(orders.c.amount)).group_by(orders.c.customer).order_by(orders.c.customer)
             self.assertEqual(connection.scalars(sums).all(), [17, 30])
@@ -197,7 +208,8 @@ class Transactions(Base):
             nested = connection.begin_nested()
             connection.execute(self.customers.insert().values(id=4, name="mel"))
             nested.rollback()
-            self.assertEqual(connection.scalars(sa.select(self.customers.c.id).order_by(self.customers.c.id)).all(), [1, 3])
+            rows = connection.scalars(sa.select(self.customers.c.id).order_by(self.customers.c.id)).all()
+            self.assertEqual(rows, [1, 3])
 
     def test_levels_and_read_only(self):
         with self.engine.connect().execution_options(isolation_level="SERIALIZABLE") as connection:
@@ -227,7 +239,8 @@ class Transactions(Base):
 
     def test_rows_are_streamed(self):
         with self.engine.connect() as connection:
-            rows = connection.execution_options(stream_results=False).execute(sa.text("SELECT * FROM generate_series(1, 1000) AS n"))
+            series = sa.text("SELECT * FROM generate_series(1, 1000) AS n")
+            rows = connection.execution_options(stream_results=False).execute(series)
             self.assertEqual(sum(len(part) for part in rows.scalars().partitions(100)), 1000)
 
 

@@ -259,7 +259,8 @@ impl fmt::Display for Point {
         let Self { clients, full, half, plain_overwrite, .. } = self;
         write!(
             f,
-            "{clients:>4} clients  full {:>9} commits/s p99 {:.0} us  half {:>9} commits/s p99 {:.0} us  plain p99 {:.0} us",
+            "{clients:>4} clients  full {:>9} commits/s p99 {:.0} us  half {:>9} commits/s p99 {:.0} us  plain p99 \
+             {:.0} us",
             grouped(full.per_second as u64),
             full.latency.p99_us,
             grouped(half.per_second as u64),

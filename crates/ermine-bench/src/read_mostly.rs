@@ -78,8 +78,8 @@ impl fmt::Display for Options {
         let Self { schemes, long, short, rows, scan_percent, short_rows, rounds, run_options } = self;
         write!(
             f,
-            "schemes {}, {long} long clients that scan {scan_percent} % of {} rows and write one, {short} short ones that \
-             write {short_rows}, each scheme {run_options}, in {rounds} rounds",
+            "schemes {}, {long} long clients that scan {scan_percent} % of {} rows and write one, {short} short ones \
+             that write {short_rows}, each scheme {run_options}, in {rounds} rounds",
             listed(schemes),
             grouped(*rows)
         )

@@ -319,8 +319,8 @@ impl fmt::Display for Summary {
         writeln!(f, "{}", self.setting)?;
         writeln!(
             f,
-            "options      scheme {scheme}, {} rows of {value_bytes} bytes, then {} of log by transactions of {updates} updates, \
-             files {}, seed {seed}{tuning}",
+            "options      scheme {scheme}, {} rows of {value_bytes} bytes, then {} of log by transactions of {updates} \
+             updates, files {}, seed {seed}{tuning}",
             grouped(*rows),
             mib(*log_bytes),
             if *drop_caches { "not in memory" } else { "in memory as far as they fit" },
@@ -330,8 +330,8 @@ impl fmt::Display for Summary {
             let Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows } = opening;
             writeln!(
                 f,
-                "{name:<13}first transaction after {first_seconds:.2} s, all {} rows in memory after {loaded_seconds:.2} s; \
-                 {} transactions in {} of log replayed",
+                "{name:<13}first transaction after {first_seconds:.2} s, all {} rows in memory after \
+                 {loaded_seconds:.2} s; {} transactions in {} of log replayed",
                 grouped(*rows),
                 grouped(*transactions),
                 mib(*log_bytes)
@@ -340,7 +340,8 @@ impl fmt::Display for Summary {
         writeln!(f, "stopping     {:.2} s", self.stop_seconds)?;
         writeln!(
             f,
-            "plain reads  what was replayed in {:.2} s ({:.2} of the time to the first transaction), all files in {:.2} s",
+            "plain reads  what was replayed in {:.2} s ({:.2} of the time to the first transaction), all files in \
+             {:.2} s",
             self.read_replayed_seconds,
             self.read_replayed_seconds / self.killed.first_seconds,
             self.read_all_seconds

@@ -1,8 +1,8 @@
 //! A trial: clients drive a database under one scheme, and their transactions are counted by kind.
 //!
 //! A workload defines the names of its kinds and the next action of a client ([`Client::step`]); the client runs its
-//! transactions through its [`ClientContext`], which retries and counts them. The rest is the same for all workloads: the
-//! threads ([`threads`]), the counts ([`Tally`]), the report ([`Summary`]).
+//! transactions through its [`ClientContext`], which retries and counts them. The rest is the same for all workloads:
+//! the threads ([`threads`]), the counts ([`Tally`]), the report ([`Summary`]).
 //!
 //! A latency lasts from a moment that the client chooses to the acknowledgement:
 //! - from the call of [`ClientContext::run`]: two readings of the clock per transaction;

@@ -44,8 +44,8 @@ pub fn check(arguments: &Check) -> Result<bool> {
     if report.verdict(level).is_none() {
         let path = arguments.file.display();
         return Err(Error::Usage(format!(
-            "{path}: {level} cannot be judged: of some transactions the history does not say when they began and in which \
-             process; record one with moments, or expect a weaker level"
+            "{path}: {level} cannot be judged: of some transactions the history does not say when they began and in \
+             which process; record one with moments, or expect a weaker level"
         )));
     }
     let holds = report.holds(level);

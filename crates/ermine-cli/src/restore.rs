@@ -23,7 +23,8 @@ pub fn restore(arguments: &Restore) -> Result<bool> {
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
     println!(
-        "{}: the log ends at LSN {}, its last note of the time is {}; {}, {} segments of the log ({} archived), in {:.1} s",
+        "{}: the log ends at LSN {}, its last note of the time is {}; {}, {} segments of the log ({} archived), in \
+         {:.1} s",
         target.display(),
         report.lsn,
         report.moment.map_or("none".into(), shown),

@@ -42,7 +42,8 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     database.confine_backups(backup_dir);
     let backend = SqlBackend::new(database, arguments.engine.scheme.waits());
     if !options.trust && !backend.has_passwords() {
-        let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, or say --trust";
+        let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, \
+            or say --trust";
         return Err(Failure::Usage(what.into()));
     }
     raise_file_limit();

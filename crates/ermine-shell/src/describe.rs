@@ -148,12 +148,14 @@ impl Relation {
         }
         let columns = "SELECT a.attname AS \"Column\", pg_catalog.format_type(a.atttypid, a.atttypmod) AS \"Type\"";
         let from = format!(
-            "FROM pg_catalog.pg_attribute a WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+            "FROM pg_catalog.pg_attribute a WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY \
+             a.attnum"
         );
         if self.letter == "i" {
             let columns = shell.query(&format!("{columns} {from}"))?;
             let texts = "SELECT 'for table \"' || n.nspname || '.' || t.relname || '\"' FROM pg_catalog.pg_index i \
-                JOIN pg_catalog.pg_class t ON t.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace";
+                JOIN pg_catalog.pg_class t ON t.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = \
+                t.relnamespace";
             return Ok((columns, texts_of(shell, &format!("{texts} WHERE i.indexrelid = {oid}"))?));
         }
         let columns = shell.query(&format!(
@@ -164,8 +166,8 @@ impl Relation {
              WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum), '') END AS \"Default\" {from}"
         ))?;
         let indexes = format!(
-            "SELECT '    \"' || c.relname || '\"' || CASE WHEN i.indisprimary THEN ' PRIMARY KEY,' WHEN i.indisunique THEN ' UNIQUE,' \
-             ELSE '' END || split_part(pg_catalog.pg_get_indexdef(i.indexrelid, 0, true), ' USING', 2) \
+            "SELECT '    \"' || c.relname || '\"' || CASE WHEN i.indisprimary THEN ' PRIMARY KEY,' WHEN i.indisunique \
+             THEN ' UNIQUE,' ELSE '' END || split_part(pg_catalog.pg_get_indexdef(i.indexrelid, 0, true), ' USING', 2) \
              FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid \
              WHERE i.indrelid = {oid} ORDER BY i.indisprimary DESC, c.relname"
         );

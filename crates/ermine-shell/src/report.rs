@@ -83,7 +83,8 @@ mod tests {
         };
         let mut out = Vec::new();
         write(&failure, "SELECT a,\n    b\nFROM t", Some("a.sql:7"), &mut out).unwrap();
-        let wanted = "a.sql:7: ERROR:  42703: column \"b\" does not exist\nLINE 2:     b\n            ^\nDETAIL:  more\nHINT:  less\nCONTEXT:  around\n";
+        let wanted = "a.sql:7: ERROR:  42703: column \"b\" does not exist\nLINE 2:     b\n            ^\n\
+            DETAIL:  more\nHINT:  less\nCONTEXT:  around\n";
         assert_eq!(String::from_utf8(out).unwrap(), wanted);
         let mut out = Vec::new();
         write(&Failure::of_shell("no such file"), "", None, &mut out).unwrap();

@@ -189,7 +189,8 @@ impl PreparedStore {
         }
         let is_serializable = active.is_serializable();
         if !active.txn.prepare().sql()? {
-            let message = "could not serialize access: what the transaction has read was changed by others, or another prepared transaction holds what it writes";
+            let message = "could not serialize access: what the transaction has read was changed by others, or another \
+                prepared transaction holds what it writes";
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
                 .hint("The transaction might succeed if retried."));
         }

@@ -50,7 +50,8 @@ impl RowBuffer {
     pub fn push(&mut self, row: &[Value]) -> Result<()> {
         self.bytes += bytes_of(row);
         if self.bytes > self.bytes_max {
-            let what = "too many rows would have to be kept, of a portal or a cursor that is fetched in parts, or of a query that is run once";
+            let what = "too many rows would have to be kept, of a portal or a cursor that is fetched in parts, or of a \
+                query that is run once";
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .hint("Fetch all rows at once, or fewer by LIMIT."));
         }

@@ -300,8 +300,8 @@ impl ActiveTransaction {
             .ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 
-    /// Returns a relation file for a table or an index, which the transaction will put into a definition: the number of an
-    /// empty table of the engine.
+    /// Returns a relation file for a table or an index, which the transaction will put into a definition: the number of
+    /// an empty table of the engine.
     pub(crate) fn relation_file(&self, store: &CatalogStore) -> Result<ObjectId> {
         store.relation_files.take(&self.txn, self.free_files, &mut self.taken.borrow_mut(), || store.number())
     }
@@ -363,8 +363,8 @@ impl ActiveTransaction {
         Ok(())
     }
 
-    /// Holds a table exclusively as [`ActiveTransaction::take`] does. If the transaction has done nothing yet, it continues as if it
-    /// had begun now, and sees the changes of the transactions that it has waited for.
+    /// Holds a table exclusively as [`ActiveTransaction::take`] does. If the transaction has done nothing yet, it
+    /// continues as if it had begun now, and sees the changes of the transactions that it has waited for.
     pub(crate) fn take_newest(
         &mut self,
         store: &CatalogStore,

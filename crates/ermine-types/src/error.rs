@@ -143,8 +143,8 @@ pub struct Report {
 }
 
 impl SqlError {
-    /// Whether the error comes from the circumstances of a run, which may differ the next time: a cancellation, a limit of
-    /// time or memory, a device.
+    /// Whether the error comes from the circumstances of a run, which may differ the next time: a cancellation, a limit
+    /// of time or memory, a device.
     pub fn is_of_circumstances(&self) -> bool {
         ["53", "57", "58"].iter().any(|class| self.0.state.0.starts_with(class))
     }

@@ -127,7 +127,9 @@ struct Known {
 }
 
 macro_rules! types {
-    ($($scalar:ident $constant:ident $oid:literal $array_oid:literal $name:literal $typname:literal $typlen:literal)*) => {
+    ($(
+        $scalar:ident $constant:ident $oid:literal $array_oid:literal $name:literal $typname:literal $typlen:literal
+    )*) => {
         /// Indexed by `Scalar`.
         const KNOWN: &[Known] = &[$(Known {
             scalar: Scalar::$scalar,

@@ -1,4 +1,5 @@
-//! Random values, for the tests of this crate and of those above it: ends of ranges, special and equal values are likely.
+//! Random values, for the tests of this crate and of those above it: ends of ranges, special and equal values are
+//! likely.
 
 use crate::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension};
 

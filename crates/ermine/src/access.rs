@@ -118,7 +118,8 @@ pub(crate) mod sealed {
     pub trait Operations {
         /// Returns the open database that the transaction belongs to.
         fn database(&self) -> &DatabaseId;
-        /// Returns the value under a key, as this transaction sees it; the value stays readable until the transaction ends.
+        /// Returns the value under a key, as this transaction sees it; the value stays readable until the transaction
+        /// ends.
         fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
         /// Works as [`Operations::get`] for several keys; `found` gets their values in the order of the keys.
         fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;

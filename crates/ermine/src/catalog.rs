@@ -3,8 +3,8 @@
 //! Key: the table's name. Value: version of the format, number, name, names of the key's and the value's types, the
 //! known layouts of the values' bytes, kind of the primary index, and the secondary indexes in order of creation with
 //! name, uniqueness, key type, version of the key function and kind. Numbers are varints, strings are preceded by their
-//! length. Format 1 has neither layouts nor versions. Format 4, of tables with an index that was built over rows, says of
-//! each index whether it was.
+//! length. Format 1 has neither layouts nor versions. Format 4, of tables with an index that was built over rows, says
+//! of each index whether it was.
 //!
 //! Types are known by their names without paths (`Account`, `(u32, String)`): renaming a module changes nothing, and
 //! renaming a type makes another schema of it, unless the type states the name under which it is stored.
@@ -128,26 +128,28 @@ impl ValueLayouts {
                 Some(read) if read == *written => {}
                 Some(read) if *known == 0 => {
                     return refused(format!(
-                        "its rows were written as {written}, and the program has {read}. To change the type, open this table with the \
-                         old one under its stored name ({name}), copy the rows to a new table, drop this one and rename the new one"
+                        "its rows were written as {written}, and the program has {read}. To change the type, open this \
+                         table with the old one under its stored name ({name}), copy the rows to a new table, drop \
+                         this one and rename the new one"
                     ));
                 }
                 Some(read) => {
                     return refused(format!(
-                        "version {known} was written as {written}, and the program has {read}. Give the changed type a new version \
-                         that is made from the old one: `serde_value!({name}, version = {}, from = ..)`",
+                        "version {known} was written as {written}, and the program has {read}. Give the changed type a \
+                         new version that is made from the old one: `serde_value!({name}, version = {}, from = ..)`",
                         version.max(known).saturating_add(1)
                     ));
                 }
                 None if known > version => {
                     return refused(format!(
-                        "it may have rows of version {known}, and the program knows versions up to {version}: use a newer program"
+                        "it may have rows of version {known}, and the program knows versions up to {version}: use a \
+                         newer program"
                     ));
                 }
                 None => {
                     return refused(format!(
-                        "it may have rows of version {known} ({written}), which the program does not read: make version {version} \
-                         from that one (`from = ..`)"
+                        "it may have rows of version {known} ({written}), which the program does not read: make \
+                         version {version} from that one (`from = ..`)"
                     ));
                 }
             }
@@ -158,9 +160,9 @@ impl ValueLayouts {
         }
         if self.framing == Framing::Bare && (newest.is_some() || *version > 1) {
             return refused(format!(
-                "its rows do not say under which version they were written, as an earlier release wrote the table, so version \
-                 {version} cannot be told from them: open it with version 1, copy the rows to a new table, drop this one and rename \
-                 the new one"
+                "its rows do not say under which version they were written, as an earlier release wrote the table, so \
+                 version {version} cannot be told from them: open it with version 1, copy the rows to a new table, \
+                 drop this one and rename the new one"
             ));
         }
         self.known.push(value.written());

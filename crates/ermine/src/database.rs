@@ -241,8 +241,8 @@ impl Database {
         Ok(Table::new(id, framing, self.identity().clone(), name))
     }
 
-    /// Opens the secondary index of that name, and builds it when absent: over all rows of the table, while transactions
-    /// read and write it. When the call returns, the index is durable.
+    /// Opens the secondary index of that name, and builds it when absent: over all rows of the table, while
+    /// transactions read and write it. When the call returns, the index is durable.
     ///
     /// The build is no part of a transaction, and fails inside of one that [`Database::run`] runs ([`Error::Nested`]).
     /// Under schemes with versions it waits for transactions that had written rows of the table when it began, each for

@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// A value could not be turned into bytes.
     Encode(String),
-    /// A table or index of that name exists with another type, or was dropped, or is not ready for what was requested; the
-    /// text says which, and what to do.
+    /// A table or index of that name exists with another type, or was dropped, or is not ready for what was requested;
+    /// the text says which, and what to do.
     Schema(String),
     /// The transaction has declared the keys that it will touch ([`crate::AccessSet`]), and touches something else: a
     /// row, or a range.
@@ -228,7 +228,8 @@ impl fmt::Display for Error {
             Self::Undeclared { table, key: None } => {
                 write!(
                     f,
-                    "table {table}: a transaction that declares what it touches cannot scan, nor find out what a unique index has"
+                    "table {table}: a transaction that declares what it touches cannot scan, nor find out what a \
+                     unique index has"
                 )
             }
             Self::NoSuchSavepoint => f.write_str(
@@ -239,8 +240,9 @@ impl fmt::Display for Error {
                 let here = Edge::place(&last.table, &last.key, last.other);
                 write!(
                     f,
-                    "gave up after {attempts} attempts in {:.1} s, of which the last lost a conflict ({kind}){here}: a transaction that \
-                     stays open is in the way, or Options::attempts_max or Options::run_max is too low",
+                    "gave up after {attempts} attempts in {:.1} s, of which the last lost a conflict ({kind}){here}: a \
+                     transaction that stays open is in the way, or Options::attempts_max or Options::run_max is too \
+                     low",
                     elapsed.as_secs_f64()
                 )
             }
@@ -250,26 +252,28 @@ impl fmt::Display for Error {
             }
             Self::KeyFunction { index, panic } => write!(
                 f,
-                "the key function of index {index} panicked: {panic}; it must give a key for every row, depend on nothing but the row, \
-                 and not use the database"
+                "the key function of index {index} panicked: {panic}; it must give a key for every row, depend on \
+                 nothing but the row, and not use the database"
             ),
             Self::Options(why) => why.fmt(f),
             Self::Limit(which) => write!(f, "limit reached: {which}"),
             Self::OutOfMemory { needed, taken, limit } => write!(
                 f,
-                "out of memory: the operation needs {} more, and the database has taken {} of the {} that it may take, of which \
-                 an eighth is kept for deletes; delete rows, or open it with a larger memory_limit",
+                "out of memory: the operation needs {} more, and the database has taken {} of the {} that it may take, \
+                 of which an eighth is kept for deletes; delete rows, or open it with a larger memory_limit",
                 Mebibytes(*needed),
                 Mebibytes(*taken),
                 Mebibytes(*limit)
             ),
             Self::Poisoned(why) => write!(
                 f,
-                "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open it again"
+                "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open \
+                 it again"
             ),
             Self::DiskFull(what) => write!(
                 f,
-                "no room is left on the device: {what}; rows can be read and deleted, and writing goes on when there is room again"
+                "no room is left on the device: {what}; rows can be read and deleted, and writing goes on when there \
+                 is room again"
             ),
             Self::Storage(what) => what.fmt(f),
             Self::TooEarly { lsn, moment } => {
@@ -282,7 +286,8 @@ impl fmt::Display for Error {
             Self::Corrupt { file, offset, what } => {
                 write!(
                     f,
-                    "{file} is damaged at byte {offset}: {what}; `ermine inspect` shows the file, docs/design/log.md says how to save what is left"
+                    "{file} is damaged at byte {offset}: {what}; `ermine inspect` shows the file, docs/design/log.md \
+                     says how to save what is left"
                 )
             }
             Self::Application(error) => error.fmt(f),

@@ -42,7 +42,8 @@ impl<K, V> Table<K, V> {
     #[cold]
     fn foreign(&self) -> Error {
         Error::Schema(format!(
-            "the handle of table {} is of another open database: use the one that `Database::table` of this database gives",
+            "the handle of table {} is of another open database: use the one that `Database::table` of this database \
+             gives",
             self.name
         ))
     }

@@ -140,8 +140,8 @@ impl<'n> Patience<'n> {
     pub(crate) fn wait(&mut self, what: &str) -> Result<()> {
         if self.since.elapsed() >= self.wait_max {
             return Err(Error::Schema(format!(
-                "{} was not built: {what} for {:.1?}. If it is the caller's, end it first; or try again, or wait longer \
-                 (IndexOptions::wait_max)",
+                "{} was not built: {what} for {:.1?}. If it is the caller's, end it first; or try again, or wait \
+                 longer (IndexOptions::wait_max)",
                 self.of, self.wait_max
             )));
         }

@@ -1,5 +1,5 @@
-//! The activity that the calling thread is inside of: transactions that [`crate::Database::run`] runs, one per database,
-//! or a key function of an index.
+//! The activity that the calling thread is inside of: transactions that [`crate::Database::run`] runs, one per
+//! database, or a key function of an index.
 //!
 //! Invariant: a thread inside `run` enters no other `run` of the same database; a thread inside a key function begins
 //! no transaction at all; and a checkpoint, which waits for transactions, is not made inside of one. A `run` inside

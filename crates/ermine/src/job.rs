@@ -20,8 +20,8 @@ pub trait Job {
     type Error: From<Error>;
 
     /// The schemes for which the body is compiled separately; under all others, one copy of the body dispatches on the
-    /// scheme at each operation, which takes some two nanoseconds. A copy, with all operations that it calls, takes tens
-    /// of kilobytes of the program and its part of the time to compile it.
+    /// scheme at each operation, which takes some two nanoseconds. A copy, with all operations that it calls, takes
+    /// tens of kilobytes of the program and its part of the time to compile it.
     const SCHEMES: &'static [Scheme] = &[Scheme::SiSsn];
 
     /// Returns the options of the transaction; called once, before the first attempt.

@@ -43,8 +43,9 @@ const STATEMENTS_TIME: Duration = Duration::from_millis(1);
 const OPPONENT_LOOKS: u32 = 24;
 
 /// Begins and retries the `body` of a procedure until it ends or cannot be run; calls `lost` after each lost conflict.
-/// Without `retries` the first lost conflict is returned to the caller. The body returns whether it has succeeded: if it has not, its writes are undone and its reads are committed; if the
-/// reads cannot be committed, its error is not returned.
+/// Without `retries` the first lost conflict is returned to the caller. The body returns whether it has succeeded: if
+/// it has not, its writes are undone and its reads are committed; if the reads cannot be committed, its error is not
+/// returned.
 pub(crate) fn run<'e, N: Begins, A: Attempt<Receipt = Receipt<'e>>, P: ?Sized>(
     engine: &'e N,
     options: TxnOptions,

@@ -10,7 +10,7 @@
 //! `ERMINE_TEST_SCHEDULES=n` plays n schedules under each scheme, `ERMINE_TEST_SEED=n` the one of a failure (with both:
 //! that number of schedules from the seed on).
 
-#[path = "../tests/history/mod.rs"]
+#[path = "../tests/all/history/mod.rs"]
 mod history;
 mod plan;
 mod turns;
@@ -75,8 +75,9 @@ fn name_failures() {
         panic::set_hook(Box::new(move |panic| {
             if let Some(Played { test, scheme, seed, before }) = PLAYED.get() {
                 eprintln!(
-                    "a schedule under {scheme} failed after {before} that did not; again with\n  ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' \
-                     CARGO_TARGET_DIR=target/shuttle cargo test --profile checks -p ermine --lib -- --exact schedules::{test}"
+                    "a schedule under {scheme} failed after {before} that did not; again with\n  \
+                     ERMINE_TEST_SEED={seed} RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=target/shuttle cargo test \
+                     --profile checks -p ermine --lib -- --exact schedules::{test}"
                 );
             }
             others(panic);
@@ -212,8 +213,8 @@ fn explore(scheme: Scheme) -> Tally {
     let tally = play(test_of(scheme), scheme, seed, schedules, any_plan);
     let (seconds, each) = (since.elapsed().as_secs_f64(), schedules as usize);
     eprintln!(
-        "{scheme}: {schedules} schedules from seed {seed} in {seconds:.1} s, {:.0} a second, {} steps each; {} commits, \
-         {} aborts, {} with cycles",
+        "{scheme}: {schedules} schedules from seed {seed} in {seconds:.1} s, {:.0} a second, {} steps each; {} \
+         commits, {} aborts, {} with cycles",
         schedules as f64 / seconds,
         tally.steps / each,
         tally.commits,

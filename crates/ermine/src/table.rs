@@ -96,7 +96,8 @@ impl Secondary {
             let name = &self.name;
             ::log::log!(
                 level,
-                "index {name} of table {table} has no entry of {missing} rows: they are added when the application opens the index"
+                "index {name} of table {table} has no entry of {missing} rows: they are added when the application \
+                 opens the index"
             );
         }
         Self { missing, ..self }
@@ -687,8 +688,8 @@ impl<H: CertifierStamps> TableStore<H> {
     }
 
     /// Returns whether any version of a row, including one in flight, belongs to an entry. The row's versions must be
-    /// protected by the caller's guard. Versions that were superseded before all rows had their entries do not count: no
-    /// transaction finds them in the index, and the collector may not know their key.
+    /// protected by the caller's guard. Versions that were superseded before all rows had their entries do not count:
+    /// no transaction finds them in the index, and the collector may not know their key.
     pub(crate) fn any_version_matches(&self, row: RowId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
         let filled_at = self.secondary(ordinal).filled_at();
         let mut versions = iter::successors(self.rows.slot(row).head(), |version| version.older());

@@ -490,8 +490,8 @@ impl<F: Family> Tables<F> {
         drop(schema);
         if !entry.kind.is_ordered() {
             return Err(Error::Schema(format!(
-                "index {} of table {}: rows are found by the front of its entries, which a hash index cannot do; use another \
-                 kind",
+                "index {} of table {}: rows are found by the front of its entries, which a hash index cannot do; use \
+                 another kind",
                 entry.name,
                 table.name()
             )));
@@ -592,8 +592,9 @@ impl<F: Family> Tables<F> {
         let known = existing.entry();
         if known.version != entry.version {
             return Err(Error::Schema(format!(
-                "index {index} of table {name} was built by version {} of its key function, and the program has version {}. To \
-                 build it anew, copy the rows to a new table with the new index, drop this table and rename the new one",
+                "index {index} of table {name} was built by version {} of its key function, and the program has \
+                 version {}. To build it anew, copy the rows to a new table with the new index, drop this table and \
+                 rename the new one",
                 known.version, entry.version
             )));
         }
@@ -638,9 +639,9 @@ impl<F: Family> Tables<F> {
                     Ok(())
                 }
                 None => Err(Error::Schema(format!(
-                    "index {} of table {} was built by another key function: a row has another key than it has in the index. \
-                     Restore the function; or, for a new one, copy the rows to a new table with the new index, drop this \
-                     table and rename the new one",
+                    "index {} of table {} was built by another key function: a row has another key than it has in the \
+                     index. Restore the function; or, for a new one, copy the rows to a new table with the new index, \
+                     drop this table and rename the new one",
                     index.name,
                     table.name()
                 ))),

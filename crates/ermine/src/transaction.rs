@@ -136,13 +136,13 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.row_lock(table.id_in(self.database)?, &encoded(key))
     }
 
-    /// Prepares the transaction to commit. From then on the commit does not lose a conflict: until this transaction ends, another one
-    /// that writes into its read set (rows, ranges, or tables where the read set is no more precise) loses instead,
-    /// with [`crate::AbortKind::WriteConflict`]; readers go on. Returns `false` if its reads have been overwritten, or
-    /// conflict with another prepared transaction; then nothing is held, and its commit may still succeed. For
-    /// a transaction that asked for [`crate::Isolation::Snapshot`] no reads are held. Under single-version schemes the
-    /// result is `false`. A prepared transaction must not read or write data that others may change, and its
-    /// savepoints are gone. Where the device is full, its commit waits until there is room.
+    /// Prepares the transaction to commit. From then on the commit does not lose a conflict: until this transaction
+    /// ends, another one that writes into its read set (rows, ranges, or tables where the read set is no more precise)
+    /// loses instead, with [`crate::AbortKind::WriteConflict`]; readers go on. Returns `false` if its reads have been
+    /// overwritten, or conflict with another prepared transaction; then nothing is held, and its commit may still
+    /// succeed. For a transaction that asked for [`crate::Isolation::Snapshot`] no reads are held. Under single-version
+    /// schemes the result is `false`. A prepared transaction must not read or write data that others may change, and
+    /// its savepoints are gone. Where the device is full, its commit waits until there is room.
     pub fn prepare(&self) -> Result<bool> {
         self.access.prepare()
     }

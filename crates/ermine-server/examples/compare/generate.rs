@@ -389,7 +389,8 @@ impl Generator {
                     let condition = self.expr("b", &inside, 2);
                     let kind = self.one(&["join", "left join"]);
                     text += &format!(
-                        " {kind} {lateral}(select z.id as p, {value} as q from {name} z where {condition}) {alias} on true"
+                        " {kind} {lateral}(select z.id as p, {value} as q from {name} z where {condition}) {alias} on \
+                         true"
                     );
                     columns.push(Known { text: format!("{alias}.p"), ty: "i4" });
                     columns.push(Known { text: format!("{alias}.q"), ty });
@@ -698,7 +699,8 @@ impl Generator {
                 let value = self.expr(all[at].1, &inside, 2);
                 let condition = self.expr("b", &inside, 2);
                 format!(
-                    "insert into {name} (id, {}) select {id}, max({value}::text)::{} from {sources} where {condition}{returning}",
+                    "insert into {name} (id, {}) select {id}, max({value}::text)::{} from {sources} where \
+                     {condition}{returning}",
                     all[at].0,
                     type_name(all[at].1)
                 )
@@ -722,11 +724,13 @@ impl Generator {
                 // Where several rows have the number any of them may be the one whose value is taken.
                 if self.tables[other].key != [0] || self.chance(50) {
                     format!(
-                        "delete from {name} using {other_name} {alias} where {name}.id = {alias}.id + 5 and {alias}.k > 3"
+                        "delete from {name} using {other_name} {alias} where {name}.id = {alias}.id + 5 and \
+                         {alias}.k > 3"
                     )
                 } else {
                     format!(
-                        "update {name} set k = {alias}.k from {other_name} {alias} where {name}.id = {alias}.id and {alias}.id < 5"
+                        "update {name} set k = {alias}.k from {other_name} {alias} where {name}.id = {alias}.id and \
+                         {alias}.id < 5"
                     )
                 }
             }

@@ -17,11 +17,11 @@
 //!
 //! A statement that Ermine does not support (0A000) is counted separately, and the missing features are listed.
 //! Permitted differences are counted separately: which error comes first where several rows fail, or where a text has
-//! a mistake in its syntax and another one; the last digits of aggregates of floats, violations of unique constraints by
-//! updates of several rows, and which of several equal values is kept, which depend on the order of the rows; a query
-//! with several rows (21000) in a named query, which a condition on that may keep from being evaluated; errors of values
-//! (22) where an expression of another type is cast, which depend on the rows that a plan evaluates; a query in FROM
-//! without a name. Everything else has to agree, or the exit status is 1.
+//! a mistake in its syntax and another one; the last digits of aggregates of floats, violations of unique constraints
+//! by updates of several rows, and which of several equal values is kept, which depend on the order of the rows; a
+//! query with several rows (21000) in a named query, which a condition on that may keep from being evaluated; errors of
+//! values (22) where an expression of another type is cast, which depend on the rows that a plan evaluates; a query in
+//! FROM without a name. Everything else has to agree, or the exit status is 1.
 
 mod generate;
 mod run;
@@ -215,9 +215,9 @@ fn keeps_one(text: &str) -> bool {
 }
 
 /// Whether each of two errors may come first. Of several failing rows, each system may evaluate another one first; of
-/// several mistakes in a text, each may meet another one first. Of the syntax are also an operator that stands twice, of
-/// which PostgreSQL takes the second for a prefix operator that does not exist, and a literal behind a name with a dot,
-/// which it takes for a type in a schema (3F000).
+/// several mistakes in a text, each may meet another one first. Of the syntax are also an operator that stands twice,
+/// of which PostgreSQL takes the second for a prefix operator that does not exist, and a literal behind a name with a
+/// dot, which it takes for a type in a schema (3F000).
 fn either_may_be_first(text: &str, one: &str, other: &str, reads_rows: bool) -> bool {
     let is_of_values = |code: &str| ["22", "23", "0A"].iter().any(|class| code.starts_with(class));
     let is_of_syntax = |code: &str| matches!(code, "42601" | "3F000");
@@ -305,7 +305,8 @@ fn note(
             counts.in_other_ways += 1;
             return false;
         }
-        // A query with several rows fails only where the plan evaluates it: a condition on a named query may come first.
+        // A query with several rows fails only where the plan evaluates it: a condition on a named query may come
+        // first.
         (Outcome::Error { code, .. }, Outcome::Rows { .. }) | (Outcome::Rows { .. }, Outcome::Error { code, .. })
             if code == "21000" && text.starts_with("with ") =>
         {

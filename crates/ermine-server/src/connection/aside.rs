@@ -17,7 +17,7 @@
 //! 5. There are more threads than cores.
 //!
 //! Tried and rejected: `block_in_place` for every statement, 23 us of CPU per prepared point query instead of 10
-//! (2026-11-22, `tests/server/cost.rs`).
+//! (2026-11-22, `tests/all/server/cost.rs`).
 
 use std::{
     cell::Cell,

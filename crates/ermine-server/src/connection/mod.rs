@@ -266,7 +266,9 @@ impl<B: Backend> Connection<'_, B> {
                 read = read => match read? {
                     Some(0) if is_in_message => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                     // A partial message cannot be handled yet, and its time limit still applies.
-                    Some(_) if is_in_message && announced.is_some_and(|length| input.bytes().len() < length) => continue,
+                    Some(_) if is_in_message && announced.is_some_and(|length| input.bytes().len() < length) => {
+                        continue;
+                    }
                     Some(_) => return Ok(()),
                     None if is_in_message => {
                         return Err(Malformed("a message was begun and not completed in time").into());

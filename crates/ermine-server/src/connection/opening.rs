@@ -190,11 +190,11 @@ async fn authenticate<B: Backend>(
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("SCRAM is not UTF-8"));
     let (exchange, reply) =
         Exchange::begin(&text(first)?, user, users.verifier(user), users.secret()).map_err(failed)?;
-    backend::authentication_sasl_continue(output.bytes(), reply);
+    backend::authentication_sasl_continue(output.bytes(), &reply);
     output.flush().await?;
     let last = password(input, output.stream()).await?;
     let reply = exchange.finish(&text(&last)?).map_err(failed)?;
-    backend::authentication_sasl_final(output.bytes(), reply);
+    backend::authentication_sasl_final(output.bytes(), &reply);
     Ok(())
 }
 

@@ -1,15 +1,8 @@
 //! Messages of the server, appended to a buffer. Nothing here decides when they are sent.
 //!
-//! Messages that occur in every query are written by hand; the rest are pgwire's messages.
+//! A message is a byte for its kind, its length without that byte, and its body. Texts end with a zero byte.
 
-use bytes::{Bytes, BytesMut};
 use ermine_sql::{Report, SqlError, Status};
-use pgwire::messages::{
-    Message,
-    data::ParameterDescription,
-    response::{ErrorResponse, NoticeResponse},
-    startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey},
-};
 
 use super::{Format, startup};
 
@@ -35,16 +28,6 @@ pub struct Field<'a> {
     pub format: Format,
 }
 
-fn pgwire(out: &mut Vec<u8>, message: &impl Message) {
-    let mut bytes = BytesMut::with_capacity(message.message_length() + 1);
-    // Encoding fails only for messages that no client would read either: kinds that are short by their nature, and do
-    // not occur here.
-    match message.encode(&mut bytes) {
-        Ok(()) => out.extend_from_slice(&bytes),
-        Err(error) => log::error!("a message that cannot be sent: {error}"),
-    }
-}
-
 #[inline]
 fn framed(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
@@ -55,80 +38,111 @@ fn framed(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// Appends a text without its zero bytes, the first of which would end it.
 fn text(out: &mut Vec<u8>, text: &str) {
-    out.extend(text.bytes().take_while(|&byte| byte != 0));
+    out.extend(text.bytes().filter(|&byte| byte != 0));
     out.push(0);
+}
+
+/// Requests of authentication differ by a number, in front of what they are about.
+fn authentication(out: &mut Vec<u8>, request: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    framed(out, b'R', |out| {
+        out.extend_from_slice(&request.to_be_bytes());
+        body(out);
+    });
 }
 
 /// Reports that the client is authenticated.
 pub fn authentication_ok(out: &mut Vec<u8>) {
-    pgwire(out, &Authentication::Ok);
+    authentication(out, 0, |_| ());
 }
 
 /// Asks for one of these mechanisms.
 pub fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
-    pgwire(out, &Authentication::SASL(mechanisms.iter().map(|&name| name.to_owned()).collect()));
+    authentication(out, 10, |out| {
+        mechanisms.iter().for_each(|name| text(out, name));
+        out.push(0);
+    });
 }
 
 /// Sends a step of SASL.
-pub fn authentication_sasl_continue(out: &mut Vec<u8>, data: String) {
-    pgwire(out, &Authentication::SASLContinue(Bytes::from(data)));
+pub fn authentication_sasl_continue(out: &mut Vec<u8>, data: &str) {
+    authentication(out, 11, |out| out.extend_from_slice(data.as_bytes()));
 }
 
 /// Sends the last step of SASL.
-pub fn authentication_sasl_final(out: &mut Vec<u8>, data: String) {
-    pgwire(out, &Authentication::SASLFinal(Bytes::from(data)));
+pub fn authentication_sasl_final(out: &mut Vec<u8>, data: &str) {
+    authentication(out, 12, |out| out.extend_from_slice(data.as_bytes()));
 }
 
 /// Reports the version that is used instead of the requested one.
 pub fn negotiate_protocol_version(out: &mut Vec<u8>, refused: &[String]) {
-    let version = 3 << 16 | i32::from(startup::MINOR_MAX);
-    pgwire(out, &NegotiateProtocolVersion::new(version, refused.to_vec()));
+    let version = 3 << 16 | u32::from(startup::MINOR_MAX);
+    framed(out, b'v', |out| {
+        out.extend_from_slice(&version.to_be_bytes());
+        out.extend_from_slice(&(refused.len() as u32).to_be_bytes());
+        refused.iter().for_each(|option| text(out, option));
+    });
 }
 
 /// Reports a setting and its current value.
 pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
-    pgwire(out, &ParameterStatus::new(name.to_owned(), value.replace('\0', "")));
+    framed(out, b'S', |out| {
+        text(out, name);
+        text(out, value);
+    });
 }
 
 /// Sends the number and secret that a request for cancellation needs.
 pub fn backend_key_data(out: &mut Vec<u8>, process: i32, secret: &[u8]) {
-    pgwire(out, &BackendKeyData::new(process, SecretKey::Bytes(Bytes::copy_from_slice(secret))));
+    framed(out, b'K', |out| {
+        out.extend_from_slice(&process.to_be_bytes());
+        out.extend_from_slice(secret);
+    });
 }
 
 /// Reports an error. `FATAL` ends the connection, `ERROR` does not.
 pub fn error(out: &mut Vec<u8>, severity: &str, error: &SqlError) {
-    pgwire(out, &ErrorResponse::new(report(severity, error.report())));
+    framed(out, b'E', |out| report(out, severity, error.report()));
 }
 
 /// Reports a notice beside the result.
 pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
-    pgwire(out, &NoticeResponse::new(report(severity, notice.report())));
+    framed(out, b'N', |out| report(out, severity, notice.report()));
 }
 
-fn report(severity: &str, report: &Report) -> Vec<(u8, String)> {
+fn report(out: &mut Vec<u8>, severity: &str, report: &Report) {
     let Report { state, message, detail, hint, context, position, schema, table, column, constraint, other: _ } =
         report;
-    let optional = [
-        (b'D', detail.clone()),
-        (b'H', hint.clone()),
-        (b'W', context.clone()),
-        (b'P', position.map(|position| position.to_string())),
-        (b's', schema.clone()),
-        (b't', table.clone()),
-        (b'c', column.clone()),
-        (b'n', constraint.clone()),
-    ];
-    [(b'S', severity.to_owned()), (b'V', severity.to_owned()), (b'C', state.0.to_owned()), (b'M', message.clone())]
-        .into_iter()
-        .chain(optional.into_iter().filter_map(|(code, value)| Some((code, value?))))
-        .map(|(code, value)| (code, value.replace('\0', "")))
-        .collect()
+    let position = position.map(|position| position.to_string());
+    for (code, value) in [
+        (b'S', Some(severity)),
+        (b'V', Some(severity)),
+        (b'C', Some(state.0)),
+        (b'M', Some(message.as_str())),
+        (b'D', detail.as_deref()),
+        (b'H', hint.as_deref()),
+        (b'W', context.as_deref()),
+        (b'P', position.as_deref()),
+        (b's', schema.as_deref()),
+        (b't', table.as_deref()),
+        (b'c', column.as_deref()),
+        (b'n', constraint.as_deref()),
+    ] {
+        if let Some(value) = value {
+            out.push(code);
+            text(out, value);
+        }
+    }
+    out.push(0);
 }
 
 /// Reports the types of a statement's parameters.
-pub fn parameter_description(out: &mut Vec<u8>, types: impl Iterator<Item = u32>) {
-    pgwire(out, &ParameterDescription::new(types.collect()));
+pub fn parameter_description(out: &mut Vec<u8>, types: impl ExactSizeIterator<Item = u32>) {
+    framed(out, b't', |out| {
+        out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+        types.for_each(|oid| out.extend_from_slice(&oid.to_be_bytes()));
+    });
 }
 
 /// Describes the columns of a result.
@@ -250,13 +264,57 @@ pub fn ready_for_query(out: &mut Vec<u8>, status: Status) {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
     use ermine_sql::SqlState;
     use pgwire::messages::{DecodeContext, PgWireBackendMessage, ProtocolVersion};
 
     use super::*;
 
+    /// Returns the messages as pgwire reads them.
+    fn read(out: &[u8]) -> Vec<String> {
+        let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_2);
+        context.awaiting_frontend_ssl = false;
+        let mut bytes = BytesMut::from(out);
+        let mut read = Vec::new();
+        while let Some(message) = PgWireBackendMessage::decode(&mut bytes, &context).unwrap() {
+            read.push(format!("{message:?}"));
+        }
+        assert!(bytes.is_empty());
+        read
+    }
+
     #[test]
-    fn pgwire_reads_what_is_written_by_hand() {
+    fn pgwire_reads_how_a_session_begins() {
+        let mut out = Vec::new();
+        negotiate_protocol_version(&mut out, &["_pq_.a".to_owned(), "_pq_.b".to_owned()]);
+        authentication_sasl(&mut out, &["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"]);
+        authentication_sasl_continue(&mut out, "r=1,s=2,i=3");
+        authentication_sasl_final(&mut out, "v=4");
+        authentication_ok(&mut out);
+        parameter_status(&mut out, "TimeZone", "U\0TC");
+        backend_key_data(&mut out, 7, &[1, 2, 3, 4, 5]);
+        notice(&mut out, "WARNING", &SqlError::new(SqlState::SYNTAX_ERROR, "a"));
+        parameter_description(&mut out, [23, 25].into_iter());
+        parameter_description(&mut out, [].into_iter());
+        let wanted = [
+            "NegotiateProtocolVersion(NegotiateProtocolVersion { newest_minor_protocol: 196610, unsupported_options: \
+             [\"_pq_.a\", \"_pq_.b\"] })",
+            "Authentication(SASL([\"SCRAM-SHA-256\", \"SCRAM-SHA-256-PLUS\"]))",
+            "Authentication(SASLContinue(b\"r=1,s=2,i=3\"))",
+            "Authentication(SASLFinal(b\"v=4\"))",
+            "Authentication(Ok)",
+            "ParameterStatus(ParameterStatus { name: \"TimeZone\", value: \"UTC\" })",
+            "BackendKeyData(BackendKeyData { pid: 7, secret_key: Bytes(b\"\\x01\\x02\\x03\\x04\\x05\") })",
+            "NoticeResponse(NoticeResponse { fields: [(83, \"WARNING\"), (86, \"WARNING\"), (67, \"42601\"), \
+             (77, \"a\")] })",
+            "ParameterDescription(ParameterDescription { types: [23, 25] })",
+            "ParameterDescription(ParameterDescription { types: [] })",
+        ];
+        assert_eq!(read(&out), wanted);
+    }
+
+    #[test]
+    fn pgwire_reads_what_answers_queries() {
         let mut out = Vec::new();
         parse_complete(&mut out);
         bind_complete(&mut out);
@@ -279,20 +337,12 @@ mod tests {
         error(&mut out, "ERROR", &SqlError::new(SqlState::SYNTAX_ERROR, "a\0b").hint("c").at(Some(3)));
         ready_for_query(&mut out, Status::Failed);
 
-        let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_2);
-        context.awaiting_frontend_ssl = false;
-        let mut bytes = BytesMut::from(&out[..]);
-        let mut read = String::new();
-        while let Some(message) = PgWireBackendMessage::decode(&mut bytes, &context).unwrap() {
-            read += &format!("{message:?}\n");
-        }
-        assert!(bytes.is_empty());
-        for (line, wanted) in read.lines().zip([
+        let wanted = [
             "ParseComplete(ParseComplete)",
             "BindComplete(BindComplete)",
             "CloseComplete(CloseComplete)",
-            "RowDescription(RowDescription { fields: [FieldDescription { name: \"n\", table_id: 7, column_id: 2, type_id: 23, \
-             type_size: 4, type_modifier: -1, format_code: 1 }] })",
+            "RowDescription(RowDescription { fields: [FieldDescription { name: \"n\", table_id: 7, column_id: 2, \
+             type_id: 23, type_size: 4, type_modifier: -1, format_code: 1 }] })",
             "NoData(NoData)",
             "DataRow(DataRow { data: b\"\\xff\\xff\\xff\\xff\\0\\0\\0\\x03abc\", field_count: 2 })",
             "CopyInResponse(CopyInResponse { format: 1, columns: 2, column_formats: [1, 1] })",
@@ -302,12 +352,10 @@ mod tests {
             "PortalSuspended(PortalSuspended)",
             "CommandComplete(CommandComplete { tag: \"SELECT 1\" })",
             "EmptyQueryResponse(EmptyQueryResponse)",
-            "ErrorResponse(ErrorResponse { fields: [(83, \"ERROR\"), (86, \"ERROR\"), (67, \"42601\"), (77, \"ab\"), (72, \"c\"), \
-             (80, \"3\")] })",
+            "ErrorResponse(ErrorResponse { fields: [(83, \"ERROR\"), (86, \"ERROR\"), (67, \"42601\"), (77, \"ab\"), \
+             (72, \"c\"), (80, \"3\")] })",
             "ReadyForQuery(ReadyForQuery { status: Error })",
-        ]) {
-            assert_eq!(line, wanted);
-        }
-        assert_eq!(read.lines().count(), 15);
+        ];
+        assert_eq!(read(&out), wanted);
     }
 }

@@ -234,6 +234,67 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_pgwire_writes_is_understood() {
+        use pgwire::messages::{
+            PgWireFrontendMessage as Written,
+            copy::{CopyData, CopyDone, CopyFail},
+            extendedquery::{self as extended, Close, Describe, Execute, Flush, Parse, TARGET_TYPE_BYTE_STATEMENT},
+            simplequery::Query,
+            terminate::Terminate,
+        };
+        let (portal, statement) = (Some("p".to_owned()), Some("s".to_owned()));
+        let bind = extended::Bind::new(
+            portal.clone(),
+            statement.clone(),
+            vec![0, 1],
+            vec![None, Some(bytes::Bytes::from_static(b"z"))],
+            vec![1],
+        );
+        let written = [
+            Written::Query(Query::new("SELECT 1".into())),
+            Written::Parse(Parse::new(statement.clone(), "SELECT $1".into(), vec![23, 0])),
+            Written::Bind(bind),
+            Written::Describe(Describe::new(TARGET_TYPE_BYTE_STATEMENT, statement)),
+            Written::Execute(Execute::new(portal.clone(), 5)),
+            Written::Close(Close::new(b'P', portal)),
+            Written::Flush(Flush::new()),
+            Written::Sync(extended::Sync::new()),
+            Written::CopyData(CopyData::new(bytes::Bytes::from_static(b"a\n"))),
+            Written::CopyDone(CopyDone::new()),
+            Written::CopyFail(CopyFail::new("no".into())),
+            Written::Terminate(Terminate::new()),
+        ];
+        let mut bytes = bytes::BytesMut::new();
+        written.iter().for_each(|message| message.encode(&mut bytes).unwrap());
+        let (mut rest, mut read) = (&bytes[..], Vec::new());
+        while let Some(header) = Header::peek(rest, LIMITS).unwrap() {
+            read.push(header.decode(rest).unwrap());
+            rest = &rest[header.length..];
+        }
+        let [
+            Message::Query(b"SELECT 1"),
+            Message::Parse { name: b"s", text: b"SELECT $1", types: [0, 0, 0, 23, 0, 0, 0, 0] },
+            Message::Bind(bind),
+            Message::Describe(Target::Statement(b"s")),
+            Message::Execute { portal: b"p", rows_max: 5 },
+            Message::Close(Target::Portal(b"p")),
+            Message::Flush,
+            Message::Sync,
+            Message::CopyData(b"a\n"),
+            Message::CopyDone,
+            Message::CopyFail(b"no"),
+            Message::Terminate,
+        ] = &read[..]
+        else {
+            panic!("{read:?}")
+        };
+        assert_eq!((bind.portal, bind.statement, bind.parameter_count), (&b"p"[..], &b"s"[..], 2));
+        assert_eq!(bind.parameter_formats, Formats::Each([Format::Text, Format::Binary].into()));
+        assert_eq!(bind.parameters().collect::<Vec<_>>(), [None, Some(&b"z"[..])]);
+        assert_eq!(bind.result_formats, Formats::All(Format::Binary));
+    }
+
     /// The reason why messages are not decoded by pgwire; if this test fails, that is worth another look.
     #[test]
     fn pgwire_does_not_stand_what_is_cut() {

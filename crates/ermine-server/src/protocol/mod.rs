@@ -1,15 +1,13 @@
 //! The PostgreSQL protocol, version 3: bytes to messages and messages to bytes, independent of when they are sent.
 //!
-//! Messages of clients are decoded here, not by pgwire: its decoders (0.42.1) take a message's fields out of the shared
-//! buffer without regard to the message's length, so that a cut `Parse` or `Bind` panics or consumes the message behind
-//! it, and they silently replace bytes that are not UTF-8. Messages to clients are encoded by pgwire where they are
-//! rare, and by hand where there is one for every query. The tests let pgwire judge both directions.
+//! The crate pgwire does not serve for that: its decoders (0.42.1) take a message's fields out of the shared buffer
+//! without regard to the message's length, so that a cut `Parse` or `Bind` panics or consumes the message behind it,
+//! and they silently replace bytes that are not UTF-8. It judges both directions in the tests.
 //!
 //! Invariants
 //! 1. No input makes a decoder panic, and none of them reads beyond its message.
 //! 2. A decoded message borrows from the input: decoding takes no memory but for lists of formats, which are as long as
 //!    what was sent.
-//! 3. No other module depends on pgwire.
 
 pub mod backend;
 pub mod frontend;

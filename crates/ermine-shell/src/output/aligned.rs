@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn columns_stand_under_each_other() {
         let table = table(&[("1", Some("green tea")), ("-20", None), ("300", Some("日\nb"))]);
-        let wanted = " id  |   name    \n-----+-----------\n   1 | green tea\n -20 | \n 300 | 日       +\n     | b\n(3 rows)\n\n";
+        let wanted = " id  |   name    \n-----+-----------\n   1 | green tea\n -20 | \n 300 | 日       +\n     | b\n\
+            (3 rows)\n\n";
         assert_eq!(written(&Layout::default(), &table, &Frame::COUNT), wanted);
         let layout = Layout { null: "∅".into(), rows_only: true, ..Layout::default() };
         let wanted = "   1 | green tea\n -20 | ∅\n 300 | 日       +\n     | b\n\n";

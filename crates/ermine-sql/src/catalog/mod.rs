@@ -339,7 +339,8 @@ impl CatalogStore {
     }
 
     /// Publishes changes to all sessions, once they are durable. The transaction that made them has committed, holds
-    /// the latches of what it changed, and knew the catalog as `own`. Returns the relation files that the changes dropped.
+    /// the latches of what it changed, and knew the catalog as `own`. Returns the relation files that the changes
+    /// dropped.
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
         self.database.sync().sql()?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");

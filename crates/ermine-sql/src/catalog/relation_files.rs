@@ -2,8 +2,8 @@
 //! that store none any more. (PostgreSQL stores each in files of their own, numbered by `relfilenode`.)
 //!
 //! The engine can drop a table (`Database::drop_table`), but a drop is no part of a transaction, and a database creates
-//! at most 2^20 tables, whose numbers are never reused. So a dropped relation file is emptied, which lets the engine free
-//! its rows, and is then reused for another table or index:
+//! at most 2^20 tables, whose numbers are never reused. So a dropped relation file is emptied, which lets the engine
+//! free its rows, and is then reused for another table or index:
 //!
 //! ```text
 //!   in use: a definition refers to it
@@ -207,8 +207,8 @@ impl RelationFiles {
         Ok(file)
     }
 
-    /// Returns the number of times that a relation file has become free; a transaction takes only files that were free before
-    /// it began.
+    /// Returns the number of times that a relation file has become free; a transaction takes only files that were free
+    /// before it began.
     pub(crate) fn count(&self) -> u64 {
         // Acquire: pairs with `Free::add`.
         self.free.count.load(Ordering::Acquire)
@@ -379,8 +379,8 @@ mod tests {
         }
     }
 
-    /// The transaction that creates a table on a reused relation file can insert rows in it, also where rows have numbers and
-    /// transactions have timestamps.
+    /// The transaction that creates a table on a reused relation file can insert rows in it, also where rows have
+    /// numbers and transactions have timestamps.
     #[test]
     fn what_is_used_again_is_written_at_once() {
         for scheme in Scheme::ALL.into_iter().filter(|scheme| SqlDatabase::serves(*scheme)) {

@@ -443,7 +443,10 @@ fn is_plain(create: &ast::CreateTable) -> bool {
         .columns(create.columns.clone())
         .constraints(create.constraints.clone())
         .if_not_exists(create.if_not_exists);
-    let is_default = |option: &ast::SqlOption| matches!(option, ast::SqlOption::TableSpace(space) if space.name.eq_ignore_ascii_case("pg_default"));
+    let is_default = |option: &ast::SqlOption| match option {
+        ast::SqlOption::TableSpace(space) => space.name.eq_ignore_ascii_case("pg_default"),
+        _ => false,
+    };
     let with = match &create.table_options {
         with @ ast::CreateTableOptions::With(_) => with.clone(),
         place @ ast::CreateTableOptions::Plain(options) if options.iter().all(is_default) => place.clone(),

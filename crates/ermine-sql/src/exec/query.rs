@@ -16,8 +16,8 @@ use crate::{
     types::Value,
 };
 
-/// Maximum number of sources and queries that run inside each other. Rows are pushed, so all of them are on the stack at
-/// the same time, with a few kilobytes each.
+/// Maximum number of sources and queries that run inside each other. Rows are pushed, so all of them are on the stack
+/// at the same time, with a few kilobytes each.
 const NESTED_MAX: usize = 500;
 
 impl Run<'_> {

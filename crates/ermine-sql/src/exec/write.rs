@@ -76,7 +76,8 @@ impl Run<'_> {
             let Some(update) = update else { return Ok(0) };
             if !touched.insert(&key)? {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
-                let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
+                let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
+                    constrained values.";
                 return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
             }
             let Some(changed) = self.update_conflicting(table, rules, update, &key, &row)? else { return Ok(0) };

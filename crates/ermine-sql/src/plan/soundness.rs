@@ -1,5 +1,5 @@
-//! The invariants of plans, as assertions. In builds with debug assertions every plan is checked when it is made, so all
-//! tests, and every statement of the generator (scripts/compare), check the binder and the folding of constants.
+//! The invariants of plans, as assertions. In builds with debug assertions every plan is checked when it is made, so
+//! all tests, and every statement of the generator (scripts/compare), check the binder and the folding of constants.
 //!
 //! Invariants
 //! 1. *A place is read only where it has been filled*: a column that an expression reads is among the

@@ -607,8 +607,8 @@ impl Session {
         }
     }
 
-    /// Executes a statement that is its own transaction, and has lost `conflict`, until it commits or fails permanently,
-    /// but for no longer than it may wait for others.
+    /// Executes a statement that is its own transaction, and has lost `conflict`, until it commits or fails
+    /// permanently, but for no longer than it may wait for others.
     fn execute_again(
         &mut self,
         prepared: &Arc<Prepared>,
@@ -743,9 +743,9 @@ impl Session {
     }
 
     /// Fails the statement; returns the error to send to the client. Without a savepoint the transaction will not
-    /// commit any more, so the error is sent only if the read set of the transaction is certified ([`ActiveTransaction::fail`]).
-    /// With a savepoint, the error holds under the same condition as the rows that the client was sent: if the
-    /// transaction commits.
+    /// commit any more, so the error is sent only if the read set of the transaction is certified
+    /// ([`ActiveTransaction::fail`]). With a savepoint, the error holds under the same condition as the rows that the
+    /// client was sent: if the transaction commits.
     fn fail_with(&mut self, error: SqlError) -> SqlError {
         let error = match &mut self.state {
             State::Block { active, .. } => match active.take_if(|active| !active.has_savepoints()) {

@@ -65,7 +65,8 @@ pub(crate) fn bind(
     let parameters = binder.parameter_types()?;
     let failure = match plan.fold(environment) {
         Ok(()) => binder.failure,
-        // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its plan.
+        // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its
+        // plan.
         Err(error) if error.is_of_circumstances() => return Err(error),
         Err(error) => Some(error),
     };

@@ -137,7 +137,8 @@ pub(super) const TABLES: &[Described] = &[
         ordinal_position INT4 = number;
         position_in_unique_constraint INT4 = NULL;
     }),
-    table!(INFORMATION, 0 sequences, known => known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+    table!(INFORMATION, 0 sequences, known =>
+        known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
         sequence_catalog NAME = &*known.environment.database;
         sequence_schema NAME = &def.schema;
         sequence_name NAME = &def.name;

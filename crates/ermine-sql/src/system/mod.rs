@@ -102,7 +102,9 @@ mod kind {
 
 /// Defines a table: the items that it has rows for, and for each column its name, its type and its value.
 macro_rules! table {
-    ($schema:expr, $oid:literal $name:ident, $known:ident => $items:expr, |$item:pat_param| { $($column:ident $kind:ident = $value:expr;)* }) => {
+    ($schema:expr, $oid:literal $name:ident, $known:ident => $items:expr, |$item:pat_param| {
+        $($column:ident $kind:ident = $value:expr;)*
+    }) => {
         $crate::system::Described {
             schema: $schema,
             oid: $oid,

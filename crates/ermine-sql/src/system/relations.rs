@@ -251,7 +251,10 @@ pub(super) const TABLES: &[Described] = &[
             index.columns.iter().map(|(at, _)| Value::Oid(collation(index.table.def.columns[*at].ty))),
         );
         indclass OIDVECTOR = vector(Scalar::Oid, index.columns.iter().map(|_| Value::Oid(0)));
-        indoption INT2VECTOR = vector(Scalar::Int2, index.columns.iter().map(|(_, descending)| index_option(*descending)));
+        indoption INT2VECTOR = vector(
+            Scalar::Int2,
+            index.columns.iter().map(|(_, descending)| index_option(*descending)),
+        );
         indexprs TEXT = NULL;
         indpred TEXT = index.predicate;
     }),
@@ -290,7 +293,8 @@ pub(super) const TABLES: &[Described] = &[
             _ => None,
         };
     }),
-    table!(PG_CATALOG, 2224 pg_sequence, known => known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+    table!(PG_CATALOG, 2224 pg_sequence, known =>
+        known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
         seqrelid OID = def.id;
         seqtypid OID = definitions::sequence_type(def).oid();
         seqstart INT8 = def.start;
@@ -326,7 +330,8 @@ pub(super) const TABLES: &[Described] = &[
         tablespace NAME = NULL;
         indexdef TEXT = definitions::index(&index, false);
     }),
-    table!(PG_CATALOG, 0 pg_sequences, known => known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+    table!(PG_CATALOG, 0 pg_sequences, known =>
+        known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
         schemaname NAME = &def.schema;
         sequencename NAME = &def.name;
         sequenceowner NAME = &*known.environment.user;

@@ -215,7 +215,8 @@ pub(super) const TABLES: &[Described] = &[
         owner NAME = &*about.owner;
         database NAME = &*about.database;
     }),
-    table!(PG_CATALOG, 2601 pg_am, _known => [(2u32, "heap", "t"), (403, "btree", "i")].into_iter(), |(oid, name, kind)| {
+    table!(PG_CATALOG, 2601 pg_am, _known =>
+        [(2u32, "heap", "t"), (403, "btree", "i")].into_iter(), |(oid, name, kind)| {
         oid OID = oid;
         amname NAME = name;
         amhandler REGPROC = 0u32;
@@ -228,7 +229,8 @@ pub(super) const TABLES: &[Described] = &[
         spcacl TEXTS = NULL;
         spcoptions TEXTS = NULL;
     }),
-    table!(PG_CATALOG, 3456 pg_collation, _known => [(100u32, "default", "d"), (950, "C", "c")].into_iter(), |(oid, name, provider)| {
+    table!(PG_CATALOG, 3456 pg_collation, _known =>
+        [(100u32, "default", "d"), (950, "C", "c")].into_iter(), |(oid, name, provider)| {
         oid OID = oid;
         collname NAME = name;
         collnamespace OID = PG_CATALOG_OID;

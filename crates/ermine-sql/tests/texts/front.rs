@@ -13,13 +13,15 @@ use ermine_sql::{Column, Result, RowSink, Session, SqlDatabase, SqlState, Status
 
 /// The objects that the texts of the seeds and others may use.
 const SCHEMA: &str = "
-    CREATE TABLE t (id serial PRIMARY KEY, a integer, b text DEFAULT 'b', c numeric(12,3), d timestamptz, j jsonb, l integer[], CHECK (a < 1000));
+    CREATE TABLE t (id serial PRIMARY KEY, a integer, b text DEFAULT 'b', c numeric(12,3), d timestamptz, j jsonb, l \
+    integer[], CHECK (a < 1000));
     CREATE UNIQUE INDEX t_b ON t (b, a DESC);
     CREATE INDEX t_c ON t (c) WHERE a > 3;
     CREATE TABLE u (k text PRIMARY KEY, v bigint NOT NULL);
     CREATE SEQUENCE s;
     INSERT INTO t (a, b, c, d, j, l)
-        SELECT n, 'b' || n, n / 3.0, '2026-01-01'::timestamptz, '{\"n\": [1, null]}'::jsonb, ARRAY[n, NULL] FROM generate_series(1, 30) AS n;
+        SELECT n, 'b' || n, n / 3.0, '2026-01-01'::timestamptz, '{\"n\": [1, null]}'::jsonb, ARRAY[n, NULL] FROM \
+        generate_series(1, 30) AS n;
     INSERT INTO u SELECT 'k' || n, n FROM generate_series(1, 10) AS n";
 
 /// The time limit of a statement, as the session is told; and that of a text, with time for binding and a slow machine.

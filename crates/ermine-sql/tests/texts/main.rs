@@ -6,6 +6,8 @@
 //!
 //! `ERMINE_TEST_SEED=n` runs one text again, `ERMINE_TEST_ROUNDS=n` more of them, and `ERMINE_TEST_TRACE=1` prints each
 //! before it runs.
+//!
+//! The limit of memory is that of the process, so the tests have a process of their own.
 
 mod front;
 

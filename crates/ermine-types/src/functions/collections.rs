@@ -272,7 +272,10 @@ fn register_json_texts(table: &mut Table) {
     );
     table.add("json_array_length", &[j], T::INT4, |arguments, environment| {
         arguments!(arguments, [Value::Json(text)] => match raw::type_name(text) {
-            "array" => environment.memory.check_parts(text.as_bytes()).and_then(|()| Ok(Value::Int4(raw::parts(text)?.len() as i32))),
+            "array" => {
+                environment.memory.check_parts(text.as_bytes())?;
+                Ok(Value::Int4(raw::parts(text)?.len() as i32))
+            }
             "object" => Err(no_array("cannot get array length of a non-array")),
             _ => Err(no_array("cannot get array length of a scalar")),
         })

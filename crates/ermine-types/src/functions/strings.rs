@@ -394,10 +394,12 @@ fn register_parts(table: &mut Table) {
         })
     });
     table.add("replace", &[t, t, t], t, |arguments, environment| {
-        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => replace(text, from, to, environment))
+        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] =>
+            replace(text, from, to, environment))
     });
     table.add("translate", &[t, t, t], t, |arguments, _| {
-        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] => Ok(translate(text, from, to).into()))
+        arguments!(arguments, [Value::Text(text), Value::Text(from), Value::Text(to)] =>
+            Ok(translate(text, from, to).into()))
     });
     table.add("reverse", &[t], t, |arguments, _| {
         one(arguments, |text| Ok(text.chars().rev().collect::<String>().into()))
@@ -414,7 +416,8 @@ fn register_parts(table: &mut Table) {
         })
     });
     table.add("split_part", &[t, t, i], t, |arguments, _| {
-        arguments!(arguments, [Value::Text(text), Value::Text(separator), Value::Int4(at)] => split_part(text, separator, *at))
+        arguments!(arguments, [Value::Text(text), Value::Text(separator), Value::Int4(at)] =>
+            split_part(text, separator, *at))
     });
 }
 

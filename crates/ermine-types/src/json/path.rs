@@ -58,8 +58,8 @@ impl Json {
         }
     }
 
-    /// Whether it contains `other`, as in `@>`. Takes time for each pair of elements: `check` is called now and then, and
-    /// ends the search if it fails.
+    /// Whether it contains `other`, as in `@>`. Takes time for each pair of elements: `check` is called now and then,
+    /// and ends the search if it fails.
     pub fn contains(&self, other: &Json, check: impl Fn() -> Result<()>) -> Result<bool> {
         /// Elements that are compared between two checks.
         const ELEMENTS: u32 = 10_000;

@@ -228,7 +228,8 @@ pub(super) fn register(tables: &mut Tables) {
     tables
         .binary("?&", json, texts_type, T::BOOL, |left, right, environment| has_keys(left, right, false, environment));
     tables.binary("-", json, T::TEXT, json, |left, right, _| {
-        take!(left => Value::Jsonb(json), right => Value::Text(key) => (**json).clone().without_key(key).map(Value::json))
+        take!(left => Value::Jsonb(json), right => Value::Text(key) =>
+            (**json).clone().without_key(key).map(Value::json))
     });
     tables.binary("-", json, T::INT4, json, |left, right, _| {
         take!(left => Value::Jsonb(json), right => Value::Int4(at) =>

@@ -26,11 +26,13 @@ fn concatenate(left: &Value, right: &Value, environment: &Environment) -> Result
 }
 
 fn concatenate_bytes(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
-    take!(left => Value::Bytea(left), right => Value::Bytea(right) => Ok(Value::Bytea([&**left, &**right].concat().into())))
+    take!(left => Value::Bytea(left), right => Value::Bytea(right) =>
+        Ok(Value::Bytea([&**left, &**right].concat().into())))
 }
 
 fn matches(left: &Value, right: &Value, test: impl FnOnce(&str, &str) -> Result<bool>) -> Result<Value> {
-    take!(left => Value::Text(left) | Value::Char(left), right => Value::Text(right) => test(left, right).map(Value::Bool))
+    take!(left => Value::Text(left) | Value::Char(left), right => Value::Text(right) =>
+        test(left, right).map(Value::Bool))
 }
 
 /// Whether bytes match a pattern of bytes: each byte is taken for the character with its number.

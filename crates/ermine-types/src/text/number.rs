@@ -137,8 +137,8 @@ fn is_middle(scientific: &str, bits: u32) -> bool {
 }
 
 /// Returns PostgreSQL's choice among the shortest digits of a float. They are nearer to it than to any other float:
-/// digits in the middle read back as the float with the even mantissa, but are not used. Of two that are equally near the last
-/// digit is even.
+/// digits in the middle read back as the float with the even mantissa, but are not used. Of two that are equally near
+/// the last digit is even.
 fn choose(shortest: String, exact: f64, limits: (u32, u32), reads_back: impl Fn(&str) -> bool) -> String {
     let (digits_min, mantissa_bits) = limits;
     let (places, exponent) = places_and_exponent(&shortest);

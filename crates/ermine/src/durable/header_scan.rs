@@ -1,4 +1,5 @@
-//! Reads a segment of the log with all processors: the headers and descriptors of its commits, which are what recovery needs of them.
+//! Reads a segment of the log with all processors: the headers and descriptors of its commits, which are what recovery
+//! needs of them.
 //!
 //! Blocks follow each other, and only a block itself says where it ends. So a segment is read in windows, and each
 //! window in pieces, one per thread: a thread that starts in the middle seeks bytes that look like the beginning of a

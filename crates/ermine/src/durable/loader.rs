@@ -83,8 +83,8 @@ impl<S: Scheme> Engine<S> {
         if !store.says_unloaded() {
             let (rows, limit) = (store.unloaded(), Mebibytes(self.budget.limit()));
             ::log::warn!(
-                "{rows} rows stay in files: there is no room for them in the {limit} of memory that the database may take; they are read when \
-                 they are asked for"
+                "{rows} rows stay in files: there is no room for them in the {limit} of memory that the database may \
+                 take; they are read when they are asked for"
             );
         }
         thread::park_timeout(Duration::from_millis(100));

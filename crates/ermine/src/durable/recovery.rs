@@ -380,7 +380,8 @@ impl Found {
         if self.segments.last().map_or(0, |span| span.sequence + 1) < said.newest {
             let (newest, path) = (said.newest - 1, directory.path());
             return Err(Error::Storage(format!(
-                "segment {newest:016x} of the log is missing in {path}, and there was one: bring the file back, or restore a backup"
+                "segment {newest:016x} of the log is missing in {path}, and there was one: bring the file back, or \
+                 restore a backup"
             )));
         }
         Ok(())
@@ -394,7 +395,8 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
     if let Some(pair) = gap {
         let (one, other) = (name_of(&pair[0]), name_of(&pair[1]));
         return Err(Error::Storage(format!(
-            "a segment of the log is missing in {path} between {one} and {other}: bring the file back, or restore a backup"
+            "a segment of the log is missing in {path} between {one} and {other}: bring the file back, or restore a \
+             backup"
         )));
     }
     if let Some(first) = segments.first()
@@ -402,8 +404,8 @@ fn check_sequence(directory: &dyn Directory, segments: &[Span], needed: u64) -> 
     {
         let first = name_of(first);
         return Err(Error::Storage(format!(
-            "the log in {path} begins with {first}, and segment {needed:016x} is needed: bring the file back, or restore a \
-             backup"
+            "the log in {path} begins with {first}, and segment {needed:016x} is needed: bring the file back, or \
+             restore a backup"
         )));
     }
     Ok(())

@@ -314,7 +314,8 @@ impl Chain {
         if let Some(missing) = self.missing {
             let place = &self.place;
             return Err(Error::Storage(format!(
-                "segment {missing:016x} of the log is missing in {place}, or is there in part only, and there are later ones"
+                "segment {missing:016x} of the log is missing in {place}, or is there in part only, and there are \
+                 later ones"
             )));
         }
         let what = match until {

@@ -168,8 +168,8 @@ impl Budget {
         } else if taken >= warns && self.warned.swap(1, Ordering::Relaxed) == 0 {
             let (taken, limit) = (Mebibytes(taken), Mebibytes(self.limit));
             ::log::warn!(
-                "the database has taken {taken} of the {limit} of memory that it may take; from {} on, writes that need more are refused: delete rows, \
-                 or open it with a larger memory_limit",
+                "the database has taken {taken} of the {limit} of memory that it may take; from {} on, writes that \
+                 need more are refused: delete rows, or open it with a larger memory_limit",
                 Mebibytes(full)
             );
         }
@@ -234,8 +234,8 @@ pub(crate) const fn heap_bytes(bytes: usize) -> usize {
 }
 
 /// Returns the limit of a database that is not given one: three quarters of the memory of the machine or the control
-/// group, less where that leaves too little for the process itself, and half of the address space where that is limited,
-/// since it has other uses, too. Unlimited if nothing is known.
+/// group, less where that leaves too little for the process itself, and half of the address space where that is
+/// limited, since it has other uses, too. Unlimited if nothing is known.
 pub(crate) fn default_limit() -> u64 {
     let read = |path: &Path| fs::read_to_string(path).ok();
     available(read).map_or(u64::MAX, |bytes| bytes.max(Budget::LIMIT_MIN))

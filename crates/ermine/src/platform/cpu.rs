@@ -12,7 +12,8 @@ impl Processor {
         #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
         {
             use std::arch::x86_64::{__cpuid, __cpuid_count};
-            // SAFETY: every x86-64 processor has the instruction; leaf 7 is read only if it exists. (Newer compilers know.)
+            // SAFETY: every x86-64 processor has the instruction; leaf 7 is read only if it exists. (Newer compilers
+            // know.)
             #[allow(unused_unsafe)]
             let features = unsafe { (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0)) };
             let restricted_transactions =

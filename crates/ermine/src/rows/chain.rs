@@ -358,9 +358,9 @@ impl<H: CertifierStamps> RowSlot<H> {
     /// Returns what the slot holds.
     #[inline]
     pub(crate) fn content(&self) -> SlotContent<H> {
-        // SeqCst: an acquire of the writes that `install` released and of what was read from files before an address was
-        // stored here; and the load half of the pair "install a version, then check the index entry" against "lock the
-        // entry's leaf, then check the versions" (see `installed`).
+        // SeqCst: an acquire of the writes that `install` released and of what was read from files before an address
+        // was stored here; and the load half of the pair "install a version, then check the index entry" against "lock
+        // the entry's leaf, then check the versions" (see `installed`).
         let word = self.0.load(Ordering::SeqCst);
         match Address::from_word(word.addr() as u64) {
             Some(address) => SlotContent::Stored(address),

@@ -75,8 +75,8 @@ impl<P: InPlace> Operation<'_, P> {
         Ok(site)
     }
 
-    /// Fails if a row that the transaction has written may have been missing from its own scans: then it has read what no
-    /// serial order shows, although its reads are certified. The removal of a key or of an entry changes the word.
+    /// Fails if a row that the transaction has written may have been missing from its own scans: then it has read what
+    /// no serial order shows, although its reads are certified. The removal of a key or of an entry changes the word.
     fn check_writes(&mut self) -> Result<()> {
         let mut writes = self.state.sets.writes.iter();
         match writes.find(|write| self.engine.is_stale(write, write.record.word())).map(|write| write.site) {

@@ -1,9 +1,9 @@
 //! Building a secondary index over rows with one version ([`crate::index_build`]).
 //!
 //! A row's entry is added under the lock of its record's word, as all entries of committed rows are. A transaction that
-//! has written a row without knowing the index loses when it commits: it compares the table's indexes, under the lock of
-//! the record, with those of the time of the write (`commit`). If it locks the record before the build does, the build
-//! finds what it has written; otherwise it finds the change.
+//! has written a row without knowing the index loses when it commits: it compares the table's indexes, under the lock
+//! of the record, with those of the time of the write (`commit`). If it locks the record before the build does, the
+//! build finds what it has written; otherwise it finds the change.
 
 use super::{
     engine::Engine,
@@ -41,7 +41,8 @@ impl<P: InPlace> Engine<P> {
         look: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<Option<(T, u64)>> {
         let Some(record) = table.rows.slot(place.row).record() else { return Ok(None) };
-        // Not a read without a lock: a transaction that locks the record afterwards finds that the indexes have changed.
+        // Not a read without a lock: a transaction that locks the record afterwards finds that the indexes have
+        // changed.
         let word = record.lock();
         let mark = copies.mark();
         let looked = (!word.is_absent()).then(|| look(record.copy_locked(copies).bytes(nodes)));

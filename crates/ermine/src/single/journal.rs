@@ -2,7 +2,8 @@
 //!
 //! The record is composed and room is made for it before any record of a row is locked: no thread waits for the device
 //! while it holds a lock. When the TID is chosen, and the transaction may commit, the record is appended before the
-//! values are stored; from the announcement until then the worker's slot holds the epoch back (`log::parallel::worker_slots`).
+//! values are stored; from the announcement until then the worker's slot holds the epoch back
+//! (`log::parallel::worker_slots`).
 
 use super::{engine::Engine, pending::Write, running::Operation, worker::State};
 use crate::{

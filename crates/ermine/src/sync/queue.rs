@@ -1,5 +1,5 @@
-//! The nodes on which threads wait in the queue of a lock ([`mcs`](super::mcs)): each on a cache line of its own, on which
-//! no other thread spins.
+//! The nodes on which threads wait in the queue of a lock ([`mcs`](super::mcs)): each on a cache line of its own, on
+//! which no other thread spins.
 //!
 //! ```text
 //!   tail ------------------------------+

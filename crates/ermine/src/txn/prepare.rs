@@ -1,4 +1,5 @@
-//! Preparing to commit (PREPARE TRANSACTION): no other transaction changes a prepared transaction's reads until it ends.
+//! Preparing to commit (PREPARE TRANSACTION): no other transaction changes a prepared transaction's reads until it
+//! ends.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -91,7 +92,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(reads)
     }
 
-    /// Returns whether the transaction's reads are unchanged, now that they are entered among those of prepared transactions.
+    /// Returns whether the transaction's reads are unchanged, now that they are entered among those of prepared
+    /// transactions.
     pub(super) fn reads_hold(&self) -> bool {
         let State { tids, tid, certifier, sets, begin, uncertified, prepared_as, .. } = &*self.state;
         if *uncertified {

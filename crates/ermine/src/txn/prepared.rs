@@ -20,12 +20,12 @@
 //! 1. *One of the two sees the other*: step 1 of both comes before step 2, sequentially consistent. If W has passed its
 //!    second step before T's first, T finds W committing, waits for its outcome, and is not prepared if W commits. A W
 //!    that is not committing then will lose.
-//! 2. *A prepared transaction stays so to its end*: T's reads are removed after T's stamps are stored in the versions that it
-//!    read. A W that finds them gone is certified afterwards, so it finds the stamps.
-//! 3. *Prepared transactions agree*: T is not prepared if it writes a key that another prepared transaction has read, or
-//!    has read a key that another one writes. For an untracked read T knows only the table, and the other transaction
-//!    pushes at its commit: so T is not prepared if the other one has written anywhere in that table. Transactions are
-//!    prepared one at a time.
+//! 2. *A prepared transaction stays so to its end*: T's reads are removed after T's stamps are stored in the versions
+//!    that it read. A W that finds them gone is certified afterwards, so it finds the stamps.
+//! 3. *Prepared transactions agree*: T is not prepared if it writes a key that another prepared transaction has read,
+//!    or has read a key that another one writes. For an untracked read T knows only the table, and the other
+//!    transaction pushes at its commit: so T is not prepared if the other one has written anywhere in that table.
+//!    Transactions are prepared one at a time.
 //! 4. *T commits*: no transaction that overwrites its reads commits. Its other possible conflicts (with a reader that
 //!    came later and cannot be informed any more) depend on its stamp, and it takes a higher one.
 
@@ -148,8 +148,8 @@ impl PreparedTransactions {
         self.count.fetch_sub(before - held.len(), Ordering::SeqCst);
     }
 
-    /// Returns whether any transaction is prepared. A committing transaction asks after it was marked committing (invariant
-    /// 1).
+    /// Returns whether any transaction is prepared. A committing transaction asks after it was marked committing
+    /// (invariant 1).
     #[inline]
     pub(crate) fn any(&self) -> bool {
         // SeqCst: invariant 1.

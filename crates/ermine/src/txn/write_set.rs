@@ -1,5 +1,5 @@
-//! The read and write sets of a transaction: the rows that it has written and the places where it looked. Undone on abort,
-//! and stamped on commit.
+//! The read and write sets of a transaction: the rows that it has written and the places where it looked. Undone on
+//! abort, and stamped on commit.
 
 use std::ops::Bound;
 
@@ -114,8 +114,8 @@ impl LastFound {
     }
 }
 
-/// The read and write sets of a transaction on rows with versions; it discards versions that it replaced by newer ones of its
-/// own, or unlinked.
+/// The read and write sets of a transaction on rows with versions; it discards versions that it replaced by newer ones
+/// of its own, or unlinked.
 pub(crate) type ChainSets<H> = ReadWriteSets<Write<H>, VersionPtr<H>>;
 
 /// Rows, index entries and leaves of one transaction. The vectors keep their memory for the worker's next one.

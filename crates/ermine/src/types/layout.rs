@@ -544,7 +544,8 @@ mod tests {
     fn a_type_is_described_by_fields_variants_and_types() {
         let address = "{street: string, numbers: list<u16>}";
         let contact = format!(
-            "enum {{Nobody: (), Phone: u64, Post: {{address: {address}, until: option<i32>}}, Both: (string, ..), One: ..}}"
+            "enum {{Nobody: (), Phone: u64, Post: {{address: {address}, until: option<i32>}}, Both: (string, ..), One: \
+             ..}}"
         );
         let expected = format!(
             "{{name: string, contacts: list<{contact}>, parent: option<..>, tags: map<u8, list<char>>, key: [u8; 16], \

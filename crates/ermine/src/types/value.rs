@@ -68,7 +68,8 @@ pub trait Value: AsValue<Self> + Sized + Send + Sync + 'static {
 pub fn no_such_version<V: Value>(version: u8) -> Error {
     let (name, newest) = (V::name(), V::VERSION);
     Error::Schema(format!(
-        "a value of {name} was written under version {version}, which this program does not read (it writes version {newest})"
+        "a value of {name} was written under version {version}, which this program does not read (it writes version \
+         {newest})"
     ))
 }
 
@@ -312,11 +313,13 @@ macro_rules! fixed_value {
         };
         $crate::fixed_value!(@impl $type [$($name)?] {
             use $crate::__private::{OtherField as _, ValueField as _};
-            $crate::__private::fixed_layout(::core::mem::size_of::<$type>(), ::std::vec![$($crate::__private::FixedField {
-                name: ::core::stringify!($field),
-                offset: ::core::mem::offset_of!($type, $field),
-                layout: (&&$crate::__private::FieldType::<$of>::NEW).layout(),
-            }),+])
+            $crate::__private::fixed_layout(::core::mem::size_of::<$type>(), ::std::vec![$(
+                $crate::__private::FixedField {
+                    name: ::core::stringify!($field),
+                    offset: ::core::mem::offset_of!($type, $field),
+                    layout: (&&$crate::__private::FieldType::<$of>::NEW).layout(),
+                }
+            ),+])
         });
     };
     ($type:ident $(as $name:literal)? ( $($of:ty),+ $(,)? )) => {

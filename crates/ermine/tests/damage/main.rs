@@ -3,6 +3,8 @@
 //! Method: small databases are changed at random from a printed seed, mostly so that the checksums are right again, and
 //! opened (`mutation.rs`, which the fuzz targets share). `ERMINE_TEST_SEED=n` runs the one change of a failure again,
 //! and `ERMINE_TEST_ROUNDS=n` runs n rounds.
+//!
+//! The allocator and the count of panics are those of the process, so the test has a process of its own.
 
 mod mutation;
 

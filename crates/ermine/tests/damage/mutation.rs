@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use ermine::{
     Database, Error, Options, Table, Uniqueness, Verification,
-    files::{Directory, Open, faulty::FaultyDirectory},
+    files::{Directory, Open},
     inspect, verify_in,
 };
+use ermine_testing::faulty::FaultyDirectory;
 
 const HEADER: usize = 32;
 const PAGE: u64 = 4096;

@@ -81,12 +81,18 @@ fn writers_and_builds_go_on_together() {
                         while !has_ended.load(Ordering::Relaxed) {
                             let (one, other) = (random.u32(1..700), random.u32(1..50));
                             let text = match random.u32(..8) {
-                                0 => format!("INSERT INTO t SELECT {one}, {other}, {one} WHERE NOT EXISTS (SELECT FROM t WHERE id = {one})"),
+                                0 => format!(
+                                    "INSERT INTO t SELECT {one}, {other}, {one} WHERE NOT EXISTS (SELECT FROM \
+                                     t WHERE id = {one})"
+                                ),
                                 1 => format!("DELETE FROM t WHERE id = {one}"),
                                 2 => format!("UPDATE t SET id = id + 1000, b = b + 1000 WHERE id = {one}"),
                                 3 => format!("UPDATE t SET id = id - 1000, b = b - 1000 WHERE id = {}", one + 1000),
                                 4 => format!("UPDATE t SET a = NULL WHERE id = {one}"),
-                                5 => format!("BEGIN; UPDATE t SET a = a + 1 WHERE id = {one}; UPDATE t SET a = a + 1 WHERE id = {other}; COMMIT"),
+                                5 => format!(
+                                    "BEGIN; UPDATE t SET a = a + 1 WHERE id = {one}; UPDATE t SET a = a + 1 \
+                                     WHERE id = {other}; COMMIT"
+                                ),
                                 6 => format!("UPDATE t SET b = -b WHERE id = {one}"),
                                 _ => format!("UPDATE t SET a = {other} WHERE id = {one}"),
                             };

@@ -205,7 +205,8 @@ impl Archive {
     fn is_of_another(&self) -> Error {
         let path = self.to.path();
         Error::Storage(format!(
-            "the archive in {path} has what this database has not: a restored database, or another one, needs an archive of its own"
+            "the archive in {path} has what this database has not: a restored database, or another one, needs an \
+             archive of its own"
         ))
     }
 

@@ -164,7 +164,8 @@ impl Log {
                 epoch if epoch < last => Err(too_early()),
                 epoch if epoch <= self.to => Ok(epoch),
                 epoch => Err(Error::Storage(format!(
-                    "the log in backup and archive ends at epoch {}, before epoch {epoch} of stamp {stamp}: bring what was logged behind it",
+                    "the log in backup and archive ends at epoch {}, before epoch {epoch} of stamp {stamp}: bring what \
+                     was logged behind it",
                     self.to
                 ))),
             },
@@ -172,7 +173,8 @@ impl Log {
                 let known = notes.iter().filter_map(Note::moment).chain(self.archived).max();
                 if known.is_none_or(|known| known < time) {
                     return Err(Error::Storage(
-                        "the log in backup and archive ends before that moment: bring what was archived later, or restore to the end"
+                        "the log in backup and archive ends before that moment: bring what was archived later, or \
+                         restore to the end"
                             .into(),
                     ));
                 }
@@ -189,7 +191,7 @@ fn epoch_of(stamp: u64) -> u64 {
 
 fn gap(path: &str, from: u64, to: u64) -> Error {
     Error::Storage(format!(
-        "the archive in {path} lacks the log of epochs {from} to {to}: the database was open without its archive. Restore to an earlier \
-         moment, or from a later backup"
+        "the archive in {path} lacks the log of epochs {from} to {to}: the database was open without its archive. \
+         Restore to an earlier moment, or from a later backup"
     ))
 }

@@ -1,8 +1,8 @@
 //! The loggers: one thread per device, the first of which also leads the rounds and maintains the persistent epoch.
 //!
-//! A round: advance to the next epoch -> collect the workers' buffers ([`super::worker_slots`]) -> every logger writes the
-//! buffers of its device, and syncs -> write the persistent epoch, sync -> publish it and wake the waiters. So an epoch
-//! lasts one round, which takes as long as the devices need and at least
+//! A round: advance to the next epoch -> collect the workers' buffers ([`super::worker_slots`]) -> every logger writes
+//! the buffers of its device, and syncs -> write the persistent epoch, sync -> publish it and wake the waiters. So an
+//! epoch lasts one round, which takes as long as the devices need and at least
 //! [`Options::epoch_interval`](crate::Options::epoch_interval); while no thread waits, commits gather for some
 //! milliseconds, and while no transaction commits there are no rounds.
 //!

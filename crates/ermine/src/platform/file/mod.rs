@@ -1,8 +1,8 @@
 //! Files of a database: the few operations that the log, checkpoints and recovery need.
 //!
-//! A database lives in one flat directory. All its accesses go through [`Directory`] and [`File`], which have three
-//! implementations: [`real`], the operating system's files; [`faulty`], which loses, tears and breaks data as a real
-//! device may, for tests of recovery; and [`overlay`], for reading a database that must not change.
+//! A database lives in one flat directory. All its accesses go through [`Directory`] and [`File`], which have two
+//! implementations: [`real`], the operating system's files; and [`overlay`], for reading a database that must not
+//! change. Tests of recovery bring a third, which loses, tears and breaks data as a real device may (`ermine-testing`).
 //!
 //! Callers may rely on these guarantees, and no others:
 //! 1. Data that was written before a successful [`File::sync`] exists after a crash; any part of the other data may
@@ -12,6 +12,9 @@
 //! 3. After a failed sync, the state of all data written since the last successful one is unknown.
 
 mod failure;
+// `ermine-testing` as a crate is built on another copy of this one than the unit tests.
+#[cfg(all(test, not(loom)))]
+#[path = "../../../../ermine-testing/src/faulty/mod.rs"]
 pub mod faulty;
 mod lock;
 pub mod overlay;

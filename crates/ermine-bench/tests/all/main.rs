@@ -1,0 +1,4 @@
+//! Tests of the workloads, in one executable: every executable links the engine.
+
+mod certifiers;
+mod tpcc;

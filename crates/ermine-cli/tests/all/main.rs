@@ -1,0 +1,5 @@
+//! Tests of the commands, each run as a process.
+
+mod check;
+mod files;
+mod kill;

@@ -1,0 +1,10 @@
+//! Tests of the server, in one executable: every executable links the engine and SQL. Tests of the `ermined` command
+//! run it as a process.
+
+mod kill;
+mod memory;
+mod process;
+mod raw;
+mod server;
+mod shell;
+mod sql;

@@ -1,0 +1,126 @@
+//! Goal: EXPLAIN ANALYZE reports what a statement did in its transaction.
+//! Method: statements whose reads, version walks, tracked reads and log bytes are known, at each level.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::sessions::ask;
+use ermine::{Database, Options, Scheme};
+use ermine_sql::{Session, SqlDatabase};
+use ermine_testing::faulty::FaultyDirectory;
+
+fn database(scheme: Scheme) -> SqlDatabase {
+    let directory = Arc::new(FaultyDirectory::new());
+    let engine = Database::open_in(directory, Options::default().scheme(scheme)).unwrap();
+    let database = SqlDatabase::open(Arc::new(engine)).unwrap();
+    let mut session = database.session("tester", "test");
+    ask(&mut session, "CREATE TABLE tea (id integer PRIMARY KEY, kind text, note text)");
+    ask(&mut session, "CREATE INDEX ON tea (kind)");
+    ask(&mut session, "INSERT INTO tea SELECT i, 'kind ' || i % 5, '' FROM generate_series(1, 20) AS i");
+    database
+}
+
+/// Returns the numbers of its last lines: rows read, versions walked, tracked reads, log bytes.
+fn analyze(session: &mut Session, statement: &str) -> [u64; 4] {
+    let lines = ask(session, &format!("EXPLAIN ANALYZE {statement}"));
+    let told: HashMap<_, _> = lines.iter().filter_map(|line| line.split_once(": ")).collect();
+    ["Rows Read", "Versions Walked", "Tracked Reads", "Log Bytes"].map(|name| told[name].parse().unwrap())
+}
+
+#[test]
+fn reads_are_tracked_where_they_are_certified() {
+    let database = database(Scheme::SiSsn);
+    let mut session = database.session("tester", "test");
+    for (level, tracks) in [("SERIALIZABLE", 1), ("REPEATABLE READ", 0), ("READ COMMITTED", 0)] {
+        ask(&mut session, &format!("BEGIN ISOLATION LEVEL {level}"));
+        assert_eq!(analyze(&mut session, "SELECT * FROM tea WHERE id = 7"), [1, 0, tracks, 0], "{level}");
+        // Each entry of an index leads to a row.
+        assert_eq!(analyze(&mut session, "SELECT * FROM tea WHERE kind = 'kind 3'"), [8, 0, 8 * tracks, 0], "{level}");
+        assert_eq!(analyze(&mut session, "SELECT * FROM tea"), [20, 0, 20 * tracks, 0], "{level}");
+        assert_eq!(analyze(&mut session, "SELECT 1"), [0; 4], "{level}");
+        ask(&mut session, "COMMIT");
+    }
+}
+
+#[test]
+fn old_snapshots_walk_over_newer_versions() {
+    let database = database(Scheme::SiSsn);
+    let [mut old, mut new] = [(); 2].map(|()| database.session("tester", "test"));
+    ask(&mut old, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+    ask(&mut old, "SELECT count(*) FROM tea");
+    for note in ["a", "b", "c"] {
+        ask(&mut new, &format!("UPDATE tea SET note = '{note}' WHERE id = 7"));
+    }
+    assert_eq!(analyze(&mut old, "SELECT * FROM tea WHERE id = 7"), [1, 3, 0, 0]);
+    assert_eq!(analyze(&mut old, "SELECT * FROM tea WHERE id = 8"), [1, 0, 0, 0]);
+    assert_eq!(analyze(&mut new, "SELECT * FROM tea WHERE id = 7"), [1, 0, 1, 0]);
+}
+
+#[test]
+fn writes_are_logged_with_what_they_write() {
+    let database = database(Scheme::SiSsn);
+    let mut session = database.session("tester", "test");
+    let [read, walked, tracked, logged] =
+        analyze(&mut session, "UPDATE tea SET note = repeat('x', 500) WHERE id BETWEEN 1 AND 4");
+    assert_eq!([read, walked, tracked], [4, 0, 4]);
+    assert!((4 * 500..4 * 550).contains(&logged), "{logged}");
+    ask(&mut session, "BEGIN");
+    let first = analyze(&mut session, "INSERT INTO tea VALUES (100, 'green', 'x')")[3];
+    let second = analyze(&mut session, "INSERT INTO tea VALUES (101, 'green', 'y')")[3];
+    assert!(first > 10 && first.abs_diff(second) < 5, "{first} and {second}: of each statement its own");
+    let deleted = analyze(&mut session, "DELETE FROM tea WHERE id < 0")[3];
+    assert_eq!(deleted, 0);
+    ask(&mut session, "ROLLBACK");
+}
+
+#[test]
+fn rows_in_one_place_have_no_versions_to_walk_over() {
+    for (scheme, tracks) in [(Scheme::Silo, 1), (Scheme::TwoPhaseWaitDie, 0)] {
+        let database = database(scheme);
+        let mut session = database.session("tester", "test");
+        assert_eq!(analyze(&mut session, "SELECT * FROM tea WHERE id = 7"), [1, 0, tracks, 0], "{scheme}");
+        let logged = analyze(&mut session, "UPDATE tea SET note = repeat('x', 500) WHERE id = 7")[3];
+        assert!((500..600).contains(&logged), "{scheme}: {logged}");
+    }
+}
+
+/// Returns the lines of the plan, with rows and loops, but without times.
+fn plan(session: &mut Session, statement: &str) -> Vec<String> {
+    let lines = ask(session, &format!("EXPLAIN ANALYZE {statement}"));
+    let timeless = |line: &String| match line.split_once("time=") {
+        Some((before, time)) => format!("{before}{}", time.split_once(' ').unwrap().1),
+        None => line.clone(),
+    };
+    lines.iter().take_while(|line| !line.starts_with("Result")).map(timeless).collect()
+}
+
+#[test]
+fn parts_of_a_plan_say_what_came_of_them() {
+    let database = database(Scheme::SiSsn);
+    let mut session = database.session("tester", "test");
+    let found = plan(&mut session, "SELECT * FROM tea AS one JOIN tea AS two ON two.id = one.id + 1 WHERE one.id > 15");
+    let expected = [
+        "Nested Loop (actual rows=4 loops=1)",
+        "  ->  Index Scan using tea_pkey on tea one (actual rows=5 loops=1)",
+        "            Index Cond: (id > Int4(15))",
+        "  ->  Index Scan using tea_pkey on tea two (actual rows=1 loops=5)",
+        "            Index Cond: (id = an expression)",
+    ];
+    assert_eq!(found, expected);
+    let found = plan(&mut session, "SELECT id FROM tea WHERE kind <> 'x' ORDER BY note LIMIT 3");
+    let expected = [
+        "Limit (actual rows=3 loops=1)",
+        "  ->  Sort",
+        "        ->  Seq Scan on tea (actual rows=20 loops=1)",
+        "                  Filter: 1 condition",
+    ];
+    assert_eq!(found, expected);
+    let found = plan(&mut session, "INSERT INTO tea SELECT id + 100 FROM tea WHERE id < 4");
+    let expected = [
+        "Insert on tea",
+        "  ->  Index Scan using tea_pkey on tea (actual rows=3 loops=1)",
+        "            Index Cond: (id < Int4(4))",
+    ];
+    assert_eq!(found, expected);
+    let found = plan(&mut session, "SELECT 1 FROM tea AS one JOIN tea AS two ON one.note = two.kind WHERE one.id < 0");
+    assert!(found.iter().any(|line| line.ends_with("(never executed)")), "{found:?}");
+}

@@ -1,0 +1,12 @@
+//! Tests of SQL in sessions, in one executable: every executable links the engine.
+//!
+//! `texts` has a process of its own, because it bounds the process's memory.
+
+mod analyze;
+mod copy;
+mod crash;
+mod levels;
+mod logic;
+mod memory;
+mod prepared;
+mod sessions;

@@ -1,0 +1,36 @@
+//! Tests of the engine's public interface, in one executable: every executable links the engine.
+//!
+//! Two tests have a process of their own, because they depend on what all tests of a process share: `damage` bounds the
+//! process's memory and counts its panics, and `logger` is the process's logger.
+
+mod admission;
+mod api;
+mod backup;
+mod checkpoints;
+mod cleaner;
+mod concurrent;
+mod conformance;
+mod crash;
+mod durability;
+mod files;
+mod final_errors;
+mod format;
+mod full_device;
+mod history;
+mod identity;
+mod index_build;
+mod index_kinds;
+mod inspect;
+mod key_functions;
+mod limits;
+mod memory;
+mod model;
+mod observer;
+mod parallel_backup;
+mod parallel_log;
+mod parallel_verify;
+mod prepared_transactions;
+mod retries;
+mod single;
+mod tables;
+mod typed;
