@@ -31,6 +31,7 @@ use crate::{
             real::{Lock, RealDirectory},
         },
     },
+    schema::Schema as _,
     sequence::Sequence,
     statistics::Statistics,
     table::KeyOf,

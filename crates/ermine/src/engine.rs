@@ -1,11 +1,9 @@
 //! The parts of a database under one scheme, and the operations on it outside of transactions.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
-    access::Put,
     begin::Begins,
-    catalog::{CATALOG, DROPPED_NAME, IndexEntry},
     clock::LogOffset,
     durable::{
         checkpoint::Pace,
@@ -15,10 +13,9 @@ use crate::{
     epoch::EpochManager,
     error::{Error, Result},
     gate::Gate,
-    ids::{DatabaseId, IndexOrdinal, TableId, Tid},
-    index_build::Builds,
+    ids::{DatabaseId, TableId, Tid},
     log::Log,
-    options::{Durability, Options, TableOptions, TxnOptions},
+    options::{Durability, Options, TxnOptions},
     platform::{
         budget::Budget,
         file::{Directory, sync_guard::SyncGuardedDirectory},
@@ -26,11 +23,12 @@ use crate::{
     pool::WorkerPool,
     reclaim::Latches,
     rows::{arena::Pool, chain::RowSlot, snapshots::SnapshotSlot},
+    schema::Schema,
     scheme::{Scheme, Shared, StampsOf},
     statistics::Statistics,
     sync::Ordering,
-    table::{KeyOf, Secondary, TableStore},
-    tables::{OpenTable, TableTypes, Tables},
+    table::{Secondary, TableStore},
+    tables::Tables,
     txn::{
         Txn,
         prepared::PreparedTransactions,
@@ -46,6 +44,15 @@ use crate::{
 pub(crate) struct Chores {
     pub(crate) checkpoints: bool,
     pub(crate) loading: bool,
+}
+
+/// Collects garbage at once when hardly any memory is left, so that the memory of rows deleted by other transactions
+/// serves the next one. `maintain` runs one round, and returns whether garbage is left.
+#[cold]
+pub(crate) fn collect(maintain: impl Fn() -> bool) {
+    /// Garbage is unlinked in one epoch, and freed when that epoch has closed.
+    const ROUNDS: usize = 4;
+    let _ = (0..ROUNDS).all(|_| maintain());
 }
 
 /// A database under scheme `S`.
@@ -158,52 +165,6 @@ impl<S: Scheme> Engine<S> {
         &self.tables.database
     }
 
-    /// Opens the table of that name, and creates it when absent.
-    pub(crate) fn open_table(&self, name: &str, types: &TableTypes, built: &TableOptions) -> Result<OpenTable> {
-        self.tables.open(name, types, built, |entry| self.write_catalog(entry))
-    }
-
-    /// Opens the secondary index of that name, and builds it when absent.
-    pub(crate) fn open_index(
-        &self,
-        table: TableId,
-        entry: IndexEntry,
-        key_of: KeyOf,
-        wait_max: Duration,
-    ) -> Result<IndexOrdinal> {
-        self.tables.open_index(self, table, entry, key_of, wait_max)
-    }
-
-    /// Drops the table of that name; returns whether there was one.
-    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        self.tables.drop_table(name, self.log.is_some(), |table, dropped| {
-            self.change_catalog(|txn| {
-                txn.delete(CATALOG, table.name().as_bytes())?;
-                txn.put(CATALOG, DROPPED_NAME.as_bytes(), &dropped.encode(), Put::Upsert).map(drop)
-            })
-        })
-    }
-
-    /// Renames a table.
-    pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
-        self.tables.rename_table(name, new_name, |entry, name| {
-            self.change_catalog(|txn| {
-                txn.delete(CATALOG, name.as_bytes())?;
-                txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Insert).map(drop)
-            })
-        })
-    }
-
-    /// Changes the catalog, where there is one, in one transaction, which is durable when this returns.
-    pub(crate) fn change_catalog(&self, change: impl Fn(&Txn<'_, S>) -> Result<()>) -> Result<()> {
-        if self.log.is_none() {
-            return Ok(());
-        }
-        let txn = Txn::begin(self, TxnOptions::default().durability(Durability::Durable), true)?;
-        change(&txn)?;
-        txn.commit().map(drop)
-    }
-
     /// Runs one round of the background helper: advances epochs and frees the garbage that idle workers left behind.
     /// Returns whether garbage is left.
     pub(crate) fn maintain(&self) -> bool {
@@ -221,19 +182,6 @@ impl<S: Scheme> Engine<S> {
             self.store.iter().for_each(|store| store.forget_unloaded(unloaded));
         });
         self.garbage_versions() > 0 || ending
-    }
-
-    /// Collects garbage at once when hardly any memory is left, so that the memory of rows deleted by other
-    /// transactions serves the next one.
-    #[cold]
-    pub(crate) fn collect(&self) {
-        /// Garbage is unlinked in one epoch, and freed when that epoch has closed.
-        const ROUNDS: usize = 4;
-        for _ in 0..ROUNDS {
-            if !self.maintain() {
-                break;
-            }
-        }
     }
 
     /// Ends the throttling of background work, as the database is about to be closed.
@@ -272,11 +220,6 @@ impl<S: Scheme> Engine<S> {
     /// Returns why no transaction can commit any more, if that is so.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.log.as_ref().and_then(|log| log.check().err())
-    }
-
-    /// Waits until everything that has been committed is durable.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 
     fn garbage_versions(&self) -> u64 {
@@ -354,19 +297,38 @@ impl<S: Scheme> Begins for Engine<S> {
     }
 }
 
+impl<S: Scheme> Schema for Engine<S> {
+    type Family = RowSlot<StampsOf<S>>;
+
+    fn tables(&self) -> &Tables<RowSlot<StampsOf<S>>> {
+        &self.tables
+    }
+
+    fn is_logged(&self) -> bool {
+        self.log.is_some()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::{any::TypeId, iter};
+    use std::{any::TypeId, iter, time::Duration};
 
     use super::*;
     use crate::{
         access::Put,
+        catalog::IndexEntry,
         durable::checkpoint::Pace,
-        ids::{RowId, Stamp},
+        ids::{IndexOrdinal, RowId, Stamp},
         index::IndexKind,
-        options::{TxnOptions, Uniqueness},
+        options::{TableOptions, TxnOptions, Uniqueness},
         platform::file::faulty::FaultyDirectory,
         scheme::{snapshot::SnapshotIsolation, ssn::SiSsn},
+        table::KeyOf,
+        tables::TableTypes,
         txn::Txn,
     };
 

@@ -22,13 +22,13 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    catalog::TableEntry,
     epoch::{EpochManager, Guard, Participant},
     error::{Error, Result},
     ids::{IndexOrdinal, RowId, Stamp, TableId, Tid},
     index::{Batch, Walk},
+    schema::Schema,
     sync::{Instant, Spin},
-    table::{Family, Secondary, TableParts},
+    table::{Secondary, TableParts},
     types::KeyBuffer,
 };
 
@@ -62,20 +62,11 @@ pub(crate) struct Place<'k> {
 }
 
 /// The operations of an engine that building an index needs.
-pub(crate) trait Builds<F: Family> {
+pub(crate) trait Builds: Schema {
     /// What the engine needs at each row.
     type Hand;
 
     fn hand(&self) -> Self::Hand;
-
-    /// Writes a table's entry into the catalog, where there is one; it is durable when this returns.
-    fn write_catalog(&self, entry: &TableEntry) -> Result<()>;
-
-    /// Whether the entries of writes are logged.
-    fn is_logged(&self) -> bool;
-
-    /// Whether the calling thread is inside of `Database::run`.
-    fn is_inside(&self) -> bool;
 
     /// Visits some rows, as a transaction sees them.
     fn visit_rows(&self, table: TableId, sample: Sample<'_>, visit: &mut RowVisit<'_>) -> Result<()>;
@@ -92,7 +83,7 @@ pub(crate) trait Builds<F: Family> {
         &self,
         hand: &mut Self::Hand,
         nodes: &Guard<'_>,
-        table: &TableParts<F>,
+        table: &TableParts<Self::Family>,
         place: Place<'_>,
     ) -> Result<Looked<()>>;
 
@@ -102,12 +93,9 @@ pub(crate) trait Builds<F: Family> {
         &self,
         hand: &mut Self::Hand,
         nodes: &Guard<'_>,
-        table: &TableParts<F>,
+        table: &TableParts<Self::Family>,
         place: Place<'_>,
     ) -> Result<Looked<Option<u64>>>;
-
-    /// Whether a transaction has not ended yet.
-    fn is_running(&self, other: Tid) -> bool;
 
     /// Whether a transaction that began before the build must not use the index: one that reads no snapshot, and to
     /// which the stamps of leaves tell which keys have left them. They tell nothing of the time before the build.
@@ -171,15 +159,15 @@ impl Progress<'_> {
 const BATCH_ENTRIES: usize = 64;
 
 /// A build, from the announcement of the index to its end.
-pub(crate) struct Build<'b, F: Family, B: Builds<F>> {
+pub(crate) struct Build<'b, B: Builds> {
     pub(crate) builds: &'b B,
-    pub(crate) table: &'b TableParts<F>,
+    pub(crate) table: &'b TableParts<B::Family>,
     pub(crate) index: IndexOrdinal,
     pub(crate) nodes: &'b Arc<EpochManager>,
     pub(crate) patience: Patience<'b>,
 }
 
-impl<F: Family, B: Builds<F>> Build<'_, F, B> {
+impl<B: Builds> Build<'_, B> {
     /// Fills the index; returns the first snapshots that may use it. The index has been announced.
     pub(crate) fn run(mut self) -> Result<Stamp> {
         let began = Instant::now();
@@ -261,7 +249,7 @@ impl<F: Family, B: Builds<F>> Build<'_, F, B> {
 
     /// Waits until a transaction has ended.
     fn outlast(&mut self, other: Option<Tid>) -> Result<()> {
-        while other.is_some_and(|other| self.builds.is_running(other)) {
+        while other.is_some_and(|other| self.builds.is_in_flight(other)) {
             self.check_table()?;
             self.patience.wait("a transaction that has written one of its rows has been open")?;
         }

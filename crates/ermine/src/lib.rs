@@ -42,6 +42,7 @@ mod platform;
 #[cfg(not(loom))]
 mod reclaim;
 mod rows;
+mod schema;
 mod scheme;
 mod sync;
 mod txn;

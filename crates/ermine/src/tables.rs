@@ -42,6 +42,7 @@ use crate::{
     ids::{DatabaseId, IndexOrdinal, RowId, Stamp, TableId},
     index::{self, Batch, Index},
     index_build::{Build, Builds, Patience, RowVisit, Sample},
+    inside,
     observer::Observer,
     options::{Options, TableOptions},
     platform::budget::Budget,
@@ -476,7 +477,7 @@ impl<F: Family> Tables<F> {
     /// Opens the secondary index of that name. When absent, builds it, which takes time for each row of the table.
     pub(crate) fn open_index(
         &self,
-        builds: &impl Builds<F>,
+        builds: &impl Builds<Family = F>,
         table: TableId,
         entry: IndexEntry,
         key_of: KeyOf,
@@ -496,7 +497,7 @@ impl<F: Family> Tables<F> {
                 table.name()
             )));
         }
-        if builds.is_inside() {
+        if inside::is_running(builds) {
             return Err(Error::Nested("an index was created inside of a transaction that Database::run runs"));
         }
         // Waits for another index of the table that is being built, which may be this one.
@@ -514,7 +515,7 @@ impl<F: Family> Tables<F> {
     /// Builds an index. The caller has locked the building of the table's indexes.
     fn build_index(
         &self,
-        builds: &impl Builds<F>,
+        builds: &impl Builds<Family = F>,
         table: &Arc<TableParts<F>>,
         entry: &IndexEntry,
         key_of: KeyOf,
@@ -581,7 +582,7 @@ impl<F: Family> Tables<F> {
     /// Opens an index that exists. If it existed when the database was opened, rows are compared with it.
     fn attach(
         &self,
-        builds: &impl Builds<F>,
+        builds: &impl Builds<Family = F>,
         table: &Arc<TableParts<F>>,
         ordinal: IndexOrdinal,
         entry: IndexEntry,
@@ -619,7 +620,7 @@ impl<F: Family> Tables<F> {
         table: &TableParts<F>,
         index: &Secondary,
         key_of: &KeyOf,
-        builds: &impl Builds<F>,
+        builds: &impl Builds<Family = F>,
     ) -> Result<()> {
         let participant = self.nodes.join_as("index");
         let with_entry = (index.missing > 0).then(|| rows_in(&index.entries, &participant.enter()));

@@ -1,9 +1,6 @@
 //! The parts of a database under one single-version scheme.
 
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use super::{
     epoch::CommitEpochs,
@@ -12,9 +9,7 @@ use super::{
     worker::{Presence, Worker},
 };
 use crate::{
-    access::Put,
     begin::Begins,
-    catalog::{CATALOG, DROPPED_NAME, IndexEntry},
     durable::{
         checkpoint::Pace,
         parallel::{
@@ -28,18 +23,17 @@ use crate::{
     epoch::EpochManager,
     error::{Error, Result},
     gate::Gate,
-    ids::{DatabaseId, IndexOrdinal, RowId, TableId, Tid},
-    index_build::Builds,
+    ids::{DatabaseId, RowId, Tid},
     log::parallel::{ParallelLog, Start},
-    options::{Durability, Options, TableOptions, TxnOptions},
+    options::{Durability, Options, TxnOptions},
     platform::{budget::Budget, file::Directory},
     pool::WorkerPool,
     rows::{arena::Pool, in_place::RecordSlot},
+    schema::Schema,
     scheme::in_place::{InPlace, Limits, patience_ends},
     statistics::Statistics,
     sync::{AtomicUsize, Instant, Mutex, Ordering, Spin},
-    table::KeyOf,
-    tables::{OpenTable, TableTypes, Tables},
+    tables::Tables,
 };
 
 /// A database under scheme `P`.
@@ -147,52 +141,6 @@ impl<P: InPlace> Engine<P> {
         &self.tables.database
     }
 
-    /// Opens the table of that name; creates it when absent.
-    pub(crate) fn open_table(&self, name: &str, types: &TableTypes, built: &TableOptions) -> Result<OpenTable> {
-        self.tables.open(name, types, built, |entry| self.write_catalog(entry))
-    }
-
-    /// Opens the secondary index of that name, and builds it when absent.
-    pub(crate) fn open_index(
-        &self,
-        table: TableId,
-        entry: IndexEntry,
-        key_of: KeyOf,
-        wait_max: Duration,
-    ) -> Result<IndexOrdinal> {
-        self.tables.open_index(self, table, entry, key_of, wait_max)
-    }
-
-    /// Drops the table of that name; returns whether there was one.
-    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        self.tables.drop_table(name, self.log.is_some(), |table, dropped| {
-            self.change_catalog(|txn| {
-                txn.delete(CATALOG, table.name().as_bytes())?;
-                txn.put(CATALOG, DROPPED_NAME.as_bytes(), &dropped.encode(), Put::Upsert).map(drop)
-            })
-        })
-    }
-
-    /// Renames a table.
-    pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
-        self.tables.rename_table(name, new_name, |entry, name| {
-            self.change_catalog(|txn| {
-                txn.delete(CATALOG, name.as_bytes())?;
-                txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Insert).map(drop)
-            })
-        })
-    }
-
-    /// Changes the catalog, if there is a log, in one transaction that is durable afterwards.
-    pub(super) fn change_catalog(&self, change: impl Fn(&Txn<'_, P>) -> Result<()>) -> Result<()> {
-        if self.log.is_none() {
-            return Ok(());
-        }
-        let txn = Txn::begin(self, &TxnOptions::default().durability(Durability::Durable), true)?;
-        change(&txn)?;
-        txn.commit().map(drop)
-    }
-
     /// One round of the background helper: advances epochs and frees the garbage of idle workers. Returns whether
     /// garbage is left.
     pub(crate) fn maintain(&self) -> bool {
@@ -218,19 +166,6 @@ impl<P: InPlace> Engine<P> {
         Ok(())
     }
 
-    /// Collects garbage at once because there is hardly any memory left, so that memory freed by other transactions
-    /// serves the next one.
-    #[cold]
-    pub(crate) fn collect(&self) {
-        /// Garbage is unlinked in one epoch, and freed when that has closed.
-        const ROUNDS: usize = 4;
-        for _ in 0..ROUNDS {
-            if !self.maintain() {
-                break;
-            }
-        }
-    }
-
     /// Lifts the limits on background work, because the database is about to be closed.
     pub(crate) fn hurry(&self) {
         self.checkpoints.iter().for_each(|checkpoints| checkpoints.upkeep.hurry());
@@ -252,11 +187,6 @@ impl<P: InPlace> Engine<P> {
     /// Returns the failure because of which no transaction can commit any more, if there is one.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.log.as_ref().and_then(|log| log.check().err())
-    }
-
-    /// Waits until everything that has been committed is durable.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 
     /// Resets all records, so that timestamps can begin anew. No transaction runs meanwhile; takes time for each row.
@@ -349,5 +279,21 @@ impl<P: InPlace> Begins for Engine<P> {
 
     fn is_in_flight(&self, other: Tid) -> bool {
         P::is_running(&self.shared, other.0)
+    }
+}
+
+impl<P: InPlace> Schema for Engine<P> {
+    type Family = RecordSlot<P::Control>;
+
+    fn tables(&self) -> &Tables<RecordSlot<P::Control>> {
+        &self.tables
+    }
+
+    fn is_logged(&self) -> bool {
+        self.log.is_some()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync())
     }
 }

@@ -10,20 +10,14 @@ use super::{
     running::{TableOf, Txn},
 };
 use crate::{
-    access::Put,
-    catalog::{CATALOG, TableEntry},
     epoch::Guard,
     error::Result,
-    ids::{Stamp, TableId, Tid},
+    ids::{Stamp, TableId},
     index::Insert,
     index_build::{Builds, Looked, Patience, Place, RowVisit, Sample},
-    inside,
     options::TxnOptions,
     platform::budget::Need,
-    rows::{
-        copies::Copies,
-        in_place::{CommitTid, RecordSlot},
-    },
+    rows::{copies::Copies, in_place::CommitTid},
     scheme::in_place::{InPlace, Ranges},
     tables::visit_rows,
     types::KeyBuffer,
@@ -52,23 +46,11 @@ impl<P: InPlace> Engine<P> {
     }
 }
 
-impl<P: InPlace> Builds<RecordSlot<P::Control>> for Engine<P> {
+impl<P: InPlace> Builds for Engine<P> {
     type Hand = Copies;
 
     fn hand(&self) -> Copies {
         Copies::default()
-    }
-
-    fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
-        self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
-    }
-
-    fn is_logged(&self) -> bool {
-        self.log.is_some()
-    }
-
-    fn is_inside(&self) -> bool {
-        inside::is_running(self)
     }
 
     fn visit_rows(&self, table: TableId, sample: Sample<'_>, visit: &mut RowVisit<'_>) -> Result<()> {
@@ -116,10 +98,6 @@ impl<P: InPlace> Builds<RecordSlot<P::Control>> for Engine<P> {
         let matches = |value: &[u8]| table.secondary(place.index).matches(place.key, value);
         let state = self.with_value(copies, nodes, table, place, matches)?;
         Ok(Looked::At(state.and_then(|(belongs, word)| belongs.then_some(word))))
-    }
-
-    fn is_running(&self, _: Tid) -> bool {
-        false
     }
 
     fn needs_later_transactions(&self) -> bool {

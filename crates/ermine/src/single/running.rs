@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     declared::{AccessSet, DeclaredKey},
+    engine::collect,
     epoch::Guard,
     error::{Abort, Doom, Error, Result},
     ids::{DatabaseId, IndexOrdinal, RowId, Stamp},
@@ -57,7 +58,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
             )));
         }
         if !options.read_only && engine.budget.is_tight() {
-            engine.collect();
+            collect(|| engine.maintain());
         }
         let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let worker = match engine.workers.take() {

@@ -10,15 +10,12 @@
 use std::iter;
 
 use crate::{
-    access::Put,
-    catalog::{CATALOG, TableEntry},
     engine::Engine,
     epoch::{Guard, Participant},
     error::Result,
-    ids::{Stamp, TableId, Tid},
+    ids::{Stamp, TableId},
     index::Insert,
     index_build::{Builds, Looked, Patience, Place, RowVisit, Sample},
-    inside,
     mutant::Mutant,
     options::TxnOptions,
     platform::budget::Need,
@@ -32,7 +29,6 @@ use crate::{
     tables::visit_rows,
     txn::{
         running::Txn,
-        table::Inquiry,
         visible::{Standing, standing},
     },
     types::KeyBuffer,
@@ -85,23 +81,11 @@ impl<S: Scheme> Engine<S> {
     }
 }
 
-impl<S: Scheme> Builds<RowSlot<StampsOf<S>>> for Engine<S> {
+impl<S: Scheme> Builds for Engine<S> {
     type Hand = Hand;
 
     fn hand(&self) -> Hand {
         Hand { versions: self.versions.join_as("index build"), arena: self.memory.arena() }
-    }
-
-    fn write_catalog(&self, entry: &TableEntry) -> Result<()> {
-        self.change_catalog(|txn| txn.put(CATALOG, entry.name.as_bytes(), &entry.encode(), Put::Upsert).map(drop))
-    }
-
-    fn is_logged(&self) -> bool {
-        self.log.is_some()
-    }
-
-    fn is_inside(&self) -> bool {
-        inside::is_running(self)
     }
 
     fn visit_rows(&self, table: TableId, sample: Sample<'_>, visit: &mut RowVisit<'_>) -> Result<()> {
@@ -186,10 +170,6 @@ impl<S: Scheme> Builds<RowSlot<StampsOf<S>>> for Engine<S> {
                 Looked::At(version.filter(|_| belongs).map(|(_, stamp)| stamp.0))
             }
         })
-    }
-
-    fn is_running(&self, other: Tid) -> bool {
-        matches!(self.shared.tids.inquire(other), Inquiry::InFlight | Inquiry::Committing(_))
     }
 
     fn needs_later_transactions(&self) -> bool {

@@ -4,7 +4,7 @@ use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     clock::LogOffset,
-    engine::Engine,
+    engine::{Engine, collect},
     epoch::Guard,
     error::{Abort, Doom, Error, Result},
     ids::{DatabaseId, IndexOrdinal, RowId, Stamp, Tid},
@@ -45,7 +45,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     /// `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<S>, options: TxnOptions, pinned: bool) -> Result<Self> {
         if !options.read_only && engine.budget.is_tight() {
-            engine.collect();
+            collect(|| engine.maintain());
         }
         let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let mut worker = match engine.workers.take() {
