@@ -230,9 +230,18 @@ fn fold(expr: Expr, environment: &Environment) -> Result<Expr> {
         Expr::Case(conditions, otherwise) => case(conditions, *otherwise, environment),
         Expr::Coalesce(operands) => coalesce(operands, environment),
         Expr::Rows(comparisons) => {
-            // The sides of a pair are evaluated even if one of them is NULL: the comparisons are not folded.
-            let operands = |comparison: Expr| comparison.map(&mut |inner| fold(inner, environment));
-            Ok(Expr::Rows(comparisons.into_iter().map(operands).collect::<Result<_>>()?))
+            // The sides of a pair are evaluated even if one of them is NULL: the comparisons are not folded. The whole
+            // left row comes first, which shows in errors.
+            let fold_side = |comparison: Expr, side: usize| {
+                let mut sides = 0..;
+                comparison.map(&mut |inner| match sides.next() == Some(side) {
+                    true => fold(inner, environment),
+                    false => Ok(inner),
+                })
+            };
+            let left =
+                comparisons.into_iter().map(|comparison| fold_side(comparison, 0)).collect::<Result<Vec<_>>>()?;
+            Ok(Expr::Rows(left.into_iter().map(|comparison| fold_side(comparison, 1)).collect::<Result<_>>()?))
         }
         leaf @ (Expr::Constant(_) | Expr::Column(_) | Expr::Parameter(_)) => Ok(leaf),
         expr => simplify(expr.map(&mut |inner| fold(inner, environment))?, environment),

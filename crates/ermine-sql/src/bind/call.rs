@@ -157,11 +157,11 @@ impl Binder<'_> {
             }
             ("greatest", [_, ..]) => {
                 let (all, ty) = self.common(all, "GREATEST")?;
-                Ok(Typed::new(Expr::Extreme(Ordering::Greater, all), ty))
+                Ok(Typed::new(extreme(Ordering::Greater, all, ty), ty))
             }
             ("least", [_, ..]) => {
                 let (all, ty) = self.common(all, "LEAST")?;
-                Ok(Typed::new(Expr::Extreme(Ordering::Less, all), ty))
+                Ok(Typed::new(extreme(Ordering::Less, all, ty), ty))
             }
             ("nullif", [left, right]) => {
                 // The result has the type that `=` compares: NULLIF(1, 2.2) is numeric.
@@ -298,4 +298,24 @@ impl Binder<'_> {
         }
         Ok(AggregateCall { aggregate, arguments: bound, is_distinct, filter, order })
     }
+}
+
+/// Returns GREATEST or LEAST. That values of a type have no order comes up only after all types are checked.
+fn extreme(wanted: Ordering, all: Vec<Expr>, ty: SqlType) -> Expr {
+    if ty.is_ordered() {
+        return Expr::Extreme(wanted, all);
+    }
+    let function = Function {
+        name: "greatest or least".into(),
+        is_strict: false,
+        is_immutable: true,
+        is_volatile: false,
+        grows: false,
+        eval: |_, _| {
+            let message = "could not identify a comparison function for type json";
+            Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
+        },
+        result: ty,
+    };
+    Expr::Call(function, all)
 }

@@ -520,7 +520,7 @@ impl Binder<'_> {
         let resolved = operators::resolve_binary(comparison.name(), left.ty, right.ty)?;
         let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
         let operands = Box::new([left, right]);
-        if resolved.left == resolved.right {
+        if resolved.left == resolved.right && resolved.left.is_ordered() {
             return Ok(Expr::Compare(comparison, operands));
         }
         if resolved.left.is_integer() && resolved.right.is_integer() {
@@ -583,10 +583,17 @@ impl Binder<'_> {
         let has_type = types.is_empty() || cast::common_type(types.iter().copied()).is_some_and(fits);
         let mut any = Vec::new();
         if fixed.len() > 1 && has_type {
-            let (mut all, ty) = self.common([&[operand.clone()][..], &fixed].concat(), "IN")?;
-            super::check_ordered(ty)?;
-            let list = all.split_off(1);
-            any.push(Expr::In(Box::new(all.remove(0)), list));
+            let ty = cast::common_type(types.iter().copied()).unwrap_or(SqlType::TEXT);
+            let resolved = operators::resolve_binary("=", operand.ty, Some(ty))?;
+            // Between types that are alike, the values are compared in the common one.
+            let compared = if resolved.left == resolved.right { resolved.right } else { ty };
+            super::check_ordered(compared)?;
+            let list = fixed.into_iter().map(|element| {
+                let element = Typed::new(self.coerce(element, ty)?, ty);
+                self.coerce(element, compared)
+            });
+            let list = list.collect::<Result<_>>()?;
+            any.push(Expr::In(Box::new(self.coerce(operand.clone(), compared)?), list));
         } else {
             each = list;
         }
@@ -632,7 +639,9 @@ impl Binder<'_> {
         let left = self.coerce(left, resolved.left)?;
         let array = self.coerce(array, resolved.right.array())?;
         let operator = match comparison {
-            Some(comparison) if resolved.left == resolved.right => Elementwise::Compare(comparison),
+            Some(comparison) if resolved.left == resolved.right && resolved.left.is_ordered() => {
+                Elementwise::Compare(comparison)
+            }
             _ => Elementwise::Binary(self.function_of(&name, &resolved)),
         };
         Ok(Typed::new(Expr::Any { operator, operands: Box::new([left, array]), all }, SqlType::BOOL))
@@ -773,7 +782,9 @@ impl Binder<'_> {
         let operand = self.expr(operand)?;
         let [column] = &columns[..] else { return Err(one_column()) };
         let resolved = operators::resolve_binary(comparison.name(), operand.ty, Some(column.ty))?;
-        if resolved.right != column.ty || resolved.left != resolved.right {
+        // Values of varchar are compared as texts.
+        let is_as_text = column.ty == SqlType::VARCHAR && resolved.right == SqlType::TEXT;
+        if resolved.right != column.ty && !is_as_text || resolved.left != resolved.right {
             // The column is not converted: the operand has to be of its type.
             let operand = self.convert(operand, column.ty, -1, Context::Assignment)?;
             return Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }));

@@ -293,15 +293,6 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// Fails for types whose values have no order and no equality.
-pub(crate) fn check_ordered(ty: SqlType) -> Result<()> {
-    if ty.is_ordered() {
-        return Ok(());
-    }
-    let message = format!("could not identify an equality operator for type {}", ty.name());
-    Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
-}
-
 /// Whether a literal means another time each day, or each moment.
 fn depends_on_now(literal: &str) -> bool {
     let lower = literal.to_lowercase();
@@ -309,6 +300,7 @@ fn depends_on_now(literal: &str) -> bool {
     words.any(|word| ["now", "today", "tomorrow", "yesterday"].contains(&word))
 }
 
+pub(crate) use crate::operators::check_equality as check_ordered;
 pub(crate) use join_order::is_volatile;
 pub(crate) use select::is_descending;
 

@@ -1,7 +1,8 @@
 //! The precedence of operators, where PostgreSQL's differs from the parser's.
 //!
 //! A sign binds more tightly than `^`, AT TIME ZONE and COLLATE; any other operator before an operand (`~`, `@`, ..)
-//! binds less tightly than arithmetic, also where it is itself an operand: `1 + ~ 2 - 3` is `1 + (~ (2 - 3))`.
+//! binds less tightly than arithmetic, also where it is itself an operand: `1 + ~ 2 - 3` is `1 + (~ (2 - 3))`. A match
+//! with a pattern (`~`, `~~`, ..) binds as tightly as `||`: `a ~ b || c` is `(a ~ b) || c`.
 
 use std::{mem, ops::ControlFlow};
 
@@ -32,6 +33,12 @@ impl VisitorMut for Precedence {
                 extend_last_operand(&mut whole, op, right);
                 *expr = whole;
             }
+            Expr::BinaryOp { left, op, right } if is_match(op) && is_of_other(right) => {
+                let (op, left) = (op.clone(), mem::replace(left, Box::new(nothing())));
+                let mut whole = mem::replace(&mut **right, nothing());
+                extend_first_operand(&mut whole, left, op);
+                *expr = whole;
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -60,6 +67,40 @@ fn extend_last_operand(expr: &mut Expr, op: BinaryOperator, right: Box<Expr>) {
         }
         _ => {}
     }
+}
+
+/// Whether an expression is an operation that binds as tightly as a match.
+fn is_of_other(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { op, .. } if !is_arithmetic(op))
+}
+
+/// Puts an operation before the first operand of those that bind as tightly as it does.
+fn extend_first_operand(expr: &mut Expr, left: Box<Expr>, op: BinaryOperator) {
+    match expr {
+        Expr::BinaryOp { left: operand, op: own, .. } if !is_arithmetic(own) => extend_first_operand(operand, left, op),
+        operand => {
+            let right = Box::new(mem::replace(operand, nothing()));
+            *operand = Expr::BinaryOp { left, op, right };
+        }
+    }
+}
+
+fn is_match(operator: &BinaryOperator) -> bool {
+    use BinaryOperator::{
+        PGILikeMatch, PGLikeMatch, PGNotILikeMatch, PGNotLikeMatch, PGRegexIMatch, PGRegexMatch, PGRegexNotIMatch,
+        PGRegexNotMatch,
+    };
+    matches!(
+        operator,
+        PGRegexMatch
+            | PGRegexIMatch
+            | PGRegexNotMatch
+            | PGRegexNotIMatch
+            | PGLikeMatch
+            | PGILikeMatch
+            | PGNotLikeMatch
+            | PGNotILikeMatch
+    )
 }
 
 fn binds_behind_signs(expr: &Expr) -> bool {

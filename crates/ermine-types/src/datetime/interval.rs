@@ -141,7 +141,7 @@ fn clock(text: &str) -> Option<i128> {
             return Some(0);
         }
         let (amount, _, rest) = amount(text)?;
-        let valid = rest.is_empty() && (0..60).contains(&amount.whole) && text.as_bytes()[0].is_ascii_digit();
+        let valid = rest.is_empty() && (0..60).contains(&amount.whole) && !text.starts_with(['+', '-']);
         valid.then(|| {
             i128::from(amount.whole * MICROS_PER_SECOND)
                 + (amount.fraction * MICROS_PER_SECOND as f64).round_ties_even() as i128
@@ -237,6 +237,10 @@ impl Reader<'_> {
         let unsigned = self.rest.strip_prefix(['+', '-']).unwrap_or(self.rest).trim_start_matches(is_space);
         let length = unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.')).count();
         let (token, after) = unsigned.split_at(length);
+        if token.starts_with('.') && unsigned.len() < self.rest.len() {
+            // A digit follows a sign.
+            return Err(invalid(self.text));
+        }
         self.rest = after;
         let signed = |number: i128| if is_negative { -number } else { number };
         if token.contains(':') {

@@ -3,7 +3,7 @@
 //! A text is cut into tokens (dates with their separators, times, numbers, words, offsets), which set the fields in any
 //! order. Where numbers alone are ambiguous, the order is month, day, year.
 
-use std::num::{IntErrorKind, ParseIntError};
+use std::borrow::Cow;
 
 use jiff::tz::TimeZone;
 
@@ -17,6 +17,7 @@ use super::{
     Civil, DATE_INFINITY, DATE_MINUS_INFINITY, EPOCH_JULIAN_DAY, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR,
     MICROS_PER_MINUTE, MICROS_PER_SECOND, MINUS_INFINITY, UNIX_EPOCH_DAY, civil_from_days, date_out_of_range,
     days_from_civil, days_in_month, is_date, is_timestamp, timestamp_out_of_range, to_local, to_utc, zone,
+    zone::Unnamed,
 };
 
 /// The reason why a text is not a date or time.
@@ -57,67 +58,98 @@ impl Failure {
 
 type Parsing<T> = std::result::Result<T, Failure>;
 
+/// How a token looks.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Token<'a> {
+enum Kind {
     /// A date with separators inside, or the name of a zone that is more than letters.
-    Date(&'a str),
-    Time(&'a str),
-    Number(&'a str),
-    Word(&'a str),
-    Offset(&'a str),
+    Date,
+    Time,
+    Number,
+    Word,
+    Offset,
 }
 
-/// Cuts the next token off; the text is in lower case.
+#[derive(Debug)]
+struct Token<'a> {
+    kind: Kind,
+    text: Cow<'a, str>,
+}
+
+/// More tokens are no date or time.
+const TOKENS_MAX: usize = 25;
+
+/// Cuts a text, which is in lower case, into tokens.
+fn tokens(mut rest: &str) -> Parsing<Vec<Token<'_>>> {
+    let mut tokens = Vec::new();
+    while let Some(token) = next_token(&mut rest)? {
+        if tokens.len() == TOKENS_MAX {
+            return Err(Failure::Format);
+        }
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
 fn next_token<'a>(rest: &mut &'a str) -> Parsing<Option<Token<'a>>> {
     // Ignored signs count as blanks.
     let is_blank = |character: char| character.is_ascii_punctuation() && !matches!(character, '+' | '-' | '.');
     *rest = rest.trim_start_matches(|character: char| is_space(character) || is_blank(character));
     let text = *rest;
     let Some(first) = text.bytes().next() else { return Ok(None) };
-    let run = |from: usize, accept: &dyn Fn(u8) -> bool| text[from..].bytes().take_while(|byte| accept(*byte)).count();
+    let run =
+        |from: usize, accept: &dyn Fn(u8) -> bool| from + text[from..].bytes().take_while(|byte| accept(*byte)).count();
     let digit = |byte: u8| byte.is_ascii_digit();
-    let (length, token): (usize, fn(&'a str) -> Token<'a>) = if first.is_ascii_digit() {
-        let digits = run(0, &digit);
-        match text.as_bytes().get(digits) {
-            Some(b':') => (run(0, &|byte| digit(byte) || matches!(byte, b':' | b'.')), Token::Time),
-            Some(separator @ (b'-' | b'/' | b'.')) => {
-                let second = run(digits + 1, &|byte| byte.is_ascii_alphanumeric());
-                let mut end = digits + 1 + second;
-                if text.as_bytes().get(end) == Some(separator) {
-                    end += run(end, &|byte| digit(byte) || byte == *separator);
-                    (end, Token::Date)
-                } else if *separator == b'.' {
-                    (digits + 1 + run(digits + 1, &digit), Token::Number)
-                } else {
-                    (end, Token::Date)
+    let at = |place: usize| text.as_bytes().get(place).copied();
+    let (end, kind) = match first {
+        b'0'..=b'9' => {
+            let digits = run(0, &digit);
+            match at(digits) {
+                Some(b':') => (run(digits, &|byte| digit(byte) || matches!(byte, b':' | b'.')), Kind::Time),
+                Some(separator @ (b'-' | b'/' | b'.')) if at(digits + 1).is_some_and(digit) => {
+                    let second = run(digits + 1, &digit);
+                    match at(second) {
+                        Some(next) if next == separator => {
+                            (run(second, &|byte| digit(byte) || byte == separator), Kind::Date)
+                        }
+                        _ => (second, if separator == b'.' { Kind::Number } else { Kind::Date }),
+                    }
                 }
+                Some(separator @ (b'-' | b'/' | b'.')) => {
+                    (run(digits, &|byte| byte.is_ascii_alphanumeric() || byte == separator), Kind::Date)
+                }
+                _ => (digits, Kind::Number),
             }
-            _ => (digits, Token::Number),
         }
-    } else if matches!(first, b'+' | b'-') {
-        let is_number = text.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
-        let length = 1 + run(1, &|byte| digit(byte) || matches!(byte, b':' | b'.' | b'-'));
-        if !is_number {
-            // A sign before a word, as in -infinity.
-            let letters = run(1, &|byte| byte.is_ascii_alphabetic());
-            (if letters > 0 { 1 + letters } else { return Err(Failure::Format) }, Token::Word)
-        } else {
-            (length, Token::Offset)
+        b'.' => (run(1, &digit), Kind::Number),
+        b'+' | b'-' => {
+            let behind = text[1..].trim_start_matches(is_space);
+            let start = text.len() - behind.len();
+            let (end, kind) = match at(start) {
+                Some(b'0'..=b'9') => (run(start, &|byte| digit(byte) || b":.-".contains(&byte)), Kind::Offset),
+                // A sign before a word, as in -infinity.
+                Some(next) if next.is_ascii_alphabetic() => {
+                    (run(start, &|byte| byte.is_ascii_alphabetic()), Kind::Word)
+                }
+                _ => return Err(Failure::Format),
+            };
+            *rest = &text[end..];
+            let joined = if start == 1 { text[..end].into() } else { [&text[..1], &text[start..end]].concat().into() };
+            return Ok(Some(Token { kind, text: joined }));
         }
-    } else if first.is_ascii_alphabetic() {
-        let letters = run(0, &|byte| byte.is_ascii_alphabetic());
-        let is_joined = match text.as_bytes().get(letters) {
-            Some(b'-' | b'/' | b'.') => true,
-            Some(b'+' | b'0'..=b'9') => !is_keyword(&text[..letters]),
-            _ => false,
-        };
-        let joined = |byte: u8| byte.is_ascii_alphanumeric() || b"+-/_.:".contains(&byte);
-        if is_joined { (run(0, &joined), Token::Date) } else { (letters, Token::Word) }
-    } else {
-        return Err(Failure::Format);
+        first if first.is_ascii_alphabetic() => {
+            let letters = run(0, &|byte| byte.is_ascii_alphabetic());
+            let is_joined = match at(letters) {
+                Some(b'-' | b'/' | b'.') => true,
+                Some(b'+' | b'0'..=b'9') => !is_keyword(&text[..letters]),
+                _ => false,
+            };
+            let joined = |byte: u8| byte.is_ascii_alphanumeric() || b"+-/_.:".contains(&byte);
+            if is_joined { (run(0, &joined), Kind::Date) } else { (letters, Kind::Word) }
+        }
+        _ => return Err(Failure::Format),
     };
-    *rest = &text[length..];
-    Ok(Some(token(&text[..length])))
+    *rest = &text[end..];
+    Ok(Some(Token { kind, text: text[..end].into() }))
 }
 
 const MONTHS: [&str; 12] = [
@@ -151,7 +183,7 @@ fn is_weekday(word: &str) -> bool {
 
 /// Whether a word has a meaning of its own, even directly before a number.
 fn is_keyword(word: &str) -> bool {
-    const WORDS: [&str; 27] = [
+    const WORDS: [&str; 28] = [
         "ad",
         "allballs",
         "am",
@@ -168,6 +200,7 @@ fn is_keyword(word: &str) -> bool {
         "isoyear",
         "j",
         "jd",
+        "julian",
         "m",
         "mm",
         "now",
@@ -191,60 +224,135 @@ enum Special {
     Now,
 }
 
+/// What the number behind a unit is, as in `y2001m02d04`.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Julian,
+    /// A time of day, behind a lone `t`.
+    Time,
+    /// One that takes no number.
+    Other,
+}
+
+impl Unit {
+    fn named(word: &str) -> Option<Self> {
+        Some(match word {
+            "y" => Self::Year,
+            "m" => Self::Month,
+            "d" => Self::Day,
+            "h" => Self::Hour,
+            "mm" => Self::Minute,
+            "s" => Self::Second,
+            "j" | "jd" | "julian" => Self::Julian,
+            "dow" | "doy" | "isodow" | "isoyear" => Self::Other,
+            _ => return None,
+        })
+    }
+}
+
+/// A set of the fields that a text gives.
+#[derive(Clone, Copy, PartialEq, Default)]
+struct Set(u16);
+
+impl Set {
+    const NONE: Self = Self(0);
+    const YEAR: Self = Self(1);
+    const MONTH: Self = Self(1 << 1);
+    const DAY: Self = Self(1 << 2);
+    const DAY_OF_YEAR: Self = Self(1 << 3);
+    const HOUR: Self = Self(1 << 4);
+    const MINUTE: Self = Self(1 << 5);
+    const SECOND: Self = Self(1 << 6);
+    const FRACTION: Self = Self(1 << 7);
+    const ZONE: Self = Self(1 << 8);
+    const SUMMER: Self = Self(1 << 9);
+    const HALF: Self = Self(1 << 10);
+    const ERA: Self = Self(1 << 11);
+    const WEEKDAY: Self = Self(1 << 12);
+    const SPECIAL: Self = Self(1 << 13);
+    const DATE: Self = Self::YEAR.and(Self::MONTH).and(Self::DAY);
+    const TIME: Self = Self::HOUR.and(Self::MINUTE).and(Self::SECOND).and(Self::FRACTION);
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn has(self, all: Self) -> bool {
+        self.0 & all.0 == all.0
+    }
+
+    const fn meets(self, any: Self) -> bool {
+        self.0 & any.0 != 0
+    }
+
+    /// Returns the fields of the date among these.
+    const fn of_date(self) -> Self {
+        Self(self.0 & Self::DATE.0)
+    }
+
+    /// Adds fields, none of which may be there already.
+    fn add(&mut self, more: Self) -> Parsing<()> {
+        if self.meets(more) {
+            return Err(Failure::Format);
+        }
+        *self = self.and(more);
+        Ok(())
+    }
+}
+
 /// The content of a text, before it is converted to one of the types.
 #[derive(Default)]
 struct Fields {
+    given: Set,
     special: Option<Special>,
-    year: Option<i64>,
+    year: i64,
     /// Whether the year has at most two digits.
     is_year_short: bool,
-    month: Option<i64>,
-    day: Option<i64>,
-    day_of_year: Option<i64>,
-    /// A whole date: from a Julian day or a word.
-    days: Option<i64>,
+    month: i64,
+    is_month_named: bool,
+    day: i64,
+    day_of_year: i64,
+    /// Whether the date is whole, from a Julian day or a word.
+    is_whole: bool,
     is_before_christ: bool,
-    time: Option<i64>,
-    afternoon: Option<bool>,
+    hours: i64,
+    minutes: i64,
+    /// Seconds with their fraction.
+    micros: i64,
+    is_afternoon: bool,
     zone: Option<TimeZone>,
+    /// Whether the zone has a name, and perhaps a summer time.
+    is_zone_named: bool,
+    /// A zone that is farther from UTC than zones can be here.
+    beyond: Option<String>,
 }
 
-/// Returns a number of at most 32 bits.
-fn number(text: &str) -> Parsing<i64> {
-    let is_long = |error: &ParseIntError| *error.kind() == IntErrorKind::PosOverflow;
-    let number: i32 = text.parse().map_err(|error| if is_long(&error) { Failure::Range } else { Failure::Format })?;
-    Ok(number.into())
+/// Returns the number that a text begins with, 0 if none, and the text behind it. Numbers have at most 32 bits.
+fn leading(text: &str) -> Parsing<(i64, &str)> {
+    let end = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
+    let number = if end == 0 { 0 } else { text[..end].parse::<i32>().map_err(|_| Failure::Range)? };
+    Ok((number.into(), &text[end..]))
 }
 
-/// Whether digits behind a year are the number of a day in it.
-fn is_day_of_year(digits: &str) -> bool {
-    digits.len() == 3 && number(digits).is_ok_and(|day| (1..=366).contains(&day))
-}
-
-/// Returns seconds with their fraction, in microseconds.
-fn seconds(text: &str) -> Parsing<i64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.bytes().any(|byte| !byte.is_ascii_digit()) {
-        return Err(Failure::Format);
-    }
+/// Returns a point and the digits behind it, in microseconds. `None`: something else.
+fn fraction(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('.').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let mut micros = 0;
     for at in 0..6 {
-        micros = micros * 10 + fraction.as_bytes().get(at).map_or(0, |digit| i64::from(digit - b'0'));
+        micros = micros * 10 + digits.as_bytes().get(at).map_or(0, |digit| i64::from(digit - b'0'));
     }
-    let rounds_up = fraction.as_bytes().get(6).is_some_and(|digit| *digit >= b'5');
-    let whole = if whole.is_empty() { 0 } else { number(whole)? };
-    if whole > 60 {
-        return Err(Failure::Range);
-    }
-    Ok(whole * MICROS_PER_SECOND + micros + i64::from(rounds_up))
+    Some(micros + i64::from(digits.as_bytes().get(6).is_some_and(|digit| *digit >= b'5')))
 }
 
-fn time_of_day(hours: i64, minutes: i64, micros: i64) -> Parsing<i64> {
-    if !(0..=24).contains(&hours) || !(0..60).contains(&minutes) || micros > 60 * MICROS_PER_SECOND {
-        return Err(Failure::Range);
-    }
-    let time = hours * MICROS_PER_HOUR + minutes * MICROS_PER_MINUTE + micros;
-    if time > MICROS_PER_DAY { Err(Failure::Range) } else { Ok(time) }
+/// Returns a point and at least one digit behind it, in microseconds.
+fn exact_fraction(text: &str) -> Parsing<i64> {
+    if text == "." { Err(Failure::Format) } else { fraction(text).ok_or(Failure::Format) }
 }
 
 /// Returns seconds ahead of UTC: `+2`, `-0800`, `+05:30`, `+05:30:15`.
@@ -280,256 +388,478 @@ pub(super) fn parse_offset(text: &str) -> Option<i32> {
     displacement(text).ok()
 }
 
-/// Whether the next token is a time of day.
-fn precedes_time(mut rest: &str) -> bool {
-    matches!(next_token(&mut rest), Ok(Some(Token::Time(_))))
-}
-
 impl Fields {
     fn read(text: &str, time_only: bool, environment: &Environment) -> Parsing<Self> {
         let mut fields = Self::default();
-        let mut rest = text;
-        let mut any = false;
-        // After a lone "t" or "j", numbers have another meaning.
-        let mut prefix = None;
-        while let Some(token) = next_token(&mut rest)? {
-            any = true;
-            match token {
-                Token::Word(word @ ("t" | "j")) if prefix.is_none() => {
-                    prefix = Some(word);
-                    continue;
-                }
-                Token::Number(digits) if prefix == Some("j") && fields.days.is_none() => {
-                    fields.days = Some(number(digits)? - i64::from(EPOCH_JULIAN_DAY));
-                }
-                // A time of day may follow a date, but not by a T.
-                Token::Date(text) if fields.has_date() || prefix.is_some() || time_only && !precedes_time(rest) => {
-                    if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
-                        fields.set_zone(zone::named(text).ok_or_else(|| Failure::Zone(text.to_owned()))?)?;
+        let tokens = tokens(text)?;
+        let mut unit = None;
+        for (at, token) in tokens.iter().enumerate() {
+            let text = &*token.text;
+            let next = tokens.get(at + 1).map(|next| next.kind);
+            // A date before a time, or before the name of a zone.
+            let precedes_time = at == 0 && (next == Some(Kind::Time) || next.is_some() && ends_in_date(&tokens));
+            let added = match token.kind {
+                Kind::Date if time_only => {
+                    if precedes_time {
+                        fields.date(text)?
                     } else {
-                        // A time of digits alone, and its zone.
-                        let (time, offset) = text.split_at(text.find('-').ok_or(Failure::Format)?);
-                        fields.set_zone(zone::fixed(displacement(offset)?).ok_or(Failure::Displacement)?)?;
-                        fields.number(time, true)?;
+                        fields.time_and_zone(text, true)?
                     }
                 }
-                Token::Date(date) => fields.date(date)?,
-                Token::Time(time) => fields.clock(time)?,
-                Token::Number(digits) => fields.number(digits, time_only || prefix == Some("t"))?,
-                Token::Offset(offset) => {
-                    fields.set_zone(zone::fixed(displacement(offset)?).ok_or(Failure::Displacement)?)?;
+                Kind::Date if unit == Some(Unit::Julian) => {
+                    unit = None;
+                    let (day, offset) = leading(text)?;
+                    fields.set_days(day - i64::from(EPOCH_JULIAN_DAY));
+                    fields.set_offset(offset)?;
+                    Set::DATE.and(Set::TIME).and(Set::ZONE)
                 }
-                Token::Word(word) => fields.word(word, environment)?,
-            }
-            prefix = None;
-        }
-        if any && prefix.is_none() { Ok(fields) } else { Err(Failure::Format) }
-    }
-
-    fn has_date(&self) -> bool {
-        self.days.is_some() || (self.year.is_some() && self.month.is_some() && self.day.is_some())
-    }
-
-    fn set_zone(&mut self, zone: TimeZone) -> Parsing<()> {
-        match self.zone.replace(zone) {
-            None => Ok(()),
-            Some(_) => Err(Failure::Format),
-        }
-    }
-
-    fn set(field: &mut Option<i64>, value: i64) -> Parsing<()> {
-        match field.replace(value) {
-            None => Ok(()),
-            Some(_) => Err(Failure::Format),
-        }
-    }
-
-    fn set_year(&mut self, digits: &str) -> Parsing<()> {
-        self.is_year_short = digits.len() <= 2;
-        Self::set(&mut self.year, number(digits)?)
-    }
-
-    /// Parses a date with separators.
-    fn date(&mut self, text: &str) -> Parsing<()> {
-        let parts: Vec<&str> = text.split(['-', '/', '.']).collect();
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        match *parts.as_slice() {
-            [year, day] if year.len() >= 3 && is_number(year) && is_day_of_year(day) => {
-                self.set_year(year)?;
-                Self::set(&mut self.day_of_year, number(day)?)
-            }
-            [first, second, third] => {
-                let named = [first, second, third].iter().position(|part| month(part).is_some());
-                let (year, month_, day) = match named {
-                    Some(1) if first.len() >= 3 => (first, month(second), third),
-                    Some(1) => (third, month(second), first),
-                    Some(0) => (third, month(first), second),
-                    Some(_) => return Err(Failure::Format),
-                    None if first.len() >= 3 => (first, second.parse().ok(), third),
-                    None => (third, first.parse().ok(), second),
-                };
-                if !is_number(year) || !is_number(day) {
-                    return Err(Failure::Format);
+                Kind::Date if unit.is_some() || fields.given.has(Set::MONTH.and(Set::DAY)) => {
+                    if unit.take().is_some_and(|unit| unit != Unit::Time) {
+                        return Err(Failure::Format);
+                    }
+                    fields.time_and_zone(text, false)?
                 }
-                Self::set(&mut self.month, month_.ok_or(Failure::Format)?)?;
-                Self::set(&mut self.day, number(day)?)?;
-                self.set_year(year)
-            }
-            _ => Err(Failure::Format),
-        }
-    }
-
-    fn clock(&mut self, text: &str) -> Parsing<()> {
-        let parts: Vec<&str> = text.split(':').collect();
-        let time = match *parts.as_slice() {
-            [minutes, seconds_] if seconds_.contains('.') => time_of_day(0, number(minutes)?, seconds(seconds_)?)?,
-            [hours, minutes] => time_of_day(number(hours)?, number(minutes)?, 0)?,
-            [hours, minutes, seconds_] if !seconds_.is_empty() => {
-                time_of_day(number(hours)?, number(minutes)?, seconds(seconds_)?)?
-            }
-            _ => return Err(Failure::Format),
-        };
-        Self::set(&mut self.time, time)
-    }
-
-    /// Parses digits alone.
-    fn number(&mut self, text: &str, is_time: bool) -> Parsing<()> {
-        let (digits, _) = text.split_once('.').unwrap_or((text, ""));
-        if self.has_date() || is_time {
-            let time = match digits.len() {
-                4 => time_of_day(number(&digits[..2])?, number(&digits[2..])?, seconds(&text[4..])?)?,
-                6 => time_of_day(number(&digits[..2])?, number(&digits[2..4])?, seconds(&text[4..])?)?,
-                _ => return Err(Failure::Format),
+                Kind::Date => fields.date(text)?,
+                Kind::Time => {
+                    if !time_only && unit.take().is_some_and(|unit| unit != Unit::Time) {
+                        return Err(Failure::Format);
+                    }
+                    fields.clock(text)?;
+                    if !time_only {
+                        fields.check_time()?;
+                    }
+                    Set::TIME
+                }
+                Kind::Offset => {
+                    fields.set_offset(text)?;
+                    Set::ZONE
+                }
+                Kind::Number => match unit.take() {
+                    Some(unit) => {
+                        fields.special = None;
+                        fields.in_unit(unit, text)?
+                    }
+                    None if time_only => fields.number_of_time(text, at == 0 && ends_in_date(&tokens))?,
+                    None => fields.number_of_date(text)?,
+                },
+                Kind::Word if text == "t" => {
+                    let is_time = matches!(next, Some(Kind::Number | Kind::Time | Kind::Date));
+                    if !is_time || !time_only && !fields.given.has(Set::DATE) {
+                        return Err(Failure::Format);
+                    }
+                    unit = Some(Unit::Time);
+                    Set::NONE
+                }
+                Kind::Word => match Unit::named(text) {
+                    Some(named) => {
+                        unit = Some(named);
+                        Set::NONE
+                    }
+                    None => fields.word(text, time_only, environment)?,
+                },
             };
-            return Self::set(&mut self.time, time);
+            fields.given.add(added)?;
         }
-        if digits != text {
-            // A year and the day of the year.
-            return match text.split_once('.') {
-                Some((year, day)) if year.len() >= 3 && is_day_of_year(day) => {
-                    self.set_year(year)?;
-                    Self::set(&mut self.day_of_year, number(day)?)
-                }
-                parts => {
-                    parts.map(|(one, other)| number(one).and(number(other))).transpose()?;
-                    Err(Failure::Format)
-                }
-            };
-        }
-        match digits.len() {
-            6.. => {
-                let (year, rest) = digits.split_at(digits.len() - 4);
-                self.set_year(year)?;
-                Self::set(&mut self.month, number(&rest[..2])?)?;
-                Self::set(&mut self.day, number(&rest[2..])?)
-            }
-            3.. if self.year.is_none() => self.set_year(digits),
-            3 if is_day_of_year(digits) => Self::set(&mut self.day_of_year, number(digits)?),
-            _ if self.month.is_none() => Self::set(&mut self.month, number(digits)?),
-            _ if self.day.is_none() => Self::set(&mut self.day, number(digits)?),
-            _ => self.set_year(digits),
-        }
+        Ok(fields)
     }
 
-    fn word(&mut self, word: &str, environment: &Environment) -> Parsing<()> {
-        if let Some(month) = month(word) {
-            // So an earlier number was not the month.
-            if let Some(earlier) = self.month.replace(month) {
-                return Self::set(&mut self.day, earlier);
+    /// Reads the name of a zone, or a time of digits alone with an offset.
+    fn time_and_zone(&mut self, text: &str, time_only: bool) -> Parsing<Set> {
+        if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            match zone::named(text) {
+                Ok(zone) => self.set_zone(zone),
+                Err(Unnamed::Beyond) => (self.is_zone_named, self.beyond) = (true, Some(text.to_owned())),
+                Err(Unnamed::Unknown) => return Err(Failure::Zone(text.to_owned())),
             }
-            return Ok(());
+            return Ok(Set::ZONE);
         }
-        let today = || to_local(environment.transaction_began, &environment.time_zone).div_euclid(MICROS_PER_DAY);
-        match word {
-            "am" | "pm" if self.afternoon.is_some() => return Err(Failure::Format),
-            "am" => self.afternoon = Some(false),
-            "pm" => self.afternoon = Some(true),
-            "bc" => self.is_before_christ = true,
-            "ad" | "at" | "on" | "dst" => {}
-            "infinity" | "+infinity" => self.special = Some(Special::Infinity),
-            "-infinity" => self.special = Some(Special::MinusInfinity),
-            "epoch" => self.special = Some(Special::Epoch),
-            "now" => self.special = Some(Special::Now),
-            "today" => Self::set(&mut self.days, today())?,
-            "tomorrow" => Self::set(&mut self.days, today() + 1)?,
-            "yesterday" => Self::set(&mut self.days, today() - 1)?,
-            "allballs" => {
-                Self::set(&mut self.time, 0)?;
-                self.set_zone(TimeZone::UTC)?;
-            }
-            _ if is_weekday(word) => {}
-            _ => {
-                let zone = match zone::abbreviated(word) {
-                    Some(zone) => zone,
-                    None if word.len() > 1 => TimeZone::get(word).map_err(|_| Failure::Format)?,
-                    None => return Err(Failure::Format),
-                };
-                self.set_zone(zone)?;
-            }
+        if self.given.has(Set::TIME) {
+            return Err(Failure::Format);
         }
+        let (time, offset) = text.split_at(text.find('-').ok_or(Failure::Format)?);
+        self.set_offset(offset)?;
+        let known = if time_only { self.given.and(Set::DATE) } else { self.given };
+        Ok(self.digits(time, known)?.and(Set::ZONE))
+    }
+
+    fn set_zone(&mut self, zone: TimeZone) {
+        (self.zone, self.is_zone_named) = (Some(zone), true);
+    }
+
+    fn set_offset(&mut self, offset: &str) -> Parsing<()> {
+        self.zone = Some(zone::fixed(displacement(offset)?).ok_or(Failure::Displacement)?);
         Ok(())
     }
 
-    /// Returns the day number; `None`: the text has no date.
-    fn resolve_date(&self) -> Parsing<Option<i64>> {
-        if let Some(days) = self.days {
-            return if self.year.or(self.month).or(self.day).is_none() { Ok(Some(days)) } else { Err(Failure::Format) };
+    fn set_days(&mut self, days: i64) {
+        let Civil { year, month, day } = civil_from_days(days);
+        (self.year, self.month, self.day, self.is_whole) = (year, month, day, true);
+    }
+
+    /// Reads a date with separators.
+    fn date(&mut self, text: &str) -> Parsing<Set> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            rest = rest.trim_start_matches(|next: char| !next.is_ascii_alphanumeric());
+            let is_number = rest.starts_with(|first: char| first.is_ascii_digit());
+            let is_part = |next: char| if is_number { next.is_ascii_digit() } else { next.is_ascii_alphabetic() };
+            let end = rest.find(|next| !is_part(next)).unwrap_or(rest.len());
+            if end == 0 {
+                return Err(Failure::Format);
+            }
+            parts.push((&rest[..end], is_number));
+            // The separator may be any letter.
+            rest = rest.get(end + 1..).unwrap_or_default();
         }
-        let is_beyond = |field: Option<i64>, last| field.is_some_and(|field| !(1..=last).contains(&field));
-        if is_beyond(self.month, 12) || is_beyond(self.day, 31) {
-            return Err(Failure::Order);
+        // The name of a month comes first: it decides about the numbers.
+        let (mut known, mut added) = (self.given, Set::NONE);
+        let mut is_named = false;
+        for (name, _) in parts.iter().filter(|(name, is_number)| !is_number && !matches!(*name, "at" | "on")) {
+            self.month = month(name).ok_or(Failure::Format)?;
+            is_named = true;
+            known.add(Set::MONTH)?;
+            added = added.and(Set::MONTH);
         }
-        let Some(year) = self.year else {
-            return if self.month.or(self.day).is_some() { Err(Failure::Format) } else { Ok(None) };
+        for (digits, _) in parts.iter().filter(|(_, is_number)| *is_number) {
+            let more = self.number(digits, is_named, known)?;
+            known.add(more)?;
+            added = added.and(more);
+        }
+        let is_date = known.has(Set::DATE) && !known.meets(Set::TIME.and(Set::HALF).and(Set::ERA).and(Set::WEEKDAY));
+        if is_date && !known.meets(Set::SUMMER.and(Set::SPECIAL)) { Ok(added) } else { Err(Failure::Format) }
+    }
+
+    fn clock(&mut self, text: &str) -> Parsing<()> {
+        let (first, rest) = leading(text)?;
+        let (second, rest) = leading(rest.strip_prefix(':').ok_or(Failure::Format)?)?;
+        let (hours, minutes, seconds, micros) = match rest.as_bytes().first() {
+            None => (first, second, 0, 0),
+            Some(b'.') => (0, first, second, exact_fraction(rest)?),
+            _ => {
+                let (third, rest) = leading(rest.strip_prefix(':').ok_or(Failure::Format)?)?;
+                (first, second, third, if rest.is_empty() { 0 } else { exact_fraction(rest)? })
+            }
         };
-        let year = match (self.is_before_christ, self.is_year_short) {
-            (true, _) if year > 0 => 1 - year,
-            (true, _) => return Err(Failure::Range),
-            (false, true) if year < 70 => year + 2000,
-            (false, true) => year + 1900,
-            (false, false) if year == 0 => return Err(Failure::Range),
-            (false, false) => year,
-        };
-        if year > 6_000_000 {
+        if minutes > 59 || seconds > 60 {
             return Err(Failure::Range);
         }
-        if let (Some(day), None, None) = (self.day_of_year, self.month, self.day) {
-            // The last one may be the first day of the next year.
-            return Ok(Some(days_from_civil(Civil { year, month: 1, day: 1 }) + day - 1));
-        }
-        let (Some(month), Some(day), None) = (self.month, self.day, self.day_of_year) else {
+        (self.hours, self.minutes, self.micros) = (hours, minutes, seconds * MICROS_PER_SECOND + micros);
+        Ok(())
+    }
+
+    fn check_time(&self) -> Parsing<()> {
+        let Self { hours, minutes, micros, .. } = *self;
+        let is_time = hours <= 24 && minutes < 60 && micros <= 60 * MICROS_PER_SECOND && self.time() <= MICROS_PER_DAY;
+        if is_time { Ok(()) } else { Err(Failure::Range) }
+    }
+
+    fn time(&self) -> i64 {
+        self.hours * MICROS_PER_HOUR + self.minutes * MICROS_PER_MINUTE + self.micros
+    }
+
+    /// Reads a number behind a unit.
+    fn in_unit(&mut self, unit: Unit, text: &str) -> Parsing<Set> {
+        let (number, rest) = leading(text)?;
+        let has_fraction = rest.starts_with('.');
+        if has_fraction && !matches!(unit, Unit::Julian | Unit::Time | Unit::Second) {
             return Err(Failure::Format);
+        }
+        Ok(match unit {
+            Unit::Year => {
+                self.year = number;
+                Set::YEAR
+            }
+            Unit::Month if self.given.has(Set::MONTH.and(Set::HOUR)) => {
+                self.minutes = number;
+                Set::MINUTE
+            }
+            Unit::Month => {
+                self.month = number;
+                Set::MONTH
+            }
+            Unit::Day => {
+                self.day = number;
+                Set::DAY
+            }
+            Unit::Hour => {
+                self.hours = number;
+                Set::HOUR
+            }
+            Unit::Minute => {
+                self.minutes = number;
+                Set::MINUTE
+            }
+            Unit::Second => {
+                let micros = if has_fraction { exact_fraction(rest)? } else { 0 };
+                self.micros = number * MICROS_PER_SECOND + micros;
+                if has_fraction { Set::SECOND.and(Set::FRACTION) } else { Set::SECOND }
+            }
+            Unit::Julian => {
+                self.set_days(number - i64::from(EPOCH_JULIAN_DAY));
+                match has_fraction {
+                    true => {
+                        let day: f64 = rest.parse().unwrap_or(0.0);
+                        self.set_time((day * MICROS_PER_DAY as f64) as i64);
+                        Set::DATE.and(Set::TIME)
+                    }
+                    false => Set::DATE,
+                }
+            }
+            Unit::Time => {
+                let added = self.digits(text, self.given.and(Set::DATE))?;
+                if added == Set::TIME { added } else { return Err(Failure::Format) }
+            }
+            Unit::Other => return Err(Failure::Format),
+        })
+    }
+
+    fn set_time(&mut self, micros: i64) {
+        self.hours = micros / MICROS_PER_HOUR;
+        self.minutes = micros % MICROS_PER_HOUR / MICROS_PER_MINUTE;
+        self.micros = micros % MICROS_PER_MINUTE;
+    }
+
+    /// Reads a number where only a time is wanted.
+    fn number_of_time(&mut self, text: &str, precedes_date: bool) -> Parsing<Set> {
+        let known = self.given.and(Set::DATE);
+        match text.find('.') {
+            Some(_) if precedes_date => self.date(text),
+            Some(point) if point > 2 => self.digits(text, known),
+            Some(_) => Err(Failure::Format),
+            None if text.len() > 4 => self.digits(text, known),
+            None => self.number(text, false, known),
+        }
+    }
+
+    /// Reads a number where a date is wanted, perhaps with a time.
+    fn number_of_date(&mut self, text: &str) -> Parsing<Set> {
+        match text.find('.') {
+            Some(_) if !self.given.meets(Set::DATE) => self.date(text),
+            Some(point) if point > 2 => self.digits(text, self.given),
+            None if text.len() >= 6 && !(self.given.meets(Set::DATE) && self.given.meets(Set::TIME)) => {
+                self.digits(text, self.given)
+            }
+            _ => self.number(text, self.is_month_named, self.given),
+        }
+    }
+
+    /// Reads a number, whose meaning follows from its length and from the fields that are known.
+    fn number(&mut self, text: &str, is_month_named: bool, known: Set) -> Parsing<Set> {
+        let (number, rest) = leading(text)?;
+        match rest {
+            _ if rest.len() == text.len() => return Err(Failure::Format),
+            "" => {}
+            _ if text.len() - rest.len() > 2 => return self.digits(text, known.and(Set::DATE)),
+            // The fraction belongs to the seconds.
+            _ => self.micros = self.micros / MICROS_PER_SECOND * MICROS_PER_SECOND + exact_fraction(rest)?,
+        }
+        let is_long = text.len() >= 3;
+        let date = known.of_date();
+        if text.len() == 3 && date == Set::YEAR && (1..=366).contains(&number) {
+            self.day_of_year = number;
+            return Ok(Set::DAY_OF_YEAR.and(Set::MONTH).and(Set::DAY));
+        }
+        let added = match date {
+            Set::NONE if is_long => Set::YEAR,
+            Set::NONE | Set::YEAR | Set::DAY => Set::MONTH,
+            Set::MONTH if is_month_named && is_long => Set::YEAR,
+            Set::MONTH => Set::DAY,
+            date if date == Set::YEAR.and(Set::MONTH) => {
+                if is_month_named && is_long && self.is_year_short {
+                    (self.day, self.year, self.is_year_short) = (self.year, number, false);
+                    return Ok(Set::DAY);
+                }
+                Set::DAY
+            }
+            date if date == Set::MONTH.and(Set::DAY) => Set::YEAR,
+            Set::DATE => return self.digits(text, known),
+            _ => return Err(Failure::Format),
         };
+        match added {
+            Set::YEAR => (self.year, self.is_year_short) = (number, text.len() <= 2),
+            Set::MONTH => self.month = number,
+            _ => self.day = number,
+        }
+        Ok(added)
+    }
+
+    /// Reads a date or a time of digits alone: `20011225`, `040506.789`.
+    fn digits(&mut self, text: &str, known: Set) -> Parsing<Set> {
+        let (digits, micros) = match text.find('.') {
+            Some(point) => (&text[..point], Some(fraction(&text[point..]).ok_or(Failure::Format)?)),
+            None => (text, None),
+        };
+        // Digits that are too many for a number are a year beyond all.
+        let number = |digits: &str| digits.parse::<i32>().map_or(i64::from(i32::MAX), i64::from);
+        if micros.is_none() && !known.has(Set::DATE) && digits.len() >= 6 {
+            let (year, rest) = digits.split_at(digits.len() - 4);
+            (self.year, self.month, self.day) = (number(year), number(&rest[..2]), number(&rest[2..]));
+            self.is_year_short |= year.len() == 2;
+            return Ok(Set::DATE);
+        }
+        if known.has(Set::TIME) || !matches!(digits.len(), 4 | 6) {
+            return Err(Failure::Format);
+        }
+        (self.hours, self.minutes) = (number(&digits[..2]), number(&digits[2..4]));
+        let seconds = if digits.len() == 6 { number(&digits[4..]) } else { 0 };
+        self.micros = seconds * MICROS_PER_SECOND + micros.unwrap_or(0);
+        Ok(Set::TIME)
+    }
+
+    fn word(&mut self, word: &str, time_only: bool, environment: &Environment) -> Parsing<Set> {
+        let today = || to_local(environment.transaction_began, &environment.time_zone).div_euclid(MICROS_PER_DAY);
+        let special = match word {
+            "infinity" | "+infinity" => Some(Special::Infinity),
+            "-infinity" => Some(Special::MinusInfinity),
+            "epoch" => Some(Special::Epoch),
+            "now" => Some(Special::Now),
+            _ => None,
+        };
+        let day = match word {
+            "today" => Some(0),
+            "tomorrow" => Some(1),
+            "yesterday" => Some(-1),
+            _ => None,
+        };
+        let is_other = special.is_some_and(|special| special != Special::Now) || day.is_some();
+        if time_only && (is_other || month(word).is_some() || is_weekday(word)) {
+            return Err(Failure::Format);
+        }
+        if let Some(abbreviated) = zone::abbreviated(word) {
+            self.zone = Some(abbreviated);
+            return Ok(Set::ZONE);
+        }
+        if special.is_some() {
+            self.special = special;
+            return Ok(if special == Some(Special::Now) {
+                Set::DATE.and(Set::TIME).and(Set::ZONE)
+            } else {
+                Set::SPECIAL
+            });
+        }
+        if let Some(day) = day {
+            self.set_days(today() + day);
+            self.special = None;
+            return Ok(Set::DATE);
+        }
+        if let Some(month) = month(word) {
+            // So an earlier number was not the month.
+            let is_day = self.given.has(Set::MONTH) && !self.is_month_named && !self.given.has(Set::DAY);
+            let is_day = is_day && (1..=31).contains(&self.month);
+            if is_day {
+                self.day = self.month;
+            }
+            (self.month, self.is_month_named) = (month, true);
+            return Ok(if is_day { Set::DAY } else { Set::MONTH });
+        }
+        Ok(match word {
+            "at" | "on" => Set::NONE,
+            "am" | "pm" => {
+                self.is_afternoon = word == "pm";
+                Set::HALF
+            }
+            "ad" | "bc" => {
+                self.is_before_christ = word == "bc";
+                Set::ERA
+            }
+            "dst" => {
+                // The hour is added to the offset before it.
+                let offset = self.zone.as_ref().and_then(|zone| zone.to_fixed_offset().ok());
+                if let Some(offset) = offset {
+                    self.zone = zone::fixed(offset.seconds() + 3600);
+                }
+                Set::SUMMER
+            }
+            "allballs" => {
+                self.set_time(0);
+                (self.zone, self.special) = (Some(TimeZone::UTC), None);
+                Set::TIME.and(Set::ZONE)
+            }
+            _ if is_weekday(word) => Set::WEEKDAY,
+            _ => {
+                self.set_zone(TimeZone::get(word).map_err(|_| Failure::Format)?);
+                Set::ZONE
+            }
+        })
+    }
+
+    /// Returns the day number; `None`: the text has no whole date.
+    fn resolve_date(&self) -> Parsing<Option<i64>> {
+        let Self { mut year, mut month, mut day, .. } = *self;
+        if self.given.has(Set::YEAR) && !self.is_whole {
+            year = match (self.is_before_christ, self.is_year_short) {
+                (true, _) if year > 0 => 1 - year,
+                (true, _) => return Err(Failure::Range),
+                (false, true) if year < 70 => year + 2000,
+                (false, true) if year < 100 => year + 1900,
+                (false, true) => year,
+                (false, false) if year == 0 => return Err(Failure::Range),
+                (false, false) => year,
+            };
+        }
+        if year.abs() > 6_000_000 {
+            return Err(Failure::Range);
+        }
+        if self.given.has(Set::DAY_OF_YEAR) {
+            // The last one may be the first day of the next year.
+            let days = days_from_civil(Civil { year, month: 1, day: 1 }) + self.day_of_year - 1;
+            Civil { year, month, day } = civil_from_days(days);
+        }
+        let is_beyond = |field: Set, number, last| self.given.has(field) && !(1..=last).contains(&number);
+        if is_beyond(Set::MONTH, month, 12) || is_beyond(Set::DAY, day, 31) {
+            return Err(Failure::Order);
+        }
+        if !self.given.has(Set::DATE) {
+            return Ok(None);
+        }
         if day > days_in_month(year, month) {
             return Err(Failure::Range);
         }
         Ok(Some(days_from_civil(Civil { year, month, day })))
     }
 
-    fn resolve_time(&self) -> Parsing<Option<i64>> {
-        // Behind a date, a half of the day means its beginning.
-        let begin = (self.afternoon.is_some() && self.has_date()).then_some(0);
-        match (self.time.or(begin), self.afternoon) {
-            (None, None) => Ok(None),
-            (None, Some(_)) => Err(Failure::Format),
-            (Some(time), None) => Ok(Some(time)),
-            (Some(time), Some(afternoon)) => {
-                let hours = time / MICROS_PER_HOUR;
-                let rest = time % MICROS_PER_HOUR;
-                match hours {
-                    0..=11 => Ok(Some(if afternoon { time + 12 * MICROS_PER_HOUR } else { time })),
-                    12 => Ok(Some(if afternoon { time } else { rest })),
-                    _ => Err(Failure::Range),
-                }
-            }
+    /// Returns the time of day, which begins at midnight.
+    fn resolve_time(&self) -> Parsing<i64> {
+        if !self.given.has(Set::HALF) {
+            return Ok(self.time());
+        }
+        let half = 12 * MICROS_PER_HOUR;
+        match self.hours {
+            13.. => Err(Failure::Range),
+            12 => Ok(if self.is_afternoon { self.time() } else { self.time() - half }),
+            _ => Ok(if self.is_afternoon { self.time() + half } else { self.time() }),
         }
     }
 
-    /// Checks that a special word stands alone.
-    fn check_special_alone(&self) -> Parsing<()> {
-        let others = self.year.or(self.month).or(self.day).or(self.days).or(self.time);
-        if others.is_none() && self.zone.is_none() { Ok(()) } else { Err(Failure::Format) }
+    /// Checks that a summer time belongs to an offset.
+    fn check_zone(&self) -> Parsing<()> {
+        let is_wrong = self.given.has(Set::SUMMER) && (self.zone.is_none() || self.is_zone_named);
+        if is_wrong { Err(Failure::Format) } else { Ok(()) }
     }
+
+    /// Returns the special word, beside which the other fields are valid.
+    fn special(&self) -> Parsing<Option<Special>> {
+        if !matches!(self.special, None | Some(Special::Now)) {
+            self.resolve_date()?;
+            self.resolve_time()?;
+        }
+        Ok(self.special)
+    }
+
+    /// Returns the day number and the time of day.
+    fn resolve(&self) -> Parsing<(i64, i64)> {
+        let days = self.resolve_date()?;
+        let time = self.resolve_time()?;
+        let days = days.ok_or(Failure::Format)?;
+        self.check_zone()?;
+        Ok((days, time))
+    }
+}
+
+/// Whether a text of several tokens ends in a date, or the name of a zone.
+fn ends_in_date(tokens: &[Token<'_>]) -> bool {
+    tokens.len() >= 2 && tokens.last().is_some_and(|token| token.kind == Kind::Date)
 }
 
 fn read<T>(text: &str, ty: &str, environment: &Environment, resolve: impl FnOnce(&Fields) -> Parsing<T>) -> Result<T> {
@@ -542,8 +872,7 @@ fn read<T>(text: &str, ty: &str, environment: &Environment, resolve: impl FnOnce
 /// Reads a date.
 pub fn parse_date(text: &str, environment: &Environment) -> Result<i32> {
     let days = read(text, "date", environment, |fields| {
-        if let Some(special) = fields.special {
-            fields.check_special_alone()?;
+        if let Some(special) = fields.special()? {
             return Ok(match special {
                 Special::Infinity => DATE_INFINITY.into(),
                 Special::MinusInfinity => DATE_MINUS_INFINITY.into(),
@@ -553,9 +882,7 @@ pub fn parse_date(text: &str, environment: &Environment) -> Result<i32> {
                 }
             });
         }
-        let days = fields.resolve_date()?.ok_or(Failure::Format)?;
-        fields.resolve_time()?;
-        Ok(days)
+        Ok(fields.resolve()?.0)
     })?;
     let fits = i32::try_from(days).ok().filter(|&days| is_date(days));
     fits.ok_or_else(|| {
@@ -566,23 +893,26 @@ pub fn parse_date(text: &str, environment: &Environment) -> Result<i32> {
 
 /// Reads a time of day. A date and a zone beside it are ignored.
 pub fn parse_time(text: &str, environment: &Environment) -> Result<i64> {
-    read(text, "time", environment, |fields| match fields.special {
-        Some(Special::Now) => {
-            Ok(to_local(environment.transaction_began, &environment.time_zone).rem_euclid(MICROS_PER_DAY))
+    read(text, "time", environment, |fields| {
+        if fields.special == Some(Special::Now) {
+            let now = to_local(environment.transaction_began, &environment.time_zone);
+            return Ok(now.rem_euclid(MICROS_PER_DAY));
         }
-        Some(_) => Err(Failure::Format),
-        None => {
-            fields.resolve_date()?;
-            fields.resolve_time()?.ok_or(Failure::Format)
-        }
+        fields.resolve_date()?;
+        let time = fields.resolve_time()?;
+        fields.check_time()?;
+        // The offset of a zone with a summer time depends on the date.
+        let has_offset = fields.zone.as_ref().is_none_or(|zone| zone.to_fixed_offset().is_ok());
+        let is_known = !fields.is_zone_named || has_offset || fields.given.has(Set::DATE);
+        fields.check_zone()?;
+        if fields.given.has(Set::TIME) && is_known { Ok(time) } else { Err(Failure::Format) }
     })
 }
 
 /// Returns the local time of a text, and its zone.
 fn parse_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, Option<TimeZone>)> {
     let (days, time, zone) = read(text, ty, environment, |fields| {
-        if let Some(special) = fields.special {
-            fields.check_special_alone()?;
+        if let Some(special) = fields.special()? {
             return Ok(match special {
                 Special::Infinity => (0, INFINITY, None),
                 Special::MinusInfinity => (0, MINUS_INFINITY, None),
@@ -590,8 +920,11 @@ fn parse_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, 
                 Special::Now => (0, environment.transaction_began, Some(TimeZone::UTC)),
             });
         }
-        let days = fields.resolve_date()?.ok_or(Failure::Format)?;
-        Ok((days, fields.resolve_time()?.unwrap_or(0), fields.zone.clone()))
+        let (days, time) = fields.resolve()?;
+        if let Some(name) = &fields.beyond {
+            return Err(Failure::Zone(name.clone()));
+        }
+        Ok((days, time, fields.zone.clone()))
     })?;
     let micros = days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(time));
     Ok((micros.ok_or_else(|| beyond(text))?, zone))

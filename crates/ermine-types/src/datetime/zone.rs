@@ -123,24 +123,71 @@ pub(super) fn abbreviated(word: &str) -> Option<TimeZone> {
     fixed(ABBREVIATIONS[at].1)
 }
 
+/// The reason why a text names no zone here.
+pub(super) enum Unnamed {
+    Unknown,
+    /// It has POSIX's notation, but its clocks are more than a day from UTC.
+    Beyond,
+}
+
 /// Returns a zone by its name, or in POSIX's notation: a name and the time by which it is west of Greenwich, perhaps
 /// with a summer time.
-pub(super) fn named(name: &str) -> Option<TimeZone> {
+pub(super) fn named(name: &str) -> std::result::Result<TimeZone, Unnamed> {
     if let Ok(zone) = TimeZone::get(name) {
-        return Some(zone);
+        return Ok(zone);
     }
-    let start = name.find(|next: char| next.is_ascii_digit() || matches!(next, '+' | '-' | ','))?;
-    let west = &name[start..];
-    let west = if west.starts_with(['+', '-']) { west.to_owned() } else { format!("+{west}") };
-    if let Some(seconds) = super::parse::parse_offset(&west) {
-        return fixed(-seconds);
+    let (winter, rest) = posix_offset(&name[posix_name(name)..]).ok_or(Unnamed::Unknown)?;
+    if rest.is_empty() {
+        return fixed(-winter).ok_or(Unnamed::Beyond);
+    }
+    let behind = &rest[posix_name(rest)..];
+    if behind.len() == rest.len() {
+        return Err(Unnamed::Unknown);
+    }
+    if let Some(rules) = behind.strip_prefix(',') {
+        return if rules.is_empty() {
+            Err(Unnamed::Unknown)
+        } else {
+            TimeZone::posix(name).map_err(|_| Unnamed::Unknown)
+        };
+    }
+    let (summer, rest) = match behind {
+        "" => (winter - 3600, ""),
+        behind => posix_offset(behind).ok_or(Unnamed::Unknown)?,
+    };
+    if !rest.is_empty() {
+        return Err(Unnamed::Unknown);
     }
     // A summer time without rules has those of the United States. The names may be shorter than POSIX has them.
-    let time = west.trim_end_matches(|next: char| next.is_ascii_alphabetic());
-    if time.len() < west.len() && super::parse::parse_offset(time).is_some() {
-        return TimeZone::posix(&format!("STD{time}DST,M3.2.0,M11.1.0")).ok();
+    let written = |seconds: i32| {
+        let (sign, seconds) = (if seconds < 0 { "-" } else { "+" }, seconds.abs());
+        format!("{sign}{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    };
+    TimeZone::posix(&format!("STD{}DST{},M3.2.0,M11.1.0", written(winter), written(summer)))
+        .map_err(|_| Unnamed::Beyond)
+}
+
+/// Returns the length of the name at the beginning of a zone in POSIX's notation.
+fn posix_name(text: &str) -> usize {
+    text.find(|next: char| next.is_ascii_digit() || matches!(next, '+' | '-' | ',')).unwrap_or(text.len())
+}
+
+/// Returns the seconds of an offset in POSIX's notation, within a week, and the text behind it.
+fn posix_offset(text: &str) -> Option<(i32, &str)> {
+    let is_negative = text.starts_with('-');
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let mut seconds = 0;
+    for (unit, most) in [(3600, 167), (60, 59), (1, 60)] {
+        if unit != 3600 {
+            let Some(behind) = rest.strip_prefix(':') else { break };
+            rest = behind;
+        }
+        let end = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
+        let number: i32 = rest[..end].parse().ok().filter(|number| *number <= most)?;
+        seconds += number * unit;
+        rest = &rest[end..];
     }
-    TimeZone::posix(name).ok()
+    Some((if is_negative { -seconds } else { seconds }, rest))
 }
 
 /// Returns a zone by its abbreviation, its name, or an offset in ISO's sense like `+02:00`.
@@ -155,7 +202,7 @@ pub fn find_zone(name: &str) -> Result<TimeZone> {
         let seconds = super::parse::parse_offset(trimmed).ok_or_else(unknown)?;
         return fixed(-seconds).ok_or_else(unknown);
     }
-    named(trimmed).ok_or_else(unknown)
+    named(trimmed).map_err(|_| unknown())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter, of},
     json::{path::Change, raw, write::string_bytes},
-    operators::{concatenate_arrays, extend_array, texts},
+    operators::{check_equality, concatenate_arrays, extend_array, texts},
     order, text,
 };
 
@@ -228,6 +228,10 @@ fn is_same(left: &Value, right: &Value, element: SqlType) -> bool {
         (false, false) => order::compare(left, right, element).is_eq(),
         _ => false,
     }
+}
+
+fn has_null(array: &Array) -> bool {
+    array.elements().iter().any(Value::is_null)
 }
 
 fn one_dimension(array: &Array, activity: &str) -> Result<i32> {
@@ -535,6 +539,11 @@ fn register_array_changes(table: &mut Table) {
             [Value::Array(array), wanted] => {
                 let lower = one_dimension(array, "searching for")?;
                 let ty = SqlType::scalar(array.element);
+                let is_certain = array.elements().is_empty() || wanted.is_null() && !has_null(array);
+                if is_certain {
+                    return Ok(Value::Null);
+                }
+                check_equality(ty)?;
                 let at = array.elements().iter().position(|found| is_same(found, wanted, ty));
                 Ok(at.map_or(Value::Null, |at| Value::Int4(lower.saturating_add(at as i32))))
             }
@@ -544,8 +553,12 @@ fn register_array_changes(table: &mut Table) {
     table
         .generic("array_remove", &[common_array, common], Outcome::Array, |arguments, _| match arguments {
             [Value::Array(array), wanted] => {
+                if array.elements().is_empty() {
+                    return Ok(arguments[0].clone());
+                }
                 let lower = one_dimension(array, "removing")?;
                 let ty = SqlType::scalar(array.element);
+                check_equality(ty)?;
                 let kept: Vec<_> =
                     array.elements().iter().filter(|found| !is_same(found, wanted, ty)).cloned().collect();
                 let dimension = Dimension { length: kept.len() as u32, lower };

@@ -9,7 +9,7 @@ use crate::{
     order,
 };
 
-use super::{Tables, take};
+use super::{Tables, check_equality, take};
 
 /// Returns the elements of a `text[]` that are not NULL.
 pub(crate) fn texts(array: &Array) -> Vec<&str> {
@@ -86,6 +86,7 @@ fn contains(left: &Value, right: &Value, environment: &Environment) -> Result<Va
         (Value::Jsonb(left), Value::Jsonb(right)) => left.contains(right, || environment.check()).map(Value::Bool),
         (Value::Array(left), Value::Array(right)) => {
             let element = SqlType::scalar(left.element);
+            check_equality(element)?;
             for wanted in right.elements() {
                 check_large(left, environment)?;
                 if !has_element(left, wanted, element) {
@@ -125,6 +126,7 @@ fn has_element(array: &Array, wanted: &Value, element: SqlType) -> bool {
 fn overlap(left: &Value, right: &Value, environment: &Environment) -> Result<Value> {
     take!(left => Value::Array(left), right => Value::Array(right) => {
         let element = SqlType::scalar(left.element);
+        check_equality(element)?;
         for wanted in right.elements() {
             check_large(left, environment)?;
             if has_element(left, wanted, element) {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::{
     Environment, SqlType, Value,
     datetime::{date_to_timestamp, to_utc},
-    error::Result,
+    error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter},
     order,
 };
@@ -32,11 +32,24 @@ macro_rules! comparisons {
 
 /// Compares values of one type; any text but `char(n)`.
 fn plain(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
-    let ty = match left {
-        Value::Array(array) => SqlType::scalar(array.element).array(),
-        _ => SqlType::TEXT,
-    };
-    Ok(order::compare(left, right, ty))
+    Ok(order::compare(left, right, SqlType::TEXT))
+}
+
+/// Fails for a type whose values have no order and no equality.
+pub fn check_equality(ty: SqlType) -> Result<()> {
+    if ty.is_ordered() {
+        return Ok(());
+    }
+    let message = format!("could not identify an equality operator for type {}", ty.name());
+    Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
+}
+
+fn arrays(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
+    take!(left => Value::Array(array), right => Value::Array(_) => {
+        let element = SqlType::scalar(array.element);
+        check_equality(element)?;
+        Ok(order::compare(left, right, element.array()))
+    })
 }
 
 fn padded(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
@@ -86,6 +99,7 @@ fn times(left: &Value, right: &Value, environment: &Environment) -> Result<Order
 }
 
 comparisons!(of_plain, plain);
+comparisons!(of_arrays, arrays);
 comparisons!(of_padded, padded);
 comparisons!(of_integers, integers);
 comparisons!(of_floats, floats);
@@ -140,7 +154,7 @@ pub(super) fn register(tables: &mut Tables) {
     add(of_plain::ALL, T::NAME, T::TEXT);
     add(of_plain::ALL, T::TEXT, T::NAME);
     add(of_padded::ALL, T::CHAR, T::CHAR);
-    for (name, function) in of_plain::ALL {
+    for (name, function) in of_arrays::ALL {
         tables.add(name, Parameter::Array, Parameter::Array, Outcome::Is(T::BOOL), function);
     }
 }

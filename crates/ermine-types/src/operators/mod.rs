@@ -20,6 +20,8 @@ use crate::{
 };
 
 pub(crate) use arithmetic::{check_float, power_f64};
+pub use comparison::check_equality;
+
 pub(crate) use collections::{concatenate_arrays, extend_array, plain_json, texts};
 
 /// The function of a binary operator, for two values that are not NULL.

@@ -42,6 +42,30 @@ impl Serving {
 }
 
 #[tokio::test]
+async fn the_operator_of_a_list_gives_a_parameter_its_type() {
+    use tokio_postgres::types::Type;
+    let directory = Directory::new("sql-lists");
+    let serving = Serving::start(&directory.0, &[]);
+    let client = serving.client().await;
+    client.batch_execute("CREATE TABLE words (w varchar, n smallint)").await.unwrap();
+    for (condition, ty) in [
+        // No operator compares values of varchar.
+        ("$1 IN ('a', 'b'::varchar)", Type::TEXT),
+        ("$1 IN ('a', w)", Type::TEXT),
+        ("$1 IN ('a', 'b')", Type::TEXT),
+        ("$1 IN (1, 2::bigint)", Type::INT8),
+        ("w IN ($1, 'b'::varchar)", Type::VARCHAR),
+        ("$1 = ANY (SELECT w FROM words)", Type::TEXT),
+        ("$1 IN (SELECT w FROM words)", Type::TEXT),
+    ] {
+        let statement = client.prepare(&format!("SELECT 1 FROM words WHERE {condition}")).await.unwrap();
+        assert_eq!(statement.params(), [ty], "{condition}");
+    }
+    let row = client.query_one("SELECT $1 IN ('a', 'b'::varchar)", &[&"b"]).await.unwrap();
+    assert!(row.get::<_, bool>(0));
+}
+
+#[tokio::test]
 async fn rows_of_every_kind_come_back() {
     let directory = Directory::new("sql-kinds");
     let serving = Serving::start(&directory.0, &[]);
