@@ -14,7 +14,7 @@ use crate::{
     functions,
     query::AggregateCall,
     system,
-    types::{SqlType, Value, cast::Context},
+    types::{Environment, SqlType, Value, cast::Context},
 };
 
 impl Binder<'_> {
@@ -305,16 +305,17 @@ fn extreme(wanted: Ordering, all: Vec<Expr>, ty: SqlType) -> Expr {
     if ty.is_ordered() {
         return Expr::Extreme(wanted, all);
     }
+    let no_order: fn(&[Value], &Environment) -> Result<Value> = |_, _| {
+        let message = "could not identify a comparison function for type json";
+        Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
+    };
     let function = Function {
         name: "greatest or least".into(),
         is_strict: false,
         is_immutable: true,
         is_volatile: false,
         grows: false,
-        eval: |_, _| {
-            let message = "could not identify a comparison function for type json";
-            Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
-        },
+        eval: no_order,
         result: ty,
     };
     Expr::Call(function, all)
