@@ -42,6 +42,7 @@ mod platform;
 #[cfg(not(loom))]
 mod reclaim;
 mod rows;
+#[cfg(not(loom))]
 mod schema;
 mod scheme;
 mod sync;
