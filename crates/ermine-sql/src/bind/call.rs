@@ -288,13 +288,13 @@ impl Binder<'_> {
                 let typed = self.apart(|this| this.expr(&key.expr))?;
                 let descending = super::select::is_descending(&key.options)?;
                 let (expr, ty) = self.settle(typed)?;
-                super::check_ordered(ty)?;
+                super::check_equality(ty)?;
                 order.push((expr, descending, key.options.nulls_first.unwrap_or(descending)));
             }
         }
         let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
         if is_distinct {
-            aggregate.arguments.iter().try_for_each(|ty| super::check_ordered(*ty))?;
+            aggregate.arguments.iter().try_for_each(|ty| super::check_equality(*ty))?;
         }
         Ok(AggregateCall { aggregate, arguments: bound, is_distinct, filter, order })
     }

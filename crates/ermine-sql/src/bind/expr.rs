@@ -587,7 +587,7 @@ impl Binder<'_> {
             let resolved = operators::resolve_binary("=", operand.ty, Some(ty))?;
             // Between types that are alike, the values are compared in the common one.
             let compared = if resolved.left == resolved.right { resolved.right } else { ty };
-            super::check_ordered(compared)?;
+            super::check_equality(compared)?;
             let list = fixed.into_iter().map(|element| {
                 let element = Typed::new(self.coerce(element, ty)?, ty);
                 self.coerce(element, compared)

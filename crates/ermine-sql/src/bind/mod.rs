@@ -300,7 +300,7 @@ fn depends_on_now(literal: &str) -> bool {
     words.any(|word| ["now", "today", "tomorrow", "yesterday"].contains(&word))
 }
 
-pub(crate) use crate::operators::check_equality as check_ordered;
+pub(crate) use crate::operators::check_equality;
 pub(crate) use join_order::is_volatile;
 pub(crate) use select::is_descending;
 

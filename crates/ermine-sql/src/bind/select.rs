@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, Named, Scope, ScopeColumn, Typed, check_ordered,
+    Binder, Named, Scope, ScopeColumn, Typed, check_equality,
     group::{add_decided, grouped},
     join_order::{is_volatile, need, order_joins, uses_outer},
     names::{name_of, relation_of},
@@ -172,7 +172,7 @@ impl Binder<'_> {
             let at = self.output_place(&key.expr, columns, "ORDER BY")?.ok_or_else(|| {
                 SqlError::unsupported("ORDER BY of an expression after UNION, VALUES or a query in parentheses")
             })?;
-            check_ordered(columns[at].ty)?;
+            check_equality(columns[at].ty)?;
             bound.order.push(sort_key(at, &key.options)?);
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Binder<'_> {
                     column.source = (0, 0);
                     column.collation = column.collation.or(other.collation);
                     if !all || operation != SetOperation::Union {
-                        check_ordered(column.ty)?;
+                        check_equality(column.ty)?;
                     }
                 }
                 let width = columns.len();
@@ -349,13 +349,13 @@ impl Binder<'_> {
         for key in keys {
             let at = match self.output_place(&key.expr, &output.columns, "ORDER BY")? {
                 Some(at) => {
-                    check_ordered(output.columns[at].ty)?;
+                    check_equality(output.columns[at].ty)?;
                     at
                 }
                 None => {
                     let typed = self.expr(&key.expr)?;
                     let (expr, ty) = self.settle(typed)?;
-                    check_ordered(ty)?;
+                    check_equality(ty)?;
                     match output.exprs.iter().position(|shown| *shown == expr) {
                         Some(at) => at,
                         None => {
@@ -551,7 +551,7 @@ impl Binder<'_> {
                 Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
             }
             Some(AstDistinct::Distinct) => {
-                output.columns.iter().try_for_each(|column| check_ordered(column.ty))?;
+                output.columns.iter().try_for_each(|column| check_equality(column.ty))?;
                 Ok(Distinct::Rows)
             }
             Some(AstDistinct::On(keys)) => {
@@ -587,12 +587,12 @@ impl Binder<'_> {
             let expr = match as_column {
                 Some(typed) => {
                     let (expr, ty) = self.settle(typed)?;
-                    check_ordered(ty)?;
+                    check_equality(ty)?;
                     expr
                 }
                 None => match self.output_place(key, &output.columns, "GROUP BY")? {
                     Some(at) => {
-                        check_ordered(output.columns[at].ty)?;
+                        check_equality(output.columns[at].ty)?;
                         output.exprs[at].clone()
                     }
                     None => {

@@ -9,6 +9,7 @@ mod calendar;
 mod fields;
 mod interval;
 mod parse;
+mod tokens;
 mod write;
 mod zone;
 

@@ -13,16 +13,24 @@ fn out_of_range(text: &str, ty: SqlType) -> SqlError {
     )
 }
 
+/// Parses a whole number. Digits beyond the range are reported before what follows them, but not for an oid.
 pub(super) fn parse_integer(text: &str, ty: SqlType, least: i64, greatest: i64) -> Result<i64> {
     let digits = text.trim_matches(is_space);
-    match digits.parse::<i64>() {
-        Ok(number) if (least..=greatest).contains(&number) => Ok(number),
-        Ok(_) => Err(out_of_range(text, ty)),
-        Err(_) => {
-            let unsigned = digits.strip_prefix(['-', '+']).unwrap_or(digits);
-            let is_number = !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit());
-            Err(if is_number { out_of_range(text, ty) } else { invalid(ty.name(), text) })
+    let sign = usize::from(digits.starts_with(['-', '+']));
+    let end = sign + digits[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    let is_whole = end == digits.len();
+    if end == sign || ty == SqlType::OID && !is_whole {
+        return Err(invalid(ty.name(), text));
+    }
+    match digits[..end].parse::<i64>() {
+        Ok(number) if (least..=greatest).contains(&number) => {
+            if is_whole {
+                Ok(number)
+            } else {
+                Err(invalid(ty.name(), text))
+            }
         }
+        _ => Err(out_of_range(text, ty)),
     }
 }
 

@@ -262,6 +262,10 @@ impl<'e> Parts<'e> {
             "OF" => {
                 let mut text = String::new();
                 let _ = write_offset(offset(), &mut text);
+                // Without fill, hours have no zero in front.
+                if !fill && text[1..].starts_with('0') {
+                    text.remove(1);
+                }
                 text
             }
             "TZH" => format!("{}{:02}", if offset() < 0 { '-' } else { '+' }, offset().abs() / 3600),
