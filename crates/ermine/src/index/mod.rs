@@ -77,9 +77,15 @@ impl Inserted {
     fn begin(coverage: &Coverage, lock: &mut Locked<'_>) -> Self {
         let (gap, removed) = coverage.stamps(lock);
         lock.bump_phantom();
+        Self { change: LeafChange::by(coverage, lock), growth: None, gap: gap.max(removed) }
+    }
+}
+
+impl LeafChange {
+    /// Returns the change that the holder of the lock has made to the phantom version.
+    fn by(coverage: &Coverage, lock: &Locked<'_>) -> Self {
         let (before, after) = lock.phantoms();
-        let has_absorbed = coverage.has_absorbed(lock);
-        Self { leaf: LeafPtr::of(coverage), before, after, gap: gap.max(removed), has_absorbed, split: None }
+        Self { leaf: LeafPtr::of(coverage), before, after, split: None }
     }
 }
 
@@ -90,7 +96,7 @@ impl LeafPtr {
 }
 
 /// The result of an insert.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Insert {
     /// The key exists already. The stamp: the highest of the transactions that have looked at the leaf's range, for a
     /// transaction that enters the range anew through this key; a transaction that this stamp misses and that did not
@@ -99,20 +105,26 @@ pub(crate) enum Insert {
     Done(Inserted),
 }
 
-/// The effect of an insert on the leaf set: a transaction that recorded `leaf` at `before` now records it at `after`,
-/// and `split` too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What an insert did to the leaves of the index.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Inserted {
-    pub(crate) leaf: LeafPtr,
-    pub(crate) before: LeafVersion,
-    pub(crate) after: LeafVersion,
+    /// The leaf that the key entered.
+    pub(crate) change: LeafChange,
+    /// Another leaf that was split because of the insert: the hash index grows so. Rare, hence the box.
+    pub(crate) growth: Option<Box<LeafChange>>,
     /// The highest stamp of a scan, a miss or a removed key in the leaf's range, read at a time when no validator that
     /// this insert has not seen could still succeed.
     pub(crate) gap: Stamp,
-    /// Whether the leaf has the range of others that died: a transaction that recorded one of them may be affected by
-    /// this insert ([`LeafPtr::heir`]).
-    pub(crate) has_absorbed: bool,
-    /// The other half, if the insert split or replaced the leaf: together they have the range that the leaf had.
+}
+
+/// The effect of an insert on the leaf set: a transaction that recorded `leaf` at `before` now records it at `after`,
+/// and `split` too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeafChange {
+    pub(crate) leaf: LeafPtr,
+    pub(crate) before: LeafVersion,
+    pub(crate) after: LeafVersion,
+    /// The other half, if the leaf was split or replaced: together they have the range that the leaf had.
     pub(crate) split: Option<(LeafPtr, LeafVersion)>,
 }
 

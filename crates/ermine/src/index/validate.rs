@@ -1,33 +1,28 @@
 //! Checking at commit that nothing has entered the leaves that a transaction observed.
 
-use super::{Index, LeafPtr, LeafVersion, version::Verdict};
+use super::{LeafPtr, LeafVersion, version::Verdict};
 use crate::{epoch::Guard, ids::Stamp};
 
 impl LeafPtr {
     /// Returns the leaf that has the range now, and since which version, if this leaf has died with no insert since it
-    /// was `seen`; otherwise the leaf itself.
+    /// was `seen`.
     ///
     /// The guard in which the leaf was observed must still be held (invariant 5 of the index).
-    pub(crate) fn heir(self, _guard: &Guard<'_>, seen: LeafVersion) -> (Self, LeafVersion) {
-        let (mut leaf, mut seen) = (self.0, seen);
+    pub(crate) fn heir(self, _guard: &Guard<'_>, seen: LeafVersion) -> Option<(Self, LeafVersion)> {
         // SAFETY: as in `validate`.
-        while let Some(heir) = unsafe { leaf.as_ref() }.heir(seen) {
-            (leaf, seen) = heir;
-        }
-        (Self(leaf), seen)
+        let (heir, version) = unsafe { self.0.as_ref() }.heir(seen)?;
+        Some((Self(heir), version))
     }
-}
 
-impl Index {
     /// Raises the leaf's gap stamp to at least `stamp`, then returns true if no key has entered, or is about to enter,
     /// the range that the leaf had when it was `seen`. If the leaf was unlinked since, the node that got its range is
     /// checked.
     ///
     /// The guard in which the leaf was observed must still be held (invariant 5 of the index).
-    pub(crate) fn validate(&self, _guard: &Guard<'_>, leaf: LeafPtr, seen: LeafVersion, stamp: Stamp) -> bool {
-        let (mut leaf, mut seen) = (leaf.0, seen);
+    pub(crate) fn validate(self, _guard: &Guard<'_>, seen: LeafVersion, stamp: Stamp) -> bool {
+        let (mut leaf, mut seen) = (self.0, seen);
         loop {
-            // SAFETY: a leaf of this index, observed under a guard that is held (invariant 5); an absorber is retired
+            // SAFETY: a leaf of an index, observed under a guard that is held (invariant 5); an absorber is retired
             // after those it absorbed were, so the same guard keeps it.
             let observed = unsafe { leaf.as_ref() };
             match observed.validate(seen, stamp) {
@@ -45,7 +40,7 @@ mod tests {
     use crate::{
         epoch::EpochManager,
         ids::RowId,
-        index::{IndexKind, Insert, Inserted, LeafSeen},
+        index::{Index, IndexKind, Insert, Inserted, LeafSeen},
     };
 
     fn insert(index: &Index, guard: &Guard<'_>, n: u64) -> Inserted {
@@ -77,13 +72,13 @@ mod tests {
         let index = Index::new(kind);
         insert(&index, &guard, 1);
         let seen = miss(&index, &guard, 2);
-        assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(10)));
+        assert!(seen.leaf.validate(&guard, seen.version, Stamp(10)));
         remove(&index, &guard, 1);
-        assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(20)));
+        assert!(seen.leaf.validate(&guard, seen.version, Stamp(20)));
         let inserted = insert(&index, &guard, 3);
-        assert_eq!((inserted.leaf, inserted.before, inserted.gap), (seen.leaf, seen.version, Stamp(20)));
-        assert!(!index.validate(&guard, seen.leaf, seen.version, Stamp(30)));
-        assert!(index.validate(&guard, seen.leaf, inserted.after, Stamp(30)));
+        assert_eq!((inserted.change.leaf, inserted.change.before, inserted.gap), (seen.leaf, seen.version, Stamp(20)));
+        assert!(!seen.leaf.validate(&guard, seen.version, Stamp(30)));
+        assert!(seen.leaf.validate(&guard, inserted.change.after, Stamp(30)));
         assert_eq!(miss(&index, &guard, 2).removed, Stamp(1));
     }
 
@@ -95,13 +90,14 @@ mod tests {
         let index = Index::new(IndexKind::BTree);
         insert(&index, &guard, 0);
         let seen = miss(&index, &guard, 1);
-        assert!(index.validate(&guard, seen.leaf, seen.version, Stamp(10)));
-        let inserted = (1..).map(|n| insert(&index, &guard, n * 10)).find(|inserted| inserted.split.is_some()).unwrap();
-        let (right, version) = inserted.split.unwrap();
+        assert!(seen.leaf.validate(&guard, seen.version, Stamp(10)));
+        let inserted =
+            (1..).map(|n| insert(&index, &guard, n * 10)).find(|inserted| inserted.change.split.is_some()).unwrap();
+        let (right, version) = inserted.change.split.unwrap();
         assert_eq!(inserted.gap, Stamp(10));
-        assert!(!index.validate(&guard, seen.leaf, seen.version, Stamp(11)));
-        assert!(index.validate(&guard, inserted.leaf, inserted.after, Stamp(12)));
-        assert!(index.validate(&guard, right, version, Stamp(13)));
+        assert!(!seen.leaf.validate(&guard, seen.version, Stamp(11)));
+        assert!(inserted.change.leaf.validate(&guard, inserted.change.after, Stamp(12)));
+        assert!(right.validate(&guard, version, Stamp(13)));
         assert_eq!(insert(&index, &guard, 5).gap, Stamp(12));
         assert_eq!(insert(&index, &guard, 1_000_000).gap, Stamp(13));
     }
@@ -135,36 +131,10 @@ mod tests {
             let stamp = Stamp(10 * count);
             let footprint = index.footprint(&guard);
             assert_eq!((footprint.entries, footprint.leaves.max(1)), (0, 1));
-            assert!(seen.iter().all(|seen| index.validate(&guard, seen.leaf, seen.version, stamp)));
+            assert!(seen.iter().all(|seen| seen.leaf.validate(&guard, seen.version, stamp)));
             let inserted = insert(&index, &guard, 77);
             assert_eq!(inserted.gap, stamp);
-            assert!(seen.iter().all(|seen| !index.validate(&guard, seen.leaf, seen.version, stamp)));
+            assert!(seen.iter().all(|seen| !seen.leaf.validate(&guard, seen.version, stamp)));
         }
-    }
-    /// The effects of a transaction's own inserts on its observations can be followed through nodes that were replaced.
-    #[test]
-    fn an_observation_is_followed_to_the_heir() {
-        let epochs = EpochManager::new("test");
-        let worker = epochs.join();
-        let guard = worker.enter();
-        let index = Index::new(IndexKind::Art);
-        for n in 0..3 {
-            insert(&index, &guard, n);
-        }
-        let LeafSeen { leaf, version, .. } = miss(&index, &guard, 200);
-        let mut own = vec![(leaf, version)];
-        for n in 3..200 {
-            let inserted = insert(&index, &guard, n);
-            for at in 0..own.len() {
-                let (leaf, version) = own[at].0.heir(&guard, own[at].1);
-                if leaf == inserted.leaf && version == inserted.before {
-                    own[at] = (leaf, inserted.after);
-                    own.extend(inserted.split);
-                }
-            }
-        }
-        assert!(own.iter().all(|&(leaf, version)| index.validate(&guard, leaf, version, Stamp(1))));
-        insert(&index, &guard, 200);
-        assert!(!own.iter().all(|&(leaf, version)| index.validate(&guard, leaf, version, Stamp(2))));
     }
 }

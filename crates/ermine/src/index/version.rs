@@ -40,7 +40,7 @@ const PHANTOM_UNIT: u64 = 1 << 32;
 pub(super) struct Torn;
 
 /// How often keys have entered a leaf or parts of its range have left it, modulo 2^32.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LeafVersion(u32);
 
 impl LeafVersion {
@@ -253,8 +253,7 @@ pub(super) struct Coverage {
     gap: AtomicU64,
     /// The highest stamp of a key removed from this leaf.
     removed: AtomicU64,
-    /// Of a dead leaf: the leaf that has its range now, and that leaf's phantom version when it got the range. Of a
-    /// live leaf that has got a dead one's range: itself.
+    /// Of a dead leaf: the leaf that has its range now, and that leaf's phantom version when it got the range.
     absorber: AtomicPtr<Coverage>,
     absorber_version: AtomicU64,
 }
@@ -315,14 +314,8 @@ impl Coverage {
     pub(super) fn hand_over(&self, locked: &Locked<'_>, absorber: &Self, version: LeafVersion) {
         let (gap, removed) = self.stamps(locked);
         absorber.raise_stamps(gap, removed);
-        absorber.absorber.store(ptr::from_ref(absorber).cast_mut(), Ordering::Relaxed);
         self.absorber.store(ptr::from_ref(absorber).cast_mut(), Ordering::Relaxed);
         self.absorber_version.store(version.as_u64(), Ordering::Relaxed);
-    }
-
-    /// Whether a dead leaf's range has been handed over to this one.
-    pub(super) fn has_absorbed(&self, _locked: &Locked<'_>) -> bool {
-        !self.absorber.load(Ordering::Relaxed).is_null()
     }
 
     /// Returns the leaf that has the range now, and since which version, if this leaf has died with no insert since

@@ -166,10 +166,7 @@ impl<P: InPlace> Operation<'_, P> {
         let is_own = |record| own.binary_search_by_key(&record, |write| write.record).is_ok();
         let mut certified = P::certify(&self.engine.shared, scheme, is_own);
         if certified.is_ok() && P::RANGES == Ranges::AtCommit && !Mutant::NoLeafValidation.is_on() {
-            let changed = sets.leaves.iter().find(|leaf| {
-                let index = self.engine.tables.get(leaf.site.table).index(leaf.index);
-                !index.validate(&self.nodes, leaf.leaf, leaf.version, Stamp::ZERO)
-            });
+            let changed = sets.leaves.changed(&self.nodes, Stamp::ZERO).next();
             certified = changed.map_or(Ok(()), |leaf| {
                 let cause = Cause::new(Stamp::INFINITY, Dependency::InsertedBy, leaf.site);
                 Err(Conflict::before(AbortKind::Phantom, cause))

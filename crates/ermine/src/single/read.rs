@@ -97,7 +97,7 @@ impl<P: InPlace> Operation<'_, P> {
                     if row.is_none() {
                         self.check_declared(table, Some(key), None, false)?;
                     }
-                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, site)? {
+                    if self.saw_leaf(IndexOrdinal::PRIMARY, &seen, site)? {
                         if row.is_none() && self.is_observed() {
                             self.trace_missing(table, key, at);
                         }

@@ -428,13 +428,7 @@ impl<P: InPlace> Operation<'_, P> {
     /// Notes that the transaction has read a leaf, including the gaps between its entries. `false`: the leaf has
     /// changed since, read it again.
     #[inline]
-    pub(super) fn saw_leaf(
-        &mut self,
-        table: &TableOf<P>,
-        index: IndexOrdinal,
-        seen: &LeafSeen,
-        site: ConflictSite,
-    ) -> Result<bool> {
+    pub(super) fn saw_leaf(&mut self, index: IndexOrdinal, seen: &LeafSeen, site: ConflictSite) -> Result<bool> {
         self.state.met_gap = true;
         if self.state.snapshot.is_some() {
             return Ok(true);
@@ -442,12 +436,12 @@ impl<P: InPlace> Operation<'_, P> {
         match P::RANGES {
             Ranges::Excluded => {}
             Ranges::AtCommit => {
-                self.state.sets.saw_leaf(index, seen, site, None);
+                self.state.sets.leaves.read(index, seen, site, None);
             }
             Ranges::Stamped => {
                 let looked = P::look(&self.engine.shared, &mut self.state.scheme, seen.removed, site);
                 let stamp = looked.map_err(|conflict| self.lose(conflict))?;
-                return Ok(table.index(index).validate(&self.nodes, seen.leaf, seen.version, stamp));
+                return Ok(seen.leaf.validate(&self.nodes, seen.version, stamp));
             }
         }
         Ok(true)
@@ -458,7 +452,7 @@ impl<P: InPlace> Operation<'_, P> {
         match P::RANGES {
             Ranges::Excluded => Ok(()),
             Ranges::AtCommit => {
-                self.state.sets.changed_leaf(inserted, &self.nodes);
+                self.state.sets.leaves.inserted(inserted);
                 Ok(())
             }
             Ranges::Stamped => self.entered_gap(inserted.gap, site),

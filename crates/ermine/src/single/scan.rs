@@ -74,7 +74,7 @@ impl<P: InPlace> Txn<'_, P> {
                 true => ConflictSite { table: table.id, at: 0, length: 0 },
                 false => batch_place(table.id, batch, 0, keys_at),
             };
-            if !operation.saw_leaf(table, range.index, &seen, first)? {
+            if !operation.saw_leaf(range.index, &seen, first)? {
                 cursor = match (is_first, direction) {
                     (true, _) => index.cursor(&nodes, lower, upper, direction),
                     (_, index::Direction::Forward) => index.cursor(&nodes, Bound::Excluded(&last), upper, direction),

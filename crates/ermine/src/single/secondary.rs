@@ -67,7 +67,7 @@ impl<P: InPlace> Operation<'_, P> {
         let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
         let mut twin = None;
         'leaves: while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
-            if !self.saw_leaf(table, ordinal, &seen, site)? {
+            if !self.saw_leaf(ordinal, &seen, site)? {
                 cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
                 continue;
             }

@@ -136,7 +136,7 @@ impl<P: InPlace> Operation<'_, P> {
             match tried {
                 Tried::Done(true) => return Ok(true),
                 Tried::Done(false) => {
-                    if self.saw_leaf(table, IndexOrdinal::PRIMARY, &seen, site)? {
+                    if self.saw_leaf(IndexOrdinal::PRIMARY, &seen, site)? {
                         if row.is_none() && self.is_observed() {
                             self.trace_missing(table, key, at);
                         }

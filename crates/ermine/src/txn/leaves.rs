@@ -18,9 +18,10 @@
 use std::ops::Bound;
 
 use super::{
+    leaf_set::{LeafRead, ScannedRange},
     running::{Entered, Operation},
     visible::{Seen, visible},
-    write_set::{ChainSets, LeafRead, ScannedRange},
+    write_set::ChainSets,
 };
 use crate::{
     engine::Engine,
@@ -76,11 +77,7 @@ impl<S: Scheme> Validation<'_, S> {
             return Ok(());
         }
         let mut batch = None;
-        for leaf in &self.sets.leaves {
-            let index = self.engine.table(leaf.site.table).index(leaf.index);
-            if index.validate(&self.entered.nodes, leaf.leaf, leaf.version, stamp) {
-                continue;
-            }
+        for leaf in self.sets.leaves.changed(&self.entered.nodes, stamp) {
             match leaf.scanned {
                 Some(scanned) if S::SNAPSHOT || self.is_prepared => {
                     self.look_again(leaf, scanned, stamp, batch.get_or_insert_default(), &mut read)?;
@@ -111,7 +108,7 @@ impl<S: Scheme> Validation<'_, S> {
         'again: loop {
             let mut cursor = index.cursor(nodes, lower, upper, Direction::Forward);
             while let Some(seen) = cursor.next_leaf(batch, usize::MAX) {
-                if !index.validate(nodes, seen.leaf, seen.version, stamp) {
+                if !seen.leaf.validate(nodes, seen.version, stamp) {
                     spin.wait();
                     continue 'again;
                 }

@@ -11,7 +11,8 @@
 //! - `commit_order`: the steps of the end, written once for all schemes; `commit`: the engine's work around them
 //! - `savepoints`: rolling a transaction back to a savepoint, and moving it on to another snapshot
 //! - `journal`: the log records of a commit
-//! - `leaves`: validation of the leaf set
+//! - `leaf_set`: the leaves that were read, and what the transaction's own inserts did to them; `leaves`: their
+//!   validation
 //! - `trace`: the notes for an observer
 //! - `safe`: snapshots that need no certification
 //! - `table`, `readers`: the TID table and the reader slots; `claims`: their lock-free allocation
@@ -41,6 +42,8 @@ mod commit;
 mod index_build;
 #[cfg(not(loom))]
 mod journal;
+#[cfg(not(loom))]
+pub(crate) mod leaf_set;
 #[cfg(not(loom))]
 mod leaves;
 #[cfg(not(loom))]

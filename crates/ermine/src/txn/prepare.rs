@@ -78,7 +78,7 @@ impl<S: Scheme> Operation<'_, S> {
             0 => reads.add_table(site.table),
             _ => reads.add_key(site.table, sets.key(site)),
         });
-        for leaf in &sets.leaves {
+        for leaf in sets.leaves.reads() {
             let Some(scanned) = leaf.scanned else {
                 return Err(Error::Limit("bytes of keys that a transaction has read that is to be prepared"));
             };

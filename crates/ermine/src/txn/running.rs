@@ -18,9 +18,9 @@ use crate::{
     sync::Ordering,
     table::TableStore,
     txn::{
+        leaf_set::ScannedRange,
         trace::LookupKey,
         visible::{Seen, visible},
-        write_set::ScannedRange,
     },
     work::{Counts, Work},
     worker::{State, Worker},
@@ -370,7 +370,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !S::Certifier::TRACKS || self.state.uncertified {
             return Ok(None);
         }
-        let at = self.state.sets.saw_leaf(index, seen, site, scanned);
+        let at = self.state.sets.leaves.read(index, seen, site, scanned);
         self.follow(seen.removed, site)?;
         Ok(Some(at))
     }
@@ -388,7 +388,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !S::Certifier::TRACKS {
             return Ok(());
         }
-        self.state.sets.changed_leaf(inserted, &self.entered.nodes);
+        self.state.sets.leaves.inserted(inserted);
         self.entered_gap(inserted.gap, site)
     }
 

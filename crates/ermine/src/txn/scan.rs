@@ -19,7 +19,7 @@ use crate::{
     scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
-    txn::write_set::ScannedRange,
+    txn::leaf_set::ScannedRange,
     worker::State,
 };
 
@@ -118,7 +118,7 @@ struct Walk {
 impl Walk {
     /// Ends the scan at a key: it has not looked beyond.
     fn stop<S: Scheme>(&self, state: &mut State<S>, direction: Direction, last: ConflictSite) {
-        if let Some(scanned) = self.leaf.and_then(|leaf| state.sets.leaves[leaf].scanned.as_mut()) {
+        if let Some(scanned) = self.leaf.and_then(|leaf| state.sets.leaves.scanned_mut(leaf)) {
             scanned.end_at(direction, last);
         }
     }
@@ -168,7 +168,7 @@ impl<S: Scheme> Operation<'_, S> {
                 // leaf.
                 let last = batch_place(table.id, batch, batch.len() - 1, keys_at);
                 site = batch_place(table.id, batch, 0, keys_at);
-                let before = walk.leaf.and_then(|leaf| sets.leaves[leaf].scanned.as_mut());
+                let before = walk.leaf.and_then(|leaf| sets.leaves.scanned_mut(leaf));
                 before.into_iter().for_each(|before| before.end_at(range.direction, site));
                 rest.begin_at(range.direction, last);
             }

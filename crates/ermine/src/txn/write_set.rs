@@ -5,12 +5,10 @@ use std::ops::Bound;
 
 use smallvec::SmallVec;
 
+use super::leaf_set::{LeafSet, ScannedRange};
 use crate::{
-    access::Direction,
-    epoch::Guard,
     error::{Error, Result},
     ids::{IndexOrdinal, RowId, TableId},
-    index::{Inserted, LeafPtr, LeafSeen, LeafVersion},
     rows::chain::VersionPtr,
     scheme::ConflictSite,
     txn::commit_order::Write,
@@ -31,47 +29,6 @@ impl NeededEntry {
     /// Returns the properties that the entries of a row in one index share.
     pub(crate) fn group(&self) -> (TableId, RowId, IndexOrdinal) {
         (self.entry.table, self.row, self.index)
-    }
-}
-
-/// A leaf that a scan or a miss has read.
-pub(crate) struct LeafRead {
-    pub(crate) index: IndexOrdinal,
-    pub(crate) leaf: LeafPtr,
-    pub(crate) version: LeafVersion,
-    /// The table, and the key at which the leaf was first found.
-    pub(crate) site: ConflictSite,
-    /// The keys that were looked for in the leaf; `None`: there was no room to note them.
-    pub(crate) scanned: Option<ScannedRange>,
-}
-
-/// A range of keys that a transaction has examined.
-#[derive(Clone, Copy)]
-pub(crate) struct ScannedRange {
-    pub(crate) lower: ConflictSite,
-    pub(crate) upper: Bound<ConflictSite>,
-}
-
-impl ScannedRange {
-    /// Returns the range of a single key.
-    pub(crate) fn at(key: ConflictSite) -> Self {
-        Self { lower: key, upper: Bound::Included(key) }
-    }
-
-    /// Cuts off the part of the range that a scan in this direction meets after `key`.
-    pub(crate) fn end_at(&mut self, direction: Direction, key: ConflictSite) {
-        match direction {
-            Direction::Forward => self.upper = Bound::Included(key),
-            Direction::Backward => self.lower = key,
-        }
-    }
-
-    /// Cuts off the part of the range that a scan in this direction meets before `key`.
-    pub(crate) fn begin_at(&mut self, direction: Direction, key: ConflictSite) {
-        match direction {
-            Direction::Forward => self.lower = key,
-            Direction::Backward => self.upper = Bound::Included(key),
-        }
     }
 }
 
@@ -122,7 +79,7 @@ pub(crate) type ChainSets<H> = ReadWriteSets<Write<H>, VersionPtr<H>>;
 pub(crate) struct ReadWriteSets<W, D> {
     pub(crate) writes: Vec<W>,
     pub(crate) entries: Vec<NeededEntry>,
-    pub(crate) leaves: Vec<LeafRead>,
+    pub(crate) leaves: LeafSet,
     last_found: LastFound,
     /// Versions that the transaction removed from rows: freed when it ends, as views of them may be in use.
     pub(crate) discarded: Vec<D>,
@@ -146,7 +103,7 @@ impl<W, D> Default for ReadWriteSets<W, D> {
         Self {
             writes: Vec::new(),
             entries: Vec::new(),
-            leaves: Vec::new(),
+            leaves: LeafSet::default(),
             last_found: LastFound::default(),
             discarded: Vec::new(),
             keys: Vec::new(),
@@ -161,7 +118,7 @@ impl<W, D> ReadWriteSets<W, D> {
         self.keys.capacity()
             + self.writes.capacity() * size_of::<W>()
             + self.entries.capacity() * size_of::<NeededEntry>()
-            + self.leaves.capacity() * size_of::<LeafRead>()
+            + self.leaves.bytes()
             + self.discarded.capacity() * size_of::<D>()
     }
 
@@ -250,35 +207,6 @@ impl<W, D> ReadWriteSets<W, D> {
             None => Bound::Unbounded,
         };
         Some(ScannedRange { lower, upper })
-    }
-
-    /// Adds a leaf that was read; returns its position in `leaves`.
-    pub(crate) fn saw_leaf(
-        &mut self,
-        index: IndexOrdinal,
-        seen: &LeafSeen,
-        site: ConflictSite,
-        scanned: Option<ScannedRange>,
-    ) -> usize {
-        self.leaves.push(LeafRead { index, leaf: seen.leaf, version: seen.version, site, scanned });
-        self.leaves.len() - 1
-    }
-
-    /// Updates the leaf set after the transaction's own insert changed a leaf and may have split it: the reads of the
-    /// leaf stay valid (Silo's fix-up). Linear in the leaves read.
-    pub(crate) fn changed_leaf(&mut self, inserted: &Inserted, nodes: &Guard<'_>) {
-        for at in 0..self.leaves.len() {
-            let LeafRead { index, site, mut leaf, mut version, scanned } = self.leaves[at];
-            if inserted.has_absorbed {
-                (leaf, version) = leaf.heir(nodes, version);
-            }
-            if leaf == inserted.leaf && version == inserted.before {
-                (self.leaves[at].leaf, self.leaves[at].version) = (leaf, inserted.after);
-                if let Some((leaf, version)) = inserted.split {
-                    self.leaves.push(LeafRead { index, leaf, version, site, scanned });
-                }
-            }
-        }
     }
 }
 

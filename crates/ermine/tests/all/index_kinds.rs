@@ -152,3 +152,27 @@ fn growth_does_not_disturb_a_miss() {
         }
     }
 }
+
+/// A transaction never loses to its own inserts, and what an insert costs does not grow with what the transaction has
+/// read before it.
+#[test]
+fn a_transaction_loads_many_rows_that_it_has_looked_for() {
+    const ROWS: u64 = 20_000;
+    for (scheme, kind) in Scheme::ALL.into_iter().flat_map(|scheme| KINDS.map(|kind| (scheme, kind))) {
+        let db = Database::open_in_memory(Options::default().scheme(scheme).attempts_max(1)).unwrap();
+        let table = db.table_with("rows", TableOptions::default().index(kind)).unwrap();
+        let unique = IndexOptions::new(Uniqueness::Unique).kind(IndexKind::BTree);
+        let unique = db.index_with(&table, "unique", unique, |_: &u64, value: u64| value).unwrap();
+        db.run(|txn| {
+            for n in 0..ROWS {
+                let key = n * 7919 % ROWS;
+                assert_eq!(txn.get(&table, &key)?, None);
+                txn.insert(&table, &key, &(ROWS - n))?;
+            }
+            Ok::<_, Error>(())
+        })
+        .unwrap_or_else(|error| panic!("{scheme}, {kind:?}: {error}"));
+        let rows = db.run(|txn| txn.scan_by(&unique, ..).collect()).unwrap();
+        assert!(rows.iter().map(|&(_, value)| value).eq(1..=ROWS), "{scheme}, {kind:?}");
+    }
+}

@@ -71,10 +71,10 @@ fn grow<S: Synchronization>(
     let mut lock = hold.lock().ok_or(Torn)?;
     let coverage = &node.header().coverage;
     let mut inserted = Inserted::begin(coverage, &mut lock);
-    let larger = replacement(node, node.header().shape().size().larger(), &lock, inserted.after, guard);
+    let larger = replacement(node, node.header().shape().size().larger(), &lock, inserted.change.after, guard);
     larger.put(edge, leaf());
     parent.put(slot, larger.as_child());
-    inserted.split = Some((LeafPtr::of(&larger.header().coverage), inserted.after));
+    inserted.change.split = Some((LeafPtr::of(&larger.header().coverage), inserted.change.after));
     lock.mark_dead();
     // SAFETY: dead when the lock is released, and the parent names the larger node.
     unsafe { node.retire(guard) };
@@ -114,7 +114,7 @@ fn branch<S: Synchronization>(
     let coverage = &node.header().coverage;
     let mut inserted = Inserted::begin(coverage, &mut lock);
     let (gap, removed) = coverage.stamps(&lock);
-    let fork = NodeRef::allocate(Size::Four, inserted.after, gap, removed, guard);
+    let fork = NodeRef::allocate(Size::Four, inserted.change.after, gap, removed, guard);
     let shared = common_prefix(&key[depth..], &other_key[depth..]);
     fork.set_prefix(&key[depth..depth + shared], guard);
     let below = depth + shared;
@@ -130,7 +130,7 @@ fn branch<S: Synchronization>(
         );
     }
     node.put(edge, fork.as_child());
-    inserted.split = Some((LeafPtr::of(&fork.header().coverage), inserted.after));
+    inserted.change.split = Some((LeafPtr::of(&fork.header().coverage), inserted.change.after));
     Ok(Insert::Done(inserted))
 }
 
@@ -145,7 +145,7 @@ fn split_prefix<S: Synchronization>(guard: &Guard<'_>, at: At<'_, S>, key: &[u8]
     let coverage = &node.header().coverage;
     let mut inserted = Inserted::begin(coverage, &mut lock);
     let (gap, removed) = coverage.stamps(&lock);
-    let fork = NodeRef::allocate(Size::Four, inserted.after, gap, removed, guard);
+    let fork = NodeRef::allocate(Size::Four, inserted.change.after, gap, removed, guard);
     fork.set_prefix(&prefix[..shared], guard);
     node.retire_prefix(guard);
     node.set_prefix(&prefix[shared + 1..], guard);
@@ -153,6 +153,6 @@ fn split_prefix<S: Synchronization>(guard: &Guard<'_>, at: At<'_, S>, key: &[u8]
     let edge = Edge::of(key, depth + shared);
     fork.put(edge, Child::leaf(key, depth + shared + edge.length(), row, guard));
     parent.put(slot, fork.as_child());
-    inserted.split = Some((LeafPtr::of(&fork.header().coverage), inserted.after));
+    inserted.change.split = Some((LeafPtr::of(&fork.header().coverage), inserted.change.after));
     Ok(Insert::Done(inserted))
 }

@@ -35,7 +35,7 @@ impl BTree {
         let appending = left.keys.is_appended_to(place.index);
         let cut = if appending { place.index } else { entries.len() / 2 };
         // SAFETY: fresh from the box, and in the tree (or leaked by a panic) from here on.
-        let right: &Leaf = unsafe { &*Box::into_raw(Leaf::new(inserted.after, gap, removed)) };
+        let right: &Leaf = unsafe { &*Box::into_raw(Leaf::new(inserted.change.after, gap, removed)) };
         guard.allocated(Leaf::BYTES);
         right.keys.fill(&entries, cut..entries.len(), guard);
         left.keys.fill(&entries, 0..cut, guard);
@@ -54,7 +54,7 @@ impl BTree {
             separator,
             ptr::from_ref(right).cast_mut().cast(),
         );
-        inserted.split = Some((LeafPtr::of(&right.coverage), inserted.after));
+        inserted.change.split = Some((LeafPtr::of(&right.coverage), inserted.change.after));
         Ok(inserted)
     }
 

@@ -1,14 +1,15 @@
 //! Growing by one bucket, which takes over half of the range of another.
 
-use super::{Bucket, Guard, Hash, Ordering};
+use super::{Bucket, Guard, Hash, LeafChange, LeafPtr, Ordering};
 use crate::sync::Spin;
 
 impl Hash {
-    /// Adds a bucket, unless another thread is about to.
-    pub(super) fn grow(&self, guard: &Guard<'_>) {
+    /// Adds a bucket, unless another thread is about to; returns what happened to the bucket that was split.
+    #[cold]
+    pub(super) fn grow(&self, guard: &Guard<'_>) -> Option<Box<LeafChange>> {
         // Acquire pairs with the Release store below: the previous growth is complete.
         if self.growing.swap(1, Ordering::Acquire) == 1 {
-            return;
+            return None;
         }
         let count = self.count.load(Ordering::Relaxed);
         let level = count.ilog2();
@@ -34,7 +35,10 @@ impl Hash {
         assert_eq!(at as u64, count, "buckets are added one at a time");
         // Release pairs with the Acquire load of `try_find`: the bucket exists.
         self.count.store(count + 1, Ordering::Release);
+        let mut change = LeafChange::by(&bucket.coverage, &lock);
+        change.split = Some((LeafPtr::of(&self.bucket(count).coverage), change.after));
         drop(lock);
         self.growing.store(0, Ordering::Release);
+        Some(Box::new(change))
     }
 }

@@ -10,9 +10,11 @@ impl Hash {
         let hash = KeyHash::of(key);
         let sought = LookupKey::new(key, hash);
         loop {
-            if let Ok((outcome, was_full)) = self.try_insert(guard, hash, sought, row) {
-                if was_full {
-                    self.grow(guard);
+            if let Ok((mut outcome, was_full)) = self.try_insert(guard, hash, sought, row) {
+                if let Insert::Done(inserted) = &mut outcome
+                    && was_full
+                {
+                    inserted.growth = self.grow(guard);
                 }
                 return outcome;
             }

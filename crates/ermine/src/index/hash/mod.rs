@@ -20,8 +20,9 @@
 //! 4. In the order of hashes read backwards, a bucket's range is one stretch, and splitting cuts it in two (Shalev and
 //!    Shavit, "Split-Ordered Lists", JACM 2006). A walk in that order meets each key once, whatever is split meanwhile.
 //!
-//! An observation becomes void when its bucket is split, also by an insert into another one: that is rare (once per
-//! bucket in a doubling), and the leaf set is checked again then.
+//! An observation becomes void when its bucket is split, also by another transaction's insert into another bucket: that
+//! is rare (once per bucket in a doubling), and the leaf set is checked again then. The transaction that inserted is
+//! informed of the split, and its own observations stay valid.
 
 mod bucket;
 mod footprint;
@@ -33,7 +34,7 @@ mod walk;
 
 use self::bucket::Bucket;
 use super::{
-    Footprint, Insert, Inserted, LeafPtr, LeafSeen, LeafVersion, Lookup,
+    Footprint, Insert, Inserted, LeafChange, LeafPtr, LeafSeen, LeafVersion, Lookup,
     batch::Batch,
     key::{HEAD, KEY_LENGTH_MAX, LongKey, Word, assert_row_fits, head_of},
     version::{Coverage, Seen, Torn},
