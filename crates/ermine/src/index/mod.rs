@@ -96,7 +96,7 @@ impl LeafPtr {
 }
 
 /// The result of an insert.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Insert {
     /// The key exists already. The stamp: the highest of the transactions that have looked at the leaf's range, for a
     /// transaction that enters the range anew through this key; a transaction that this stamp misses and that did not
@@ -106,12 +106,12 @@ pub(crate) enum Insert {
 }
 
 /// What an insert did to the leaves of the index.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Inserted {
     /// The leaf that the key entered.
     pub(crate) change: LeafChange,
-    /// Another leaf that was split because of the insert: the hash index grows so. Rare, hence the box.
-    pub(crate) growth: Option<Box<LeafChange>>,
+    /// Another leaf that was split because of the insert: the hash index grows so.
+    pub(crate) growth: Option<LeafChange>,
     /// The highest stamp of a scan, a miss or a removed key in the leaf's range, read at a time when no validator that
     /// this insert has not seen could still succeed.
     pub(crate) gap: Stamp,

@@ -103,7 +103,7 @@ impl LeafSet {
     pub(crate) fn inserted(&mut self, inserted: &Inserted) {
         if !self.reads.is_empty() {
             self.own_changes.push(inserted.change);
-            self.own_changes.extend(inserted.growth.as_deref());
+            self.own_changes.extend(inserted.growth);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::sync::Spin;
 impl Hash {
     /// Adds a bucket, unless another thread is about to; returns what happened to the bucket that was split.
     #[cold]
-    pub(super) fn grow(&self, guard: &Guard<'_>) -> Option<Box<LeafChange>> {
+    pub(super) fn grow(&self, guard: &Guard<'_>) -> Option<LeafChange> {
         // Acquire pairs with the Release store below: the previous growth is complete.
         if self.growing.swap(1, Ordering::Acquire) == 1 {
             return None;
@@ -39,6 +39,6 @@ impl Hash {
         change.split = Some((LeafPtr::of(&self.bucket(count).coverage), change.after));
         drop(lock);
         self.growing.store(0, Ordering::Release);
-        Some(Box::new(change))
+        Some(change)
     }
 }
