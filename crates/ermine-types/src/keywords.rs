@@ -226,6 +226,59 @@ const NO_TYPES: [&str; 21] = [
     "values",
 ];
 
+/// Types that are keywords, and words of types, in the order of their bytes: no function has such a name without quotes.
+const TYPES: [&str; 23] = [
+    "bigint",
+    "bit",
+    "boolean",
+    "char",
+    "character",
+    "dec",
+    "decimal",
+    "float",
+    "inout",
+    "int",
+    "integer",
+    "interval",
+    "national",
+    "nchar",
+    "none",
+    "numeric",
+    "out",
+    "real",
+    "setof",
+    "smallint",
+    "time",
+    "timestamp",
+    "varchar",
+];
+
+/// Words that are no column's name without quotes, though they may be a function's or a type's, sorted.
+const NO_COLUMNS: [&str; 22] = [
+    "authorization",
+    "binary",
+    "collation",
+    "concurrently",
+    "cross",
+    "freeze",
+    "full",
+    "ilike",
+    "inner",
+    "is",
+    "isnull",
+    "join",
+    "left",
+    "like",
+    "natural",
+    "notnull",
+    "outer",
+    "overlaps",
+    "right",
+    "similar",
+    "tablesample",
+    "verbose",
+];
+
 /// Whether a word, in any case, is no name without quotes.
 pub fn is_reserved(word: &str) -> bool {
     contains(&RESERVED, word)
@@ -234,6 +287,16 @@ pub fn is_reserved(word: &str) -> bool {
 /// Whether a word, in any case, is no type's name without quotes, though it may be a column's.
 pub fn is_no_type(word: &str) -> bool {
     contains(&NO_TYPES, word)
+}
+
+/// Whether a word, in any case, is no function's name without quotes, though it is a type's.
+pub fn is_no_function(word: &str) -> bool {
+    contains(&TYPES, word)
+}
+
+/// Whether a word, in any case, is no column's name without quotes.
+pub fn is_no_column(word: &str) -> bool {
+    contains(&NO_COLUMNS, word)
 }
 
 /// Whether a name has to be quoted because it is a keyword.
@@ -251,7 +314,7 @@ mod tests {
 
     #[test]
     fn keywords_are_found() {
-        assert!(RESERVED.is_sorted() && QUOTED.is_sorted() && NO_TYPES.is_sorted());
+        assert!([&RESERVED[..], &QUOTED, &NO_TYPES, &TYPES, &NO_COLUMNS].iter().all(|words| words.is_sorted()));
         assert!(
             RESERVED.iter().all(|word| is_reserved(word) && is_reserved(&word.to_uppercase()) && needs_quotes(word))
         );

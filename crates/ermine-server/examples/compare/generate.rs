@@ -21,6 +21,9 @@ pub struct Statement {
 pub struct Order {
     /// Whether the statement orders its rows, down to the last column.
     pub is_total: bool,
+    /// Whether words are missing or repeated: the order of the rows may not be total any more, and a limit then keeps
+    /// any of several.
+    pub is_broken: bool,
     /// Whether it reads rows: if several fail, the plan decides which does first.
     pub reads_rows: bool,
     /// Whether an expression of another type is cast on rows: which rows, and so whether it fails, depends on the plan.
@@ -470,9 +473,10 @@ impl Generator {
             }
         };
         let has_misfit = may_misfit && !self.may_misfit;
-        let text = if self.chance(2) { self.broken(&text) } else { text };
+        let is_broken = self.chance(2);
+        let text = if is_broken { self.broken(&text) } else { text };
         let parameters = self.parameters.take().unwrap_or_default();
-        let order = Order { is_total, reads_rows, casts_rows: reads_rows && has_misfit };
+        let order = Order { is_total, is_broken, reads_rows, casts_rows: reads_rows && has_misfit };
         Statement { text, kind, order, parameters }
     }
 

@@ -550,9 +550,13 @@ impl Binder<'_> {
             return Ok(Expr::Not(Box::new(Expr::IsNull(Box::new(self.any(other)?)))));
         }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
+        let ty = left.ty;
         match self.compare(Comparison::Equal, left, right)? {
             Expr::Compare(_, operands) => Ok(Expr::Distinct(operands)),
-            _ => Err(SqlError::unsupported("IS DISTINCT FROM between these types")),
+            _ => {
+                ty.map_or(Ok(()), super::check_equality)?;
+                Err(SqlError::unsupported("IS DISTINCT FROM between these types"))
+            }
         }
     }
 

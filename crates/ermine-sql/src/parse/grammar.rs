@@ -16,7 +16,7 @@ use super::{DIALECT, position};
 
 use crate::{
     error::{Result, SqlError, SqlState},
-    keywords::{is_no_type, is_reserved, needs_as},
+    keywords::{is_no_column, is_no_function, is_no_type, is_reserved, needs_as},
 };
 
 /// Fails for a query, or a statement that writes, that PostgreSQL's grammar does not have.
@@ -51,6 +51,21 @@ impl Grammar<'_> {
     fn lacks_as(&self, label: &Ident) -> bool {
         needs_as(&label.value) && !self.is_label(label)
     }
+
+    /// Fails for a label that PostgreSQL does not take without AS, and notes reserved words that it does take.
+    fn check_labels(&mut self, items: &[SelectItem]) -> ControlFlow<SqlError> {
+        for item in items {
+            let SelectItem::ExprWithAlias { alias, .. } = item else { continue };
+            if alias.quote_style == Some('\'') || alias.quote_style.is_none() && self.lacks_as(alias) {
+                let place = position(self.text, alias.span.start);
+                return ControlFlow::Break(at_or_near(&alias.to_string()).at(place));
+            }
+            if is_reserved(&alias.value) && !needs_as(&alias.value) {
+                self.bare.insert(alias.span.start);
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl Visitor for Grammar<'_> {
@@ -75,27 +90,14 @@ impl Visitor for Grammar<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
-        match unchained(expr).or_else(|| miscounted(expr)).or_else(|| no_type(expr)) {
+        match unchained(expr).or_else(|| miscounted(expr)).or_else(|| misnamed(expr)) {
             Some(word) => ControlFlow::Break(at_or_near(&word)),
             None => ControlFlow::Continue(()),
         }
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
-        for item in &select.projection {
-            if let SelectItem::ExprWithAlias { alias, .. } = item
-                && (alias.quote_style == Some('\'') || alias.quote_style.is_none() && self.lacks_as(alias))
-            {
-                let place = position(self.text, alias.span.start);
-                return ControlFlow::Break(at_or_near(&alias.to_string()).at(place));
-            }
-            if let SelectItem::ExprWithAlias { alias, .. } = item
-                && is_reserved(&alias.value)
-                && !needs_as(&alias.value)
-            {
-                self.bare.insert(alias.span.start);
-            }
-        }
+        self.check_labels(&select.projection)?;
         select.from.iter().try_for_each(|from| check_joins(&from.joins))
     }
 
@@ -107,6 +109,13 @@ impl Visitor for Grammar<'_> {
     }
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<SqlError> {
+        let returned = match statement {
+            Statement::Insert(insert) => &insert.returning,
+            Statement::Update(update) => &update.returning,
+            Statement::Delete(delete) => &delete.returning,
+            _ => &None,
+        };
+        self.check_labels(returned.as_deref().unwrap_or_default())?;
         match statement {
             Statement::Insert(Insert { into: false, overwrite: false, replace_into: false, table, .. }) => {
                 ControlFlow::Break(at_or_near(&table.to_string()))
@@ -237,11 +246,18 @@ fn miscounted(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Returns the name of a type that is a keyword.
-fn no_type(expr: &Expr) -> Option<String> {
-    let Expr::Cast { data_type: DataType::Custom(name, _), .. } = expr else { return None };
+/// Returns the name of a type, a function or a column that is a keyword.
+fn misnamed(expr: &Expr) -> Option<String> {
+    let (name, is_no_name): (_, fn(&str) -> bool) = match expr {
+        Expr::Identifier(column) if column.quote_style.is_none() && is_no_column(&column.value) => {
+            return Some(column.value.clone());
+        }
+        Expr::Cast { data_type: DataType::Custom(name, _), .. } => (name, is_no_type),
+        Expr::Function(function) => (&function.name, is_no_function),
+        _ => return None,
+    };
     match &name.0[..] {
-        [ObjectNamePart::Identifier(own)] if own.quote_style.is_none() && is_no_type(&own.value) => {
+        [ObjectNamePart::Identifier(own)] if own.quote_style.is_none() && is_no_name(&own.value) => {
             Some(own.value.clone())
         }
         _ => None,

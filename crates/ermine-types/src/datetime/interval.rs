@@ -8,6 +8,7 @@ use crate::{
 
 use super::{
     DAYS_PER_MONTH, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, interval_out_of_range,
+    iso_interval,
 };
 
 fn invalid(text: &str) -> SqlError {
@@ -18,24 +19,32 @@ fn overflow(text: &str) -> SqlError {
     SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, format!("interval field value out of range: \"{text}\""))
 }
 
+/// Why a text is no interval.
+pub(super) enum Failure {
+    /// It has no interval's form.
+    Form,
+    /// A field is out of range.
+    Beyond,
+}
+
 /// The sums of the parts of an interval.
 #[derive(Default)]
-struct Sum {
+pub(super) struct Sum {
     months: i128,
     days: i128,
     micros: i128,
 }
 
 /// A number with the digits behind its point.
-#[derive(Clone, Copy)]
-struct Amount {
-    whole: i64,
+#[derive(Clone, Copy, Default)]
+pub(super) struct Amount {
+    pub(super) whole: i64,
     /// Has the same sign.
-    fraction: f64,
+    pub(super) fraction: f64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Unit {
+pub(super) enum Unit {
     Months(i64),
     Days(i64),
     Micros(i64),
@@ -64,7 +73,7 @@ fn unit(word: &str) -> Option<Unit> {
 }
 
 impl Sum {
-    fn add(&mut self, amount: Amount, unit: Unit) {
+    pub(super) fn add(&mut self, amount: Amount, unit: Unit) {
         let Amount { whole, fraction } = amount;
         match unit {
             Unit::Micros(size) => {
@@ -127,42 +136,38 @@ fn amount(text: &str) -> Option<(Amount, bool, &str)> {
     Some((amount, negative, rest))
 }
 
-/// `hours:minutes[:seconds[.fraction]]`, or `minutes:seconds.fraction`, without sign.
-fn clock(text: &str) -> Option<i128> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let number = |text: &str| match text {
-        // Behind a colon that ends the text.
-        "" => Some(0),
-        text if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse::<i64>().ok(),
-        _ => None,
-    };
-    let seconds = |text: &str| {
-        if matches!(text, "" | ".") {
-            return Some(0);
-        }
-        let (amount, _, rest) = amount(text)?;
-        let valid = rest.is_empty() && (0..60).contains(&amount.whole) && !text.starts_with(['+', '-']);
-        valid.then(|| {
-            i128::from(amount.whole * MICROS_PER_SECOND)
-                + (amount.fraction * MICROS_PER_SECOND as f64).round_ties_even() as i128
-        })
-    };
-    let minutes = |text: &str| number(text).filter(|minutes| *minutes < 60);
-    match *parts.as_slice() {
-        [first, second] if second.contains('.') => {
-            Some(i128::from(minutes(first)?) * i128::from(MICROS_PER_MINUTE) + seconds(second)?)
-        }
-        [first, second] => Some(
-            i128::from(number(first)?) * i128::from(MICROS_PER_HOUR)
-                + i128::from(minutes(second)?) * i128::from(MICROS_PER_MINUTE),
-        ),
-        [first, second, third] => Some(
-            i128::from(number(first)?) * i128::from(MICROS_PER_HOUR)
-                + i128::from(minutes(second)?) * i128::from(MICROS_PER_MINUTE)
-                + seconds(third)?,
-        ),
-        _ => None,
+/// Reads a number without sign; a colon that ends the text stands for one that is zero.
+fn part_of_clock(text: &str) -> Result<i64, Failure> {
+    match text {
+        "" => Ok(0),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().map_err(|_| Failure::Beyond),
+        _ => Err(Failure::Form),
     }
+}
+
+/// `hours:minutes[:seconds[.fraction]]`, or `minutes:seconds.fraction`, without sign.
+fn clock(text: &str) -> Result<i128, Failure> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (hours, minutes, seconds) = match *parts.as_slice() {
+        [minutes, seconds] if seconds.contains('.') => ("", minutes, seconds),
+        [hours, minutes] => (hours, minutes, ""),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return Err(Failure::Form),
+    };
+    let (hours, minutes) = (part_of_clock(hours)?, part_of_clock(minutes)?);
+    let (seconds, digits) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let (seconds, _) = (part_of_clock(seconds)?, part_of_clock(&digits[..digits.len().min(18)])?);
+    let fraction = format!("0.{digits}").parse().map_err(|_| Failure::Form)?;
+    // Sixty seconds are the next minute.
+    if minutes > 59 || seconds > 60 {
+        return Err(Failure::Beyond);
+    }
+    let mut sum = Sum::default();
+    for (whole, unit) in [hours, minutes].into_iter().zip(TIME_OF_DAY) {
+        sum.add(Amount { whole, fraction: 0.0 }, unit);
+    }
+    sum.add(Amount { whole: seconds, fraction }, Unit::Micros(MICROS_PER_SECOND));
+    Ok(sum.micros)
 }
 
 /// Returns the text without leading blanks and ignored signs.
@@ -175,8 +180,12 @@ fn skip(text: &str) -> &str {
 pub fn parse_interval(text: &str) -> Result<Value> {
     let lower = text.to_ascii_lowercase();
     let trimmed = lower.trim_matches(is_space);
-    if trimmed.starts_with('p') {
-        return parse_iso(trimmed, text);
+    if text.starts_with('P') {
+        return match iso_interval::parse(text) {
+            Ok(sum) => sum.finish(text),
+            Err(Failure::Form) => Err(invalid(text)),
+            Err(Failure::Beyond) => Err(overflow(text)),
+        };
     }
     let mut reader =
         Reader { text, rest: skip(trimmed), sum: Sum::default(), pending: None, found: Vec::new(), is_beyond: false };
@@ -248,7 +257,11 @@ impl Reader<'_> {
             if let Some(days) = self.pending.take() {
                 self.add(days, Unit::Days(1))?;
             }
-            self.sum.micros += signed(clock(token).ok_or_else(|| invalid(self.text))?);
+            match clock(token) {
+                Ok(micros) => self.sum.micros += signed(micros),
+                Err(Failure::Beyond) => self.is_beyond = true,
+                Err(Failure::Form) => return Err(invalid(self.text)),
+            }
             self.find(&TIME_OF_DAY)?;
         } else if after.starts_with('-') && !token.is_empty() && !token.contains('.') {
             self.sum.months += signed(self.years_and_months(token)?);
@@ -259,13 +272,16 @@ impl Reader<'_> {
             }
             let is_one = token.bytes().filter(|byte| *byte == b'.').count() <= 1;
             let is_long = token.bytes().take_while(u8::is_ascii_digit).count() > 18;
-            let fail = || if is_long { overflow(self.text) } else { invalid(self.text) };
             let read = match (token, signed(1)) {
                 // A point alone is zero.
                 (".", 1) => Some((Amount { whole: 0, fraction: 0.0 }, false, "")),
                 _ => amount(token).filter(|_| is_one),
             };
-            let (Amount { whole, fraction }, ..) = read.ok_or_else(fail)?;
+            self.is_beyond |= is_long && read.is_none();
+            let (Amount { whole, fraction }, ..) = match read {
+                None if is_long => (Amount::default(), false, ""),
+                read => read.ok_or_else(|| invalid(self.text))?,
+            };
             self.pending = Some(match is_negative {
                 true => Amount { whole: -whole, fraction: -fraction },
                 false => Amount { whole, fraction },
@@ -326,36 +342,6 @@ impl Reader<'_> {
     }
 }
 
-/// `P1Y2M3W4DT5H6M7.8S`
-fn parse_iso(lower: &str, text: &str) -> Result<Value> {
-    let mut sum = Sum::default();
-    let mut rest = &lower[1..];
-    let mut in_time = false;
-    if rest.is_empty() {
-        return Err(invalid(text));
-    }
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix('t').filter(|_| !in_time) {
-            (rest, in_time) = (after, true);
-            continue;
-        }
-        let (number, _, after) = amount(rest).ok_or_else(|| invalid(text))?;
-        let unit = match (after.bytes().next(), in_time) {
-            (Some(b'y'), false) => Unit::Months(12),
-            (Some(b'm'), false) => Unit::Months(1),
-            (Some(b'w'), false) => Unit::Days(7),
-            (Some(b'd'), false) => Unit::Days(1),
-            (Some(b'h'), true) => Unit::Micros(MICROS_PER_HOUR),
-            (Some(b'm'), true) => Unit::Micros(MICROS_PER_MINUTE),
-            (Some(b's'), true) => Unit::Micros(MICROS_PER_SECOND),
-            _ => return Err(invalid(text)),
-        };
-        sum.add(number, unit);
-        rest = &after[1..];
-    }
-    sum.finish(text)
-}
-
 /// Creates an interval of these parts, if they fit.
 pub fn interval_from_parts(months: i128, days: i128, micros: i128) -> Result<Value> {
     match (months.try_into(), days.try_into(), micros.try_into()) {
@@ -388,17 +374,55 @@ mod tests {
             ("2 weeks", "14 days"),
             ("0.000001s", "00:00:00.000001"),
             ("25:00:00", "25:00:00"),
+            ("1:2:60.9", "01:03:00.9"),
+            ("59:60.5", "01:00:00.5"),
+            ("P1Y1e5D", "1 year 100000 days"),
+            ("P1-13-1", "2 years 1 mon 1 day"),
+            ("P0001-02-03T04:05:06", "1 year 2 mons 3 days 04:05:06"),
+            ("P00010203T040506", "1 year 2 mons 3 days 04:05:06"),
+            ("P1Y2M3DT4:5", "1 year 2 mons 3 days 04:05:00"),
+            ("PT1:2:3", "01:02:03"),
+            ("P1e-5D", "00:00:00.864"),
         ] {
             let Value::Interval { months, days, micros } = parse_interval(text).unwrap() else { panic!() };
             let mut out = String::new();
             super::super::write_interval(months, days, micros, &mut out).unwrap();
             assert_eq!(out, expected, "{text}");
         }
-        for text in
-            ["", "x", "1 fortnight", "1 2", "P", "1:99", "ago", "@", "1999-01-01", "2021-03-28 02:30:00", "1-2y"]
-        {
-            assert!(parse_interval(text).is_err(), "{text}");
+        let state = |text: &str| parse_interval(text).unwrap_err().state();
+        for text in [
+            "",
+            "x",
+            "1 fortnight",
+            "1 2",
+            "P",
+            "ago",
+            "@",
+            "1999-01-01",
+            "2021-03-28 02:30:00",
+            "1-2y",
+            "1:99 xx",
+            "99999999999999999999 xx",
+            "P1e400D",
+            "p1d",
+            "P1D-1",
+            "P1H",
+            "PT1D",
+            "P1DT1:2S",
+        ] {
+            assert_eq!(state(text), SqlState::INVALID_DATETIME_FORMAT, "{text}");
         }
-        assert_eq!(parse_interval("99999999999 years").unwrap_err().state(), SqlState::INTERVAL_FIELD_OVERFLOW);
+        for text in [
+            "99999999999 years",
+            "1:99",
+            "1:2:61",
+            "60:59.5",
+            "1:9223372036854775808",
+            "99999999999999999999",
+            "P99999999999999999999D",
+            "P1e14Y",
+        ] {
+            assert_eq!(state(text), SqlState::INTERVAL_FIELD_OVERFLOW, "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod arithmetic;
 mod calendar;
 mod fields;
 mod interval;
+mod iso_interval;
 mod parse;
 mod tokens;
 mod write;

@@ -216,6 +216,10 @@ impl Accumulator {
             Kind::Sum | Kind::Average | Kind::Spread { .. } => self.add_number(value)?,
             Kind::Min | Kind::Max => {
                 let is_better = match &self.state {
+                    State::Value(_) if !self.argument.is_ordered() => {
+                        let message = "could not identify a comparison function for type json";
+                        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+                    }
                     State::Value(best) => {
                         let order = order::compare(value, best, self.argument);
                         let is_beyond = if self.kind == Kind::Min { order.is_lt() } else { order.is_gt() };
