@@ -302,7 +302,7 @@ impl Reader<'_> {
         };
         if months >= 12 {
             self.is_beyond = true;
-            self.rest = after.trim_start_matches(|next: char| next.is_ascii_alphanumeric() || next == '-');
+            self.rest = after.trim_start_matches(|next: char| next.is_ascii_digit() || next == '-');
             return Ok(0);
         }
         // A date is not an interval.
@@ -403,6 +403,7 @@ mod tests {
             "1-2y",
             "1:99 xx",
             "99999999999999999999 xx",
+            "2019-12-31T23:59:59.5",
             "P1e400D",
             "p1d",
             "P1D-1",

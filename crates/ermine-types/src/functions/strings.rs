@@ -82,12 +82,12 @@ fn pad(arguments: &[Value], at_left: bool, environment: &Environment) -> Result<
         _ => return Err(crate::operators::mismatch()),
     };
     let length = usize::try_from(length).unwrap_or(0);
-    if length > LENGTH_MAX / 4 {
-        return Err(too_long());
-    }
     let own = text.chars().count();
     if own >= length || fill.is_empty() {
         return Ok(Value::text(&text[..offset(text, length)]));
+    }
+    if length > LENGTH_MAX / 4 {
+        return Err(too_long());
     }
     let (times, rest) = ((length - own) / fill.chars().count(), (length - own) % fill.chars().count());
     let rest = &fill[..offset(fill, rest)];

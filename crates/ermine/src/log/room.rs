@@ -115,7 +115,8 @@ impl Room {
             Err(error) if is_full(&error) => {
                 // At least a part of it.
                 let _ = self.grow(&mut kept, small + checkpoint);
-                self.tell(&self.is_short, &error);
+                let missing = small + after + checkpoint - kept.bytes;
+                self.tell(&self.is_short, &format!("{error}, {missing} more bytes are needed"));
             }
             _ if kept.is_lent => {}
             _ => self.forget(&self.is_short),
@@ -164,10 +165,10 @@ impl Room {
         Lent { room: self, is_done: false }
     }
 
-    fn tell(&self, state: &AtomicBool, error: &io::Error) {
-        *self.why.lock().expect("no code panics while it holds the reason") = Some(error.to_string().into());
+    fn tell(&self, state: &AtomicBool, why: &str) {
+        *self.why.lock().expect("no code panics while it holds the reason") = Some(why.into());
         if !state.swap(true, Ordering::Relaxed) {
-            ::log::warn!("no room is left: {error}; rows can be read, and writing goes on when there is room again");
+            ::log::warn!("no room is left: {why}; rows can be read, and writing goes on when there is room again");
         }
     }
 
@@ -214,7 +215,7 @@ impl Room {
             match attempt() {
                 Err(error) if is_full(&error) => {
                     // New transactions must not use up the rest.
-                    self.tell(&self.is_short, &error);
+                    self.tell(&self.is_short, &error.to_string());
                     let mut kept = self.kept();
                     // If no size was requested yet, everything that an earlier process has left.
                     let bytes = if kept.log > 0 { kept.log } else { kept.bytes };
@@ -224,7 +225,7 @@ impl Room {
                     if is_released {
                         continue;
                     }
-                    self.tell(&self.is_waiting, &error);
+                    self.tell(&self.is_waiting, &error.to_string());
                     if gives_up() {
                         return Err(error);
                     }
@@ -328,7 +329,9 @@ mod tests {
         take();
         room.keep(1000, 1000, 1000);
         assert_eq!(length(), 1500);
-        assert!(matches!(room.check(true), Err(Error::DiskFull(_))) && room.check(false).is_ok());
+        let refused = room.check(true);
+        assert!(matches!(&refused, Err(Error::DiskFull(why)) if why.contains("1000 more bytes")), "{refused:?}");
+        room.check(false).unwrap();
         take();
         room.keep(1000, 1000, 1000);
         assert_eq!(length(), 500);
