@@ -206,23 +206,28 @@ impl ChangeContext<'_> {
         Ok(matches!(table.def.unfinished, Some(Unfinished::Index(_))))
     }
 
-    /// Goes through all entries of an unfinished index, or all rows.
+    /// Goes through all entries of an unfinished index, or all rows. A batch that loses conflicts is repeated for as
+    /// long as `lock_timeout` allows.
     fn go_through_all(&self, begun: &Begun, of_index: fn(usize) -> Batch) -> Result<()> {
         let mut next = Some(KeyBuffer::new());
-        let (mut rows_max, mut retries) = (BATCH, self.database.retries());
+        let catalog = self.catalog_now();
+        let table = catalog.table(begun.table).ok_or_else(gone)?;
+        let (mut rows_max, mut retries, mut waiting) = (BATCH, self.database.retries(), self.waiting(table));
         while let Some(from) = &next {
             match self.batch(begun, of_index, from, rows_max) {
                 Ok(after) => {
                     next = after;
                     (rows_max, retries) = (BATCH.min(rows_max * 2), self.database.retries());
+                    waiting = self.waiting(table);
                 }
                 // A batch of fewer rows is shorter, so another transaction is less likely to write one of them
                 // meanwhile.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
-                    self.environment.check()?;
+                    waiting()?;
                     if !retries.lost(opponent(&error)) {
-                        // A transaction may stay open, with one of the rows, for as long as its client wants.
+                        // A transaction may stay open, or prepared, with one of the rows for as long as its client
+                        // wants.
                         retries = self.database.retries();
                     }
                 }

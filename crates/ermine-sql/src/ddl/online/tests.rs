@@ -272,6 +272,25 @@ fn waiting_for_users_ends() {
     assert_eq!(own.disagreements().unwrap(), [""; 0]);
 }
 
+/// A prepared transaction that knows the addition keeps a row for as long as nothing ends it.
+#[test]
+fn waiting_for_a_row_ends() {
+    let database = database(Scheme::SiSsn);
+    let (mut own, mut other) = (session(&database), session(&database));
+    run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 1), (2, 2)").unwrap();
+    let begun = begin(&mut own, "CREATE INDEX i ON t (a)");
+    own.change_context().outlast_users(&begun).unwrap();
+    run(&mut other, "BEGIN; UPDATE t SET a = 3 WHERE id = 2; PREPARE TRANSACTION 'p'").unwrap();
+    own.set("lock_timeout", "20").unwrap();
+    let waited = own.change_context().go_through(&begun);
+    assert_eq!(waited.unwrap_err().state(), SqlState::LOCK_NOT_AVAILABLE);
+    run(&mut other, "COMMIT PREPARED 'p'").unwrap();
+    own.change_context().go_through(&begun).unwrap();
+    drop(own.change_context().finish_addition(&begun).unwrap());
+    drop(begun);
+    assert_eq!(own.disagreements().unwrap(), [""; 0]);
+}
+
 /// Another change of the table waits for the statement; a use of the table does not.
 #[test]
 fn one_change_at_a_time() {
