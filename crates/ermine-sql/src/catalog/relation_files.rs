@@ -3,13 +3,14 @@
 //!
 //! The engine can drop a table (`Database::drop_table`), but a drop is no part of a transaction, and a database creates
 //! at most 2^20 tables, whose numbers are never reused. So a dropped relation file is emptied, which lets the engine
-//! free its rows, and is then reused for another table or index:
+//! free its rows, and is then reused for another table or index. The engine drops those that turn out to be large:
 //!
 //! ```text
 //!   in use: a definition refers to it
 //!     | a change of the catalog that drops it             the catalog's table has a row for it: dropped
 //!   dropped
 //!     | a thread deletes its rows, some at a time         the row: free
+//!     |   or drops the engine's table, if there are many  no row, and the file is gone
 //!   free
 //!     | a change of the catalog that needs one            no row
 //!   in use
@@ -57,6 +58,10 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Rows deleted per transaction.
 const BATCH: usize = 256;
+
+/// Batches after which the engine's table is dropped with all further rows. Each drop uses up one of 2^20 numbers, and
+/// 64 of them are a reason for a checkpoint.
+const BATCHES_MAX: usize = 256;
 
 /// The relation files that are not in use.
 pub(crate) struct RelationFiles {
@@ -285,11 +290,15 @@ impl Emptier {
         }
     }
 
-    /// Deletes all rows; returns false if the database is being closed.
+    /// Deletes all rows; returns whether the relation file is free. It is not if the database is being closed, or if
+    /// the engine's table has been dropped.
     fn empty(&self, file: ObjectId) -> ermine::Result<bool> {
         let table: RawTable = self.database.table(&engine_name(file))?;
         let mut from = KeyBuffer::new();
-        loop {
+        for batch in 0.. {
+            if batch == BATCHES_MAX && self.drop_file(file)? {
+                return Ok(false);
+            }
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(false);
             }
@@ -310,6 +319,16 @@ impl Emptier {
         self.database.run(|txn| txn.put(&self.rows, &key_of(file)[..], FREE))?;
         Ok(true)
     }
+
+    /// Drops the engine's table; returns false if the engine drops no table until the next checkpoint. If the program
+    /// ends before the file's row is deleted, the next opening creates the table, which is empty.
+    fn drop_file(&self, file: ObjectId) -> ermine::Result<bool> {
+        match self.database.drop_table(&engine_name(file)) {
+            Err(Error::Limit(_)) => return Ok(false),
+            dropped => dropped?,
+        };
+        self.database.run(|txn| txn.delete(&self.rows, &key_of(file)[..]))
+    }
 }
 
 #[cfg(test)]
@@ -320,6 +339,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        catalog::{PUBLIC, Relation},
         result::RowSet,
         session::{Session, SqlDatabase},
     };
@@ -412,6 +432,43 @@ mod tests {
             println!("{bytes}");
             assert!(bytes <= 3 * *first.get_or_insert(bytes), "{bytes} bytes after {first:?}");
         }
+    }
+
+    /// The engine drops a relation file with many rows: it is not used again. If the program ends between the drop and
+    /// the deletion of the file's row, the next opening finds the file empty.
+    #[test]
+    fn a_large_relation_file_is_dropped() {
+        const ROWS: usize = BATCH * BATCHES_MAX + 1;
+        let directory = std::env::temp_dir().join(format!("ermine-sql-large-files-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let open = || SqlDatabase::open(Arc::new(Database::open(&directory, Options::default()).unwrap())).unwrap();
+        let database = open();
+        let mut session = database.session("tester", "test");
+        expect(&mut session, "CREATE TABLE large (id int PRIMARY KEY); CREATE TABLE small (id int PRIMARY KEY)");
+        let [large, small] = ["large", "small"].map(|name| {
+            let Some(Relation::Table(table)) = session.change_context().catalog_now().find(PUBLIC, name) else {
+                panic!("{name} is there");
+            };
+            table.def.relation_file
+        });
+        expect(&mut session, &format!("INSERT INTO large SELECT generate_series(1, {ROWS})"));
+        expect(&mut session, "INSERT INTO small SELECT generate_series(1, 1000)");
+        expect(&mut session, "DROP TABLE large");
+        expect(&mut session, "DROP TABLE small");
+        // Files are emptied in the order in which they were dropped.
+        assert_eq!(free(&database, 1), BTreeSet::from([small]));
+        let engine = session.change_context().database;
+        assert!(engine.tables().iter().all(|table| *table.name != engine_name(large)));
+        let rows: RawTable = engine.table("sql catalog").unwrap();
+        let known = |file| engine.run(|txn| txn.get(&rows, &key_of(file)[..])).unwrap();
+        assert_eq!((known(large), known(small)), (None, Some(FREE.to_vec())));
+        engine.run(|txn| txn.put(&rows, &key_of(large)[..], DROPPED)).unwrap();
+        drop((session, database));
+        let database = open();
+        assert_eq!(free(&database, 2), BTreeSet::from([large, small]));
+        assert_eq!(database.verify().unwrap().findings, [""; 0]);
+        drop(database);
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
