@@ -21,8 +21,8 @@ pub struct Statement {
 pub struct Order {
     /// Whether the statement orders its rows, down to the last column.
     pub is_total: bool,
-    /// Whether words are missing or repeated: the order of the rows may not be total any more, and a limit then keeps
-    /// any of several.
+    /// Whether a word of an ORDER BY is missing or repeated: the order of the rows may not be total any more, and a
+    /// limit then keeps any of several.
     pub is_broken: bool,
     /// Whether it reads rows: if several fail, the plan decides which does first.
     pub reads_rows: bool,
@@ -473,23 +473,25 @@ impl Generator {
             }
         };
         let has_misfit = may_misfit && !self.may_misfit;
-        let is_broken = self.chance(2);
-        let text = if is_broken { self.broken(&text) } else { text };
+        let (text, is_broken) = if self.chance(2) { self.broken(&text) } else { (text, false) };
         let parameters = self.parameters.take().unwrap_or_default();
         let order = Order { is_total, is_broken, reads_rows, casts_rows: reads_rows && has_misfit };
         Statement { text, kind, order, parameters }
     }
 
-    /// Returns a statement with a word left out or repeated.
-    fn broken(&mut self, text: &str) -> String {
+    /// Returns a statement with a word left out or repeated, and whether the word belongs to an ORDER BY.
+    fn broken(&mut self, text: &str) -> (String, bool) {
         let mut words: Vec<_> = text.split(' ').collect();
         let at = self.random.usize(..words.len());
+        let clause = words[..=at].iter().rev().map(|word| word.trim_start_matches('('));
+        let clause = clause.into_iter().find(|word| ["order", "select", "from", "where", "group"].contains(word));
+        let is_of_order = clause == Some("order");
         if self.chance(60) {
             words.remove(at);
         } else {
             words.insert(at, words[at]);
         }
-        words.join(" ")
+        (words.join(" "), is_of_order)
     }
 
     /// Returns values without sources: all of them are evaluated, so they may fail.

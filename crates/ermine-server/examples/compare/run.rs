@@ -32,6 +32,12 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    pub fn is_internal_error(&self) -> bool {
+        matches!(self, Self::Error { code, .. } if code.starts_with("XX"))
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

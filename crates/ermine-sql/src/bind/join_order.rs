@@ -47,12 +47,20 @@ fn is_volatile_itself(expr: &Expr) -> bool {
 fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
     query.limit.iter().chain(&query.offset).for_each(|expr| expr.visit(see));
     match &query.body {
-        Body::Select(select) => visit_select(select, see),
+        Body::Select(select) => {
+            visit_select(select, see);
+            for source in &select.sources {
+                if let SourceKind::Derived(query) | SourceKind::Once(query) = &source.kind {
+                    visit_query(query, see);
+                }
+            }
+        }
         Body::Values(rows) => rows.iter().flatten().for_each(|expr| expr.visit(see)),
         Body::Set { sides, .. } => sides.iter().for_each(|side| visit_query(side, see)),
     }
 }
 
+/// Visits the expressions of a query's body that are evaluated on its own rows, or on none.
 fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
     for source in &select.sources {
         source.on.iter().chain(&source.filter).for_each(|expr| expr.visit(see));
@@ -62,10 +70,9 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
                 let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
                 access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));
             }
-            SourceKind::Derived(query) | SourceKind::Once(query) => visit_query(query, see),
             SourceKind::Series(bounds) => bounds.iter().for_each(|expr| expr.visit(see)),
             SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => expr.visit(see),
-            SourceKind::System(_) => {}
+            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
         }
     }
     select.before.iter().for_each(|expr| expr.visit(see));

@@ -32,7 +32,7 @@ fn part(
     separator: char,
     fields: [Unit; 3],
 ) -> Result<(), Failure> {
-    let is_first = rest.len();
+    let length = rest.len();
     while !rest.is_empty() {
         let (amount, after) = number(rest)?;
         let next = after.chars().next();
@@ -41,7 +41,7 @@ fn part(
             rest = &after[1..];
             continue;
         }
-        if rest.len() < is_first || !(after.is_empty() || next == Some(separator)) {
+        if rest.len() < length || !(after.is_empty() || next == Some(separator)) {
             return Err(Failure::Form);
         }
         let width = rest.strip_prefix('-').unwrap_or(rest).bytes().take_while(u8::is_ascii_digit).count();
