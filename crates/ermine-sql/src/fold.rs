@@ -243,6 +243,13 @@ fn fold(expr: Expr, environment: &Environment) -> Result<Expr> {
                 comparisons.into_iter().map(|comparison| fold_side(comparison, 0)).collect::<Result<Vec<_>>>()?;
             Ok(Expr::Rows(left.into_iter().map(|comparison| fold_side(comparison, 1)).collect::<Result<_>>()?))
         }
+        Expr::Element(mut operands) => {
+            // The subscripts come before the array, which shows in errors.
+            operands.rotate_left(1);
+            let mut folded = operands.into_iter().map(|inner| fold(inner, environment)).collect::<Result<Vec<_>>>()?;
+            folded.rotate_right(1);
+            simplify(Expr::Element(folded), environment)
+        }
         leaf @ (Expr::Constant(_) | Expr::Column(_) | Expr::Parameter(_)) => Ok(leaf),
         expr => simplify(expr.map(&mut |inner| fold(inner, environment))?, environment),
     }
