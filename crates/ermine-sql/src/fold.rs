@@ -289,7 +289,7 @@ fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
 }
 
 /// Whether an expression is NULL if one of its operands is.
-fn is_strict(expr: &Expr) -> bool {
+pub(crate) fn is_strict(expr: &Expr) -> bool {
     match expr {
         Expr::Binary(..) | Expr::Prefix(..) | Expr::Compare(..) | Expr::Cast(..) | Expr::Not(_) => true,
         Expr::Call(function, _) => function.is_strict,

@@ -21,7 +21,9 @@ pub struct Statement {
 pub struct Order {
     /// Whether the statement orders its rows, down to the last column.
     pub is_total: bool,
-    /// Whether a word of an ORDER BY is missing or repeated: the order of the rows may not be total any more, and a
+    /// Whether a word is missing or repeated.
+    pub is_garbled: bool,
+    /// Whether that is one of an ORDER BY: the order of the rows may not be total any more, and a
     /// limit then keeps any of several.
     pub is_broken: bool,
     /// Whether it reads rows: if several fail, the plan decides which does first.
@@ -473,9 +475,10 @@ impl Generator {
             }
         };
         let has_misfit = may_misfit && !self.may_misfit;
-        let (text, is_broken) = if self.chance(2) { self.broken(&text) } else { (text, false) };
+        let is_garbled = self.chance(2);
+        let (text, is_broken) = if is_garbled { self.broken(&text) } else { (text, false) };
         let parameters = self.parameters.take().unwrap_or_default();
-        let order = Order { is_total, is_broken, reads_rows, casts_rows: reads_rows && has_misfit };
+        let order = Order { is_total, is_garbled, is_broken, reads_rows, casts_rows: reads_rows && has_misfit };
         Statement { text, kind, order, parameters }
     }
 

@@ -1,17 +1,20 @@
 //! The order in which sources are looped over, and where conditions are evaluated.
 //!
-//! Of sources that are joined without LEFT JOIN, the next is always the one with the best path (`path`) given the rows
-//! known so far. A condition is evaluated as soon as all values that it depends on are known.
+//! A left join whose filled-up rows a condition drops is an inner one. Of sources that are joined without LEFT JOIN,
+//! the next is always the one with the best path (`path`) given the rows known so far. A condition is evaluated as soon
+//! as all values that it depends on are known.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    ops::Range,
     sync::Arc,
 };
 
 use super::{path, source::From};
 use crate::{
     expr::{Expr, Subquery},
+    fold::is_strict,
     query::{AggregateCall, Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
     types::Value,
 };
@@ -90,6 +93,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
 /// produced in the wanted order.
 pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
     let mut rest: Vec<Source> = mem::take(&mut from.sources);
+    reduce_outer_joins(&mut rest, &filter);
     let mut conditions: Vec<Option<Expr>> = Vec::new();
     if rest.iter().all(|source| source.join == Join::Inner) {
         // It does not matter where a condition was written, but those of joins are checked first.
@@ -128,6 +132,39 @@ pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr
         select.sources.push(source);
     }
     is_ordered
+}
+
+/// Turns left joins into inner ones if a condition would drop every row that the join fills up with NULL.
+fn reduce_outer_joins(sources: &mut [Source], filter: &[Expr]) {
+    // A condition of a join refers to the sources before it: from the last source on, one pass suffices.
+    for at in (0..sources.len()).rev() {
+        let (before, own) = (sources[at].first, sources[at].first + sources[at].width);
+        let later = sources[at + 1..].iter().filter(|source| source.join == Join::Inner).flat_map(|source| &source.on);
+        if filter.iter().chain(later).any(|condition| drops_nulls(condition, &(before..own))) {
+            sources[at].join = Join::Inner;
+        }
+    }
+}
+
+/// Whether a condition is not true if these places of a row are NULL.
+fn drops_nulls(condition: &Expr, places: &Range<usize>) -> bool {
+    match condition {
+        Expr::And(conditions) => conditions.iter().any(|condition| drops_nulls(condition, places)),
+        Expr::Or(conditions) => conditions.iter().all(|condition| drops_nulls(condition, places)),
+        Expr::Not(operand) => match &**operand {
+            Expr::IsNull(value) => is_null_with(value, places),
+            value => is_null_with(value, places),
+        },
+        value => is_null_with(value, places),
+    }
+}
+
+/// Whether a value is NULL if these places of a row are.
+fn is_null_with(value: &Expr, places: &Range<usize>) -> bool {
+    match value {
+        Expr::Column(at) => places.contains(at),
+        value => is_strict(value) && value.children().iter().any(|operand| is_null_with(operand, places)),
+    }
 }
 
 /// Replaces results of queries in FROM that are the same for all of their rows. A condition on nothing else becomes one

@@ -448,9 +448,8 @@ fn finish_exact(kind: Kind, count: i64, sum: &Numeric, squares: &Numeric) -> Res
             if !is_root {
                 return Ok(variance.into());
             }
-            // The root gets no more digits than the variance has.
-            let (root, digits) = (variance.sqrt()?, variance.scale());
-            Ok(if root.scale() > digits { root.round(digits as i32)? } else { root }.into())
+            // The root gets as many digits as the variance has.
+            Ok(variance.sqrt_to(variance.scale())?.into())
         }
         _ => Ok(Value::Null),
     }
@@ -530,6 +529,7 @@ mod tests {
             ("jsonb_agg", int4, &["1", "NULL"], "[1, null]"),
             ("stddev", int4, &["1", "2", "3", "4"], "1.2909944487358056"),
             ("var_pop", numeric, &["1", "2"], "0.25000000000000000000"),
+            ("stddev_pop", SqlType::INT8, &["4000000000", "-3"], "2000000001"),
             ("variance", int4, &["1"], "NULL"),
             ("var_samp", SqlType::FLOAT8, &["1", "2", "3"], "1"),
             ("sum", SqlType::INTERVAL, &["1 hour", "1 day"], "1 day 01:00:00"),

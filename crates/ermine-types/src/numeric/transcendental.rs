@@ -207,7 +207,12 @@ impl Numeric {
         }
         let Some((coefficient, own_scale)) = self.finite() else { return Ok(self.clone()) };
         let (weight, _) = leading_group(&coefficient, own_scale);
-        let scale = scale_for(((weight + 1) * GROUP) / 2 - 1, &[own_scale]);
+        self.sqrt_to(scale_for(((weight + 1) * GROUP) / 2 - 1, &[own_scale]))
+    }
+
+    /// Returns the square root of a number that is not negative, rounded once, to a scale.
+    pub fn sqrt_to(&self, scale: usize) -> Result<Self> {
+        let Some((coefficient, own_scale)) = self.finite() else { return Ok(self.clone()) };
         // One more digit, to be rounded: the root is irrational or exact.
         let wanted = 2 * (scale + 1);
         let radicand = if wanted >= own_scale {
