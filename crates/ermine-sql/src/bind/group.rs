@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::Expr,
-    query::{AggregateCall, SourceKind},
+    query::AggregateCall,
 };
 
 /// The levels of the queries that an expression refers to: 0 is the query that contains it.
@@ -82,15 +82,8 @@ impl Binder<'_> {
 /// is among the keys. This does not change the groups.
 pub(super) fn add_decided(keys: &mut Vec<Expr>, expr: &Expr, from: &From) -> Result<()> {
     let is_decided = |keys: &[Expr], at: usize| {
-        from.sources.iter().any(|source| match &source.kind {
-            SourceKind::Table(table) if (source.first..source.first + source.width).contains(&at) => {
-                let key = table.table.def.primary_key.as_ref();
-                key.is_some_and(|key| {
-                    key.columns.iter().all(|column| keys.contains(&Expr::Column(source.first + column)))
-                })
-            }
-            _ => false,
-        })
+        let is_key = |place: &usize| keys.contains(&Expr::Column(*place));
+        from.keys.iter().any(|(columns, key)| columns.contains(&at) && key.iter().all(is_key))
     };
     rewrite(expr.clone(), 0, &mut |expr, depth| {
         let column = match &expr {

@@ -28,6 +28,9 @@ const SOURCES_MAX: usize = 400;
 pub(super) struct From {
     pub(super) sources: Vec<Source>,
     pub(super) width: usize,
+    /// Of each table with a primary key, also of those in joins that are one source: the places of its columns, and of
+    /// its key's.
+    pub(super) keys: Vec<(Range<usize>, Vec<usize>)>,
 }
 
 /// Where the left side of a join begins.
@@ -240,6 +243,11 @@ impl Binder<'_> {
                 ..Column::new(&column.name, column.ty)
             })
             .collect();
+        if let Some(key) = &table.def.primary_key {
+            let first = from.width;
+            let places = key.columns.iter().map(|column| first + column).collect();
+            from.keys.push((first..first + columns.len(), places));
+        }
         let source = TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
         self.add(from, SourceKind::Table(source), &columns, &own, alias, join)
     }
@@ -386,7 +394,7 @@ fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
         return Ok(());
     }
     let width = from.width - first;
-    let mut inner = From { sources: from.sources.split_off(start), width: from.width };
+    let mut inner = From { sources: from.sources.split_off(start), width: from.width, keys: Vec::new() };
     let own = first..from.width;
     let is_foreign = |expr: &Expr| match expr {
         Expr::Column(at) => !own.contains(at),
