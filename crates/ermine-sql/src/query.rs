@@ -32,6 +32,17 @@ impl Query {
             Body::Values(_) | Body::Set { .. } => &[],
         }
     }
+
+    /// Returns the body, the source and the table of a query that emits its results row by row as one table has them:
+    /// most of those that a program runs for a key.
+    pub(crate) fn one_table(&self) -> Option<(&Select, &Source, &TableSource)> {
+        let Body::Select(select) = &self.body else { return None };
+        let [source] = &select.sources[..] else { return None };
+        let SourceKind::Table(table) = &source.kind else { return None };
+        let is_whole = self.order.is_empty() && self.limit.is_none() && self.offset.is_none() && self.locks.is_empty();
+        let is_plain = select.group.is_none() && matches!(select.distinct, Distinct::No) && select.sets.is_empty();
+        (is_whole && is_plain && source.join == Join::Inner).then_some((select, source, table))
+    }
 }
 
 /// The rows of a table that underlie the rows of a query.

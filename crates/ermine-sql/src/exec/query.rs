@@ -28,11 +28,50 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(instrumentation) = &self.instrumentation else { return self.query_rows(query, outer, emit) };
+        let Some(instrumentation) = &self.instrumentation else {
+            return match query.one_table() {
+                Some(parts) => self.one_table(parts, query.width, outer, emit),
+                None => self.query_rows(query, outer, emit),
+            };
+        };
         let mut run = OneRun::begin();
         let flow = self.query_rows(query, outer, &mut |row| run.show(|| emit(row)))?;
         instrumentation.record(query, &run);
         Ok(flow)
+    }
+
+    /// Emits the results of a query on the rows of one table: the straight path of a point query.
+    fn one_table(
+        &self,
+        (select, source, table): (&Select, &Source, &TableSource),
+        width: usize,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let mut row = vec![Value::Null; source.end()];
+        if !self.all_hold(&select.before, &row, outer)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let (mut shown, mark) = (Vec::with_capacity(select.output.len()), self.environment.memory.mark());
+        self.nested(1, || {
+            self.table_rows(table, source.first, &mut row, outer, &mut |row| {
+                self.next_row(mark);
+                if !self.all_hold(&source.on, row, outer)? || !self.all_hold(&source.filter, row, outer)? {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                self.results(select, &Frame { row, outer }, &mut shown)?;
+                emit(&shown[..width])
+            })
+        })
+    }
+
+    /// Evaluates the results of a query.
+    fn results(&self, select: &Select, frame: &Frame<'_>, results: &mut Vec<Value>) -> Result<()> {
+        results.clear();
+        for expr in &select.output {
+            results.push(expr.eval(frame, self)?.into_owned());
+        }
+        Ok(())
     }
 
     fn query_rows(&self, query: &Query, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
@@ -208,11 +247,7 @@ impl Run<'_> {
     fn plain_select(&self, select: &Select, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         let mut shown = Vec::with_capacity(select.output.len());
         let mut show = |row: &[Value]| {
-            let frame = Frame { row, outer };
-            shown.clear();
-            for expr in &select.output {
-                shown.push(expr.eval(&frame, self)?.into_owned());
-            }
+            self.results(select, &Frame { row, outer }, &mut shown)?;
             if select.sets.is_empty() {
                 return emit(&shown);
             }
@@ -238,15 +273,20 @@ impl Run<'_> {
         if !self.all_hold(&select.before, &row, outer)? {
             return Ok(ControlFlow::Continue(()));
         }
+        self.nested(select.sources.len(), || self.loop_over(&select.sources, &mut row, outer, emit))
+    }
+
+    /// Runs the loops over some sources inside those that are running.
+    fn nested<T>(&self, sources: usize, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let around = self.nested.get();
-        let nested = around + select.sources.len() + 1;
+        let nested = around + sources + 1;
         if nested > NESTED_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
         }
         self.nested.set(nested);
-        let flow = self.loop_over(&select.sources, &mut row, outer, emit);
+        let done = run();
         self.nested.set(around);
-        flow
+        done
     }
 
     fn all_hold(&self, conditions: &[Expr], row: &[Value], outer: Option<&Frame<'_>>) -> Result<bool> {

@@ -13,10 +13,11 @@ impl Session {
         self.registered.presence.connect(process, client, end);
     }
 
-    /// Records that a statement begins to run.
+    /// Records that statements begin to run: those of one message.
     #[inline]
-    pub(super) fn begins(&self, text: impl FnOnce() -> Arc<str>) {
+    pub(super) fn begins(&mut self, text: impl FnOnce() -> Arc<str>) {
         let began = now();
+        self.environment.statement_began = began;
         self.registered.presence.change(|doing| {
             (doing.state, doing.since) = (Activity::Active, began);
             (doing.query, doing.query_began) = (text(), Some(began));

@@ -272,7 +272,7 @@ impl Session {
     /// Reserves the memory of the tree of a text, before the tree exists.
     fn hold_tree(&self, text: &str) -> Result<Held> {
         let mut held = self.environment.memory.hold();
-        held.grow_to(tree_bytes(text)?, self.settings.work_mem().max(TREE_MIN))?;
+        held.grow_to(tree_bytes(text)?, self.settings.in_force().work_mem.max(TREE_MIN))?;
         Ok(held)
     }
 
@@ -280,7 +280,7 @@ impl Session {
     pub fn hold_parameters(&self, parameters: &[Value]) -> Result<Held> {
         self.environment.memory.end();
         let mut held = self.environment.memory.hold();
-        held.grow_to(parameters.iter().map(Value::bytes).sum(), self.settings.work_mem())?;
+        held.grow_to(parameters.iter().map(Value::bytes).sum(), self.settings.in_force().work_mem)?;
         Ok(held)
     }
 
@@ -412,7 +412,7 @@ impl Session {
             rows.nothing()?;
             return Ok(Completion::default());
         }
-        self.environment.memory.begin(self.settings.work_mem());
+        self.environment.memory.begin(self.settings.in_force().work_mem);
         if prepared.bound.is_control() {
             let done = self.control(prepared, parameters, rows);
             return done.map_err(|error| self.fail_with(error));
@@ -423,7 +423,6 @@ impl Session {
         if matches!(prepared.bound.plan, Plan::CopyFrom(_)) && matches!(self.state, State::Idle) {
             return self.copy_alone(prepared, parameters, rows);
         }
-        self.environment.statement_began = now();
         self.environment.interrupt.deadline = self.deadline();
         match std::mem::replace(&mut self.state, State::Idle) {
             failed @ State::Failed { .. } => {
@@ -518,8 +517,10 @@ impl Session {
         }
         let detail = self.named(conflict).report().detail.clone().unwrap_or_default();
         let error = SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout");
-        Err(match self.settings.millis("lock_timeout") {
-            0 => error.hint(format!("Statements wait for {} s where lock_timeout is 0.", PATIENCE.as_secs())),
+        Err(match self.settings.in_force().lock_timeout {
+            Duration::ZERO => {
+                error.hint(format!("Statements wait for {} s where lock_timeout is 0.", PATIENCE.as_secs()))
+            }
             _ => error,
         }
         .detail(detail))
@@ -534,7 +535,7 @@ impl Session {
     }
 
     fn open(&mut self, modes: Modes) -> Result<ActiveTransaction> {
-        self.environment.transaction_began = now();
+        self.environment.transaction_began = self.environment.statement_began;
         ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())
     }
 
@@ -549,7 +550,7 @@ impl Session {
             modes: self.modes(),
             following: self.following(),
             patience: self.patience(),
-            lock_timeout: Duration::from_millis(self.settings.millis("lock_timeout")),
+            lock_timeout: self.settings.in_force().lock_timeout,
             is_in_block: self.status() != Status::Idle,
         }
     }
@@ -561,12 +562,12 @@ impl Session {
 
     /// Returns the time at which a statement that begins now exceeds its limit.
     fn deadline(&self) -> Option<Instant> {
-        let millis = self.settings.millis("statement_timeout");
-        (millis > 0).then(|| Instant::now() + Duration::from_millis(millis))
+        let limit = self.settings.in_force().statement_timeout;
+        (!limit.is_zero()).then(|| Instant::now() + limit)
     }
 
     fn following(&self) -> Following {
-        Following { order: Some(self.settings.order()), session: self.own.clone() }
+        Following { order: Some(self.settings.in_force().order), session: self.own.clone() }
     }
 
     /// Executes a statement outside of transactions.
@@ -583,7 +584,7 @@ impl Session {
             && let Some(addition) = definition.addition()
             && adds_online(self.shared.database.scheme())
         {
-            self.environment.transaction_began = now();
+            self.environment.transaction_began = self.environment.statement_began;
             let done = self.change_context().add_online(&addition, rows);
             return done.map(|receipt| self.completion(receipt)).map_err(|error| self.named(error));
         }
@@ -674,7 +675,7 @@ impl Session {
         may_begin_again: bool,
     ) -> Result<bool> {
         // An attempt before this one has left no memory in use.
-        self.environment.memory.begin(self.settings.work_mem());
+        self.environment.memory.begin(self.settings.in_force().work_mem);
         let again;
         let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && active.changes.is_empty() {
@@ -726,20 +727,14 @@ impl Session {
     }
 
     pub(crate) fn patience(&self) -> Duration {
-        match self.settings.millis("lock_timeout") {
-            0 => PATIENCE,
-            millis => Duration::from_millis(millis),
+        match self.settings.in_force().lock_timeout {
+            Duration::ZERO => PATIENCE,
+            limit => limit,
         }
     }
 
     fn modes(&self) -> Modes {
-        Modes {
-            read_only: self.settings.is_on("default_transaction_read_only"),
-            deferrable: self.settings.is_on("default_transaction_deferrable"),
-            is_async: self.settings.get("synchronous_commit") == Some("off"),
-            level: self.settings.default_level(),
-            tracks_all: false,
-        }
+        self.settings.in_force().modes
     }
 
     /// Fails the statement; returns the error to send to the client. Without a savepoint the transaction will not
@@ -897,7 +892,7 @@ impl Session {
 
     /// Returns an empty set of rows, for rows that are kept until the client fetches them.
     pub fn row_buffer(&self) -> RowBuffer {
-        RowBuffer::counted(RowBuffer::BYTES_MAX, &self.environment.memory, self.settings.work_mem())
+        RowBuffer::counted(RowBuffer::BYTES_MAX, &self.environment.memory, self.settings.in_force().work_mem)
     }
 
     /// Returns the environment in which values are read and written.

@@ -1,6 +1,6 @@
 //! Settings of a session.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ermine::{Database, Order};
 
@@ -8,6 +8,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     level::Level,
     memory::Memory,
+    transaction::Modes,
 };
 
 /// The settings of a session, and their defaults.
@@ -22,6 +23,23 @@ pub(crate) struct Settings {
     strongest: Level,
     /// The order of transactions that the database was opened with.
     order: Order,
+    in_force: InForce,
+}
+
+/// The settings that statements use, in the form in which they use them: made when a setting changes, since every
+/// statement uses several.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    /// Of transactions that do not specify them.
+    pub(crate) modes: Modes,
+    /// Which transactions precede those of the session.
+    pub(crate) order: Order,
+    /// Zero: no limit.
+    pub(crate) lock_timeout: Duration,
+    /// Zero: no limit.
+    pub(crate) statement_timeout: Duration,
+    /// The bytes that a statement may take.
+    pub(crate) work_mem: usize,
 }
 
 /// A setting before a transaction set it.
@@ -108,19 +126,24 @@ impl Settings {
 
     pub(crate) fn new(user: &str, database: &Database) -> Self {
         let (scheme, order) = (database.scheme(), database.order());
-        let values = [("session_authorization".to_owned(), user.to_owned())].into();
+        let values = BTreeMap::from([("session_authorization".to_owned(), user.to_owned())]);
         let level = match scheme {
             _ if scheme.is_serializable() => Level::Serializable,
             _ if scheme.reads_snapshot() => Level::RepeatableRead,
             _ => Level::ReadCommitted,
         };
         let strongest = level.max(Level::RepeatableRead);
-        Self { values, before: Vec::new(), level, strongest, order }
+        let in_force = in_force(&values, level, order);
+        Self { values, before: Vec::new(), level, strongest, order, in_force }
     }
 
-    /// Returns the order of transactions.
-    pub(crate) fn order(&self) -> Order {
-        self.values.get(ORDER).and_then(|name| name.parse().ok()).unwrap_or(self.order)
+    /// Returns the settings that statements use.
+    pub(crate) fn in_force(&self) -> &InForce {
+        &self.in_force
+    }
+
+    fn changed(&mut self) {
+        self.in_force = in_force(&self.values, self.level, self.order);
     }
 
     /// Returns the level with a name; fails if the scheme does not provide it.
@@ -139,18 +162,13 @@ impl Settings {
             .hint("The scheme is chosen when the database is opened: si-ssn is serializable."))
     }
 
-    /// Returns the level of a transaction that does not specify one.
-    pub(crate) fn default_level(&self) -> Level {
-        self.values.get("default_transaction_isolation").map_or(self.level, |name| Level::of(name))
-    }
-
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let own = self.values.get(name).map(|value| &**value);
         if name.ends_with("transaction_isolation") {
-            return Some(self.default_level().name());
+            return Some(self.in_force.modes.level.name());
         }
         if name == ORDER {
-            return Some(self.order().name());
+            return Some(self.in_force.order.name());
         }
         own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
     }
@@ -184,25 +202,13 @@ impl Settings {
             Some(value) => self.values.insert(name.to_owned(), value),
             None => self.values.remove(name),
         };
+        self.changed();
         Ok(())
     }
 
     /// Whether a setting is on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("on")
-    }
-
-    /// Returns a time in milliseconds; 0: none.
-    pub(crate) fn millis(&self, name: &str) -> u64 {
-        self.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
-    }
-
-    /// Returns the bytes that a statement may take.
-    pub(super) fn work_mem(&self) -> usize {
-        self.values
-            .get("work_mem")
-            .and_then(|value| kilobytes(&value.to_ascii_lowercase()))
-            .map_or(Memory::DEFAULT, |kb| kb << 10)
     }
 
     /// Returns the number of settings that the transaction has set, for [`Settings::go_back`].
@@ -229,6 +235,9 @@ impl Settings {
                 None => self.values.remove(&name),
             };
         }
+        if is_changed {
+            self.changed();
+        }
         is_changed
     }
 
@@ -240,6 +249,28 @@ impl Settings {
             .filter(|name| !name.is_empty())
             .map(|name| if name == "$user" { user.to_owned() } else { name.to_owned() })
             .collect()
+    }
+}
+
+/// Returns the settings that statements use; `level` and `order` are those of a session that sets none.
+fn in_force(values: &BTreeMap<String, String>, level: Level, order: Order) -> InForce {
+    let value = |name: &str| values.get(name).map(|value| &**value);
+    let is_on = |name: &str| value(name) == Some("on");
+    let time = |name: &str| Duration::from_millis(value(name).and_then(|value| value.parse().ok()).unwrap_or(0));
+    let modes = Modes {
+        read_only: is_on("default_transaction_read_only"),
+        deferrable: is_on("default_transaction_deferrable"),
+        is_async: value("synchronous_commit") == Some("off"),
+        level: value("default_transaction_isolation").map_or(level, Level::of),
+        tracks_all: false,
+    };
+    let work_mem = value("work_mem").and_then(|value| kilobytes(&value.to_ascii_lowercase()));
+    InForce {
+        modes,
+        order: value(ORDER).and_then(|name| name.parse().ok()).unwrap_or(order),
+        lock_timeout: time("lock_timeout"),
+        statement_timeout: time("statement_timeout"),
+        work_mem: work_mem.map_or(Memory::DEFAULT, |kilobytes| kilobytes << 10),
     }
 }
 

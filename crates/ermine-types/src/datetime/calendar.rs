@@ -61,6 +61,16 @@ impl Civil {
     }
 }
 
+/// Returns the day number of a date that was built from numbers, if it is valid.
+pub(crate) fn check_civil(civil: Civil) -> Option<i64> {
+    let valid = (1..=12).contains(&civil.month)
+        && civil.year.abs() < 6_000_000
+        && (1..=days_in_month(civil.year, civil.month)).contains(&civil.day);
+    let days = valid.then(|| days_from_civil(civil))?;
+    debug_assert_eq!(civil_from_days(days), civil);
+    Some(days)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ mod arithmetic;
 mod calendar;
 mod fields;
 mod interval;
+mod iso;
 mod iso_interval;
 mod parse;
 mod tokens;
@@ -18,11 +19,11 @@ pub use arithmetic::{
     add_interval_to_timestamp, add_interval_to_timestamptz, age, date_to_timestamp, subtract_timestamps,
     timestamp_to_date,
 };
+pub(crate) use calendar::check_civil;
 pub use calendar::{Civil, civil_from_days, days_from_civil, days_in_month};
 pub use fields::{Field, extract_date, extract_interval, extract_time, extract_timestamp, truncate_timestamp};
 pub(crate) use fields::{century, day_of_week, day_of_year, iso_week, iso_week_begin};
 pub use interval::{interval_from_parts, parse_interval};
-pub(crate) use parse::check_civil;
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
 pub(crate) use write::write_offset;
 pub use write::{write_date, write_interval, write_time, write_timestamp, write_timestamptz};

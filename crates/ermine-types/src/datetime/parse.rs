@@ -13,7 +13,9 @@ use crate::{
 use super::{
     Civil, DATE_INFINITY, DATE_MINUS_INFINITY, EPOCH_JULIAN_DAY, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR,
     MICROS_PER_MINUTE, MICROS_PER_SECOND, MINUS_INFINITY, UNIX_EPOCH_DAY, civil_from_days, date_out_of_range,
-    days_from_civil, days_in_month, is_date, is_timestamp, timestamp_out_of_range, to_local, to_utc,
+    days_from_civil, days_in_month, is_date, is_timestamp,
+    iso::{self, Point},
+    timestamp_out_of_range, to_local, to_utc,
     tokens::{Kind, Token, is_weekday, month, tokens},
     zone,
     zone::Unnamed,
@@ -712,6 +714,13 @@ fn read<T>(text: &str, ty: &str, environment: &Environment, resolve: impl FnOnce
 
 /// Reads a date.
 pub fn parse_date(text: &str, environment: &Environment) -> Result<i32> {
+    match iso::date(text) {
+        Some(days) => Ok(days as i32),
+        None => parse_other_date(text, environment),
+    }
+}
+
+fn parse_other_date(text: &str, environment: &Environment) -> Result<i32> {
     let days = read(text, "date", environment, |fields| {
         if let Some(special) = fields.special()? {
             return Ok(match special {
@@ -752,6 +761,13 @@ pub fn parse_time(text: &str, environment: &Environment) -> Result<i64> {
 
 /// Returns the local time of a text, and its zone.
 fn parse_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, Option<TimeZone>)> {
+    if let Some(Point { days, time, offset }) = iso::point(text) {
+        return Ok((days * MICROS_PER_DAY + time, offset.and_then(zone::fixed)));
+    }
+    parse_other_point(text, ty, environment)
+}
+
+fn parse_other_point(text: &str, ty: &str, environment: &Environment) -> Result<(i64, Option<TimeZone>)> {
     let (days, time, zone) = read(text, ty, environment, |fields| {
         if let Some(special) = fields.special()? {
             return Ok(match special {
@@ -789,16 +805,6 @@ pub fn parse_timestamptz(text: &str, environment: &Environment) -> Result<i64> {
     let (local, zone) = parse_point(text, "timestamp with time zone", environment)?;
     // The local time may lie beyond the limits where the time in UTC does not.
     to_utc(local, zone.as_ref().unwrap_or(&environment.time_zone)).map_err(|_| beyond(text))
-}
-
-/// Returns the day number of a date that was built from numbers, if it is valid.
-pub(crate) fn check_civil(civil: Civil) -> Option<i64> {
-    let valid = (1..=12).contains(&civil.month)
-        && civil.year.abs() < 6_000_000
-        && (1..=days_in_month(civil.year, civil.month)).contains(&civil.day);
-    let days = valid.then(|| days_from_civil(civil))?;
-    debug_assert_eq!(civil_from_days(days), civil);
-    Some(days)
 }
 
 #[cfg(test)]
@@ -851,6 +857,38 @@ mod tests {
         ] {
             assert_eq!(round(SqlType::DATE, text).unwrap_err().state(), state, "{text}");
         }
+    }
+
+    /// What is read at its fixed places is read alike as tokens.
+    #[test]
+    fn the_written_form_is_read_alike() {
+        let environment = Environment::default();
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut count = 0;
+        for _ in 0..200_000 {
+            let (year, month, day) = (random.u32(..10_000), random.u32(..14), random.u32(..33));
+            let (hour, minute, second) = (random.u32(..26), random.u32(..62), random.u32(..62));
+            let fraction = ["", ".", ".5", ".123456", ".1234567", ".05 "][random.usize(..6)];
+            let zone = ["", "", "+02", "-11", "+15", "+16", "+0530", "+05:30", "Z", "-1", " UTC"][random.usize(..11)];
+            let mut text = format!("{year:04}-{month:02}-{day:02}");
+            if random.bool() {
+                text += &format!(" {hour:02}:{minute:02}:{second:02}{fraction}{zone}");
+            }
+            if random.u8(..4) == 0 {
+                let at = random.usize(..text.len());
+                text.replace_range(at..=at, ["", "-", ":", " ", "+", "0", "T", "7"][random.usize(..8)]);
+            }
+            if let Some(days) = iso::date(&text) {
+                assert_eq!(parse_other_date(&text, &environment).ok(), Some(days as i32), "{text}");
+            }
+            if let Some(Point { days, time, offset }) = iso::point(&text) {
+                let (micros, zone) = parse_other_point(&text, "timestamp", &environment).unwrap();
+                let zone = zone.map(|zone| zone.to_fixed_offset().unwrap().seconds());
+                assert_eq!((micros, zone), (days * MICROS_PER_DAY + time, offset), "{text}");
+                count += 1;
+            }
+        }
+        assert!(count > 20_000, "{count}");
     }
 
     #[test]
