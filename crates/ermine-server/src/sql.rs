@@ -194,10 +194,7 @@ impl Session for SqlSession {
     }
 
     fn silence_max(&self) -> Option<Duration> {
-        match self.0.setting("idle_in_transaction_session_timeout").and_then(|millis| millis.parse().ok()) {
-            None | Some(0) => None,
-            Some(millis) => Some(Duration::from_millis(millis)),
-        }
+        self.0.idle_in_transaction_max()
     }
 }
 

@@ -885,6 +885,11 @@ impl Session {
         self.settings.get(name)
     }
 
+    /// Returns how long the session may be idle in a transaction: `idle_in_transaction_session_timeout`.
+    pub fn idle_in_transaction_max(&self) -> Option<Duration> {
+        Some(self.settings.in_force().idle_in_transaction).filter(|limit| !limit.is_zero())
+    }
+
     /// Sets a setting, as SET does.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.set_one(name, Some(value), Extent::Session)

@@ -38,6 +38,8 @@ pub(crate) struct InForce {
     pub(crate) lock_timeout: Duration,
     /// Zero: no limit.
     pub(crate) statement_timeout: Duration,
+    /// `idle_in_transaction_session_timeout`; zero: no limit.
+    pub(crate) idle_in_transaction: Duration,
     /// The bytes that a statement may take.
     pub(crate) work_mem: usize,
 }
@@ -270,6 +272,7 @@ fn in_force(values: &BTreeMap<String, String>, level: Level, order: Order) -> In
         order: value(ORDER).and_then(|name| name.parse().ok()).unwrap_or(order),
         lock_timeout: time("lock_timeout"),
         statement_timeout: time("statement_timeout"),
+        idle_in_transaction: time("idle_in_transaction_session_timeout"),
         work_mem: work_mem.map_or(Memory::DEFAULT, |kilobytes| kilobytes << 10),
     }
 }
