@@ -11,6 +11,7 @@ use crate::{
         checkpoint::{CheckpointReport, Pace},
         copy::Progress,
         is_of_database,
+        parallel::files::readable_under,
         recovery::Recovery,
         store::storage,
     },
@@ -147,13 +148,15 @@ impl Database {
     }
 
     /// Opens a database for inspection, without changing anything in its directory: writes stay in memory, and are lost
-    /// when the database is dropped. No other program can have it open meanwhile.
+    /// when the database is dropped. No other program can have it open meanwhile. If the scheme of the options cannot
+    /// read the rows, it is opened under one that can.
     pub fn open_to_look(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let open = |path: &Path| RealDirectory::open(path).map_err(storage);
         let overlay = |directory| Arc::new(OverlayDirectory::new(Arc::new(directory))) as Arc<dyn Directory>;
         let directory = open(path.as_ref())?;
         let lock = directory.lock_to_look().map_err(storage)?;
         let mut options = options.durability(Durability::None);
+        options.scheme = readable_under(&directory.list().map_err(storage)?, options.scheme);
         (options.archive, options.archive_in) = (None, None);
         let devices = std::mem::take(&mut options.log_directories);
         for path in &devices {

@@ -123,3 +123,20 @@ fn a_server_whose_device_fails_ends_with_status_1() {
         assert!(ended.status.success() && text.contains("(1 row)"), "{scheme}: {text}");
     }
 }
+
+/// `verify` finds a scheme that can read the rows.
+#[test]
+fn a_database_of_any_scheme_is_verified() {
+    for scheme in ["si-ssn", "silo"] {
+        let directory = Directory::new("verified");
+        let mut serving = Serving::start(&directory.0, &["--scheme", scheme]);
+        let url = format!("postgres://ann@127.0.0.1:{}/shop", serving.address.port());
+        let sql = "CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1), (2)";
+        let (ended, text) = output(&["shell", "--connect", &url, "-c", sql], "");
+        assert!(ended.status.success(), "{scheme}: {text}");
+        serving.signal("TERM");
+        assert!(serving.child.wait().unwrap().success(), "{scheme}");
+        let (ended, text) = output(&["verify", directory.path()], "");
+        assert!(ended.status.success() && text.contains("1 tables of SQL, 2 rows"), "{scheme}: {text}");
+    }
+}

@@ -136,6 +136,13 @@ impl Role {
     }
 }
 
+/// Returns a scheme that can read the rows in a directory with these files: `scheme`, if it can.
+pub(crate) fn readable_under(names: &[String], scheme: Scheme) -> Scheme {
+    let found = names.iter().find_map(|name| Family::of_file(name));
+    let can_read = |scheme: &Scheme| found.is_none_or(|found| Family::of_scheme(*scheme) == found);
+    std::iter::once(scheme).chain(Scheme::ALL).find(can_read).unwrap_or(scheme)
+}
+
 /// Whether a directory with these files holds a database of a single-version scheme.
 pub(crate) fn is_in_place(names: &[String]) -> bool {
     names.iter().any(|name| Family::of_file(name) == Some(Family::InPlace))
