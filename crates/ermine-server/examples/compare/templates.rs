@@ -301,7 +301,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "{i2} & {i2}",
             "{i2} | {i2}",
             "coalesce({i2}, {i2})",
-            "- {i2}",
+            "!- {i2}",
         ],
     ),
     (
@@ -313,7 +313,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "!{i4} / {i4}",
             "!{i4} % {i4}",
             "!mod({i4}, {i4})",
-            "- {i4}",
+            "!- {i4}",
             "+ {i4}",
             "@ {i4}",
             "abs({i4})",
@@ -365,7 +365,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "!({jb} ->> 'b')::integer",
             "!jsonb_array_length({jb})",
             "!json_array_length({j})",
-            "1 - - {i4}",
+            "!1 - - {i4}",
             "{i4} + '5'",
             "'7' - {i4}",
             "!2 + 3 * {i4}",
@@ -387,7 +387,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "coalesce({i8}, {i4})",
             "{i8} & {i8}",
             "greatest({i4}, {i8})",
-            "- {i8}",
+            "!- {i8}",
             "{i2} + {i8}",
             "{i8} # {i8}",
             "case when {b} then {i4} else {i8} end",
@@ -744,7 +744,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
             "{j} #> '{a,2}'",
             "!({t})::json",
             "{jb}::json",
-            "json_build_object('k', {i4}, {t} || 'x', {any})",
+            "!json_build_object('k', {i4}, {t} || 'x', {any})",
             "json_build_array({any}, {j})",
             "to_json({t})",
             "to_json({ia})",
@@ -782,7 +782,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
     (
         "ia",
         &[
-            "{ia} || {ia}",
+            "!{ia} || {ia}",
             "{ia} || {i4}",
             "{i4} || {ia}",
             "array[{i4}, {i4}]",
@@ -798,7 +798,7 @@ pub const TEMPLATES: &[(&str, &[&str])] = &[
     (
         "ta",
         &[
-            "{ta} || {ta}",
+            "!{ta} || {ta}",
             "{ta} || {t}",
             "array[{t}, {t}, {v}]",
             "string_to_array({t}, ',')",

@@ -264,14 +264,13 @@ fn register_fields(table: &mut Table) {
         T::INTERVAL,
         |arguments, _| arguments!(arguments, [Value::Timestamp(left), Value::Timestamp(right)] => age(*left, *right)),
     );
-    table
-        .add("age", &[T::TIMESTAMPTZ, T::TIMESTAMPTZ], T::INTERVAL, |arguments, environment| {
-            let zone = &environment.time_zone;
-            arguments!(arguments, [Value::TimestampTz(left), Value::TimestampTz(right)] => {
-                age(to_local(*left, zone), to_local(*right, zone))
-            })
+    // Immutable in PostgreSQL, too, though the zone decides.
+    table.add("age", &[T::TIMESTAMPTZ, T::TIMESTAMPTZ], T::INTERVAL, |arguments, environment| {
+        let zone = &environment.time_zone;
+        arguments!(arguments, [Value::TimestampTz(left), Value::TimestampTz(right)] => {
+            age(to_local(*left, zone), to_local(*right, zone))
         })
-        .stable();
+    });
     table
         .add("age", &[T::TIMESTAMP], T::INTERVAL, |arguments, environment| {
             let midnight = local_now(environment).div_euclid(MICROS_PER_DAY) * MICROS_PER_DAY;
