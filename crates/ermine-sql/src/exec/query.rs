@@ -53,7 +53,7 @@ impl Run<'_> {
             return Ok(ControlFlow::Continue(()));
         }
         let (mut shown, mark) = (Vec::with_capacity(select.output.len()), self.environment.memory.mark());
-        self.nested(1, || {
+        self.inside(1, || {
             self.table_rows(table, source.first, &mut row, outer, &mut |row| {
                 self.next_row(mark);
                 if !self.all_hold(&source.on, row, outer)? || !self.all_hold(&source.filter, row, outer)? {
@@ -273,11 +273,11 @@ impl Run<'_> {
         if !self.all_hold(&select.before, &row, outer)? {
             return Ok(ControlFlow::Continue(()));
         }
-        self.nested(select.sources.len(), || self.loop_over(&select.sources, &mut row, outer, emit))
+        self.inside(select.sources.len(), || self.loop_over(&select.sources, &mut row, outer, emit))
     }
 
     /// Runs the loops over some sources inside those that are running.
-    fn nested<T>(&self, sources: usize, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn inside<T>(&self, sources: usize, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let around = self.nested.get();
         let nested = around + sources + 1;
         if nested > NESTED_MAX {
