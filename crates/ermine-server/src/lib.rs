@@ -24,5 +24,6 @@ pub mod protocol;
 pub mod registry;
 pub mod scram;
 pub mod server;
+pub mod shared;
 pub mod sql;
 pub mod tls;

@@ -20,9 +20,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     backend::Backend,
-    connection::{self, aside::Watch},
+    connection,
     options::ServerOptions,
     registry::{Registry, Stage},
+    shared::Shared,
 };
 
 /// Maximum number of clients that wait to be accepted.
@@ -30,20 +31,6 @@ const BACKLOG: u32 = 1024;
 
 /// How long cancelled statements may take to end.
 const CANCELLED_MAX: Duration = Duration::from_secs(2);
-
-/// State shared by all connections.
-pub struct Shared<B> {
-    /// The layer that is served.
-    pub backend: B,
-    /// The server's bounds.
-    pub options: ServerOptions,
-    /// The certificate, if any.
-    pub tls: Option<TlsAcceptor>,
-    /// The open connections.
-    pub registry: Arc<Registry>,
-    /// Watches running statements.
-    pub watch: Arc<Watch>,
-}
 
 /// A server that already listens.
 pub struct Server<B> {

@@ -72,6 +72,8 @@ pub enum Mutant {
     PrepareUnseen,
     /// An index is built without regard to running transactions that have written rows and do not know it.
     IndexBuiltEarly,
+    /// A transaction runs although a record that it declared was removed before it counted itself there.
+    GoneRecordDeclared,
 }
 
 impl Mutant {
@@ -111,6 +113,7 @@ impl Mutant {
         Self::PrepareIgnored,
         Self::PrepareUnseen,
         Self::IndexBuiltEarly,
+        Self::GoneRecordDeclared,
     ];
 
     /// Returns whether this fault is active.

@@ -412,6 +412,7 @@ mod faults {
             (Mutant::UncertifiedError, vec![RcSsn, SiSsn, SiSsi, Silo, TsoValidate]),
             (Mutant::PrepareIgnored, vec![SiSsi, MvOcc]),
             (Mutant::PrepareUnseen, vec![SiSsn, MvOcc]),
+            (Mutant::GoneRecordDeclared, vec![Scheme::Vll]),
         ]
     }
 

@@ -47,7 +47,7 @@ use crate::{
         startup,
     },
     registry::{Entry, Stage},
-    server::Shared,
+    shared::Shared,
 };
 
 /// Settings that are reported to clients at the start, and whenever they change.

@@ -18,7 +18,7 @@ use crate::{
     },
     registry::Stage,
     scram::{Exchange, Failure, MECHANISM},
-    server::Shared,
+    shared::Shared,
 };
 
 /// A client that has sent its startup packet, and authenticated if it has to.

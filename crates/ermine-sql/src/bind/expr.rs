@@ -588,15 +588,13 @@ impl Binder<'_> {
         let mut any = Vec::new();
         if fixed.len() > 1 && has_type {
             let ty = cast::common_type(types.iter().copied()).unwrap_or(SqlType::TEXT);
+            let list = fixed.into_iter().map(|element| Ok(Typed::new(self.coerce(element, ty)?, ty)));
+            let list = list.collect::<Result<Vec<_>>>()?;
             let resolved = operators::resolve_binary("=", operand.ty, Some(ty))?;
             // Between types that are alike, the values are compared in the common one.
             let compared = if resolved.left == resolved.right { resolved.right } else { ty };
             super::check_equality(compared)?;
-            let list = fixed.into_iter().map(|element| {
-                let element = Typed::new(self.coerce(element, ty)?, ty);
-                self.coerce(element, compared)
-            });
-            let list = list.collect::<Result<_>>()?;
+            let list = list.into_iter().map(|element| self.coerce(element, compared)).collect::<Result<_>>()?;
             any.push(Expr::In(Box::new(self.coerce(operand.clone(), compared)?), list));
         } else {
             each = list;

@@ -16,7 +16,7 @@
 //! Invariants
 //! 1. Counters and queue change in the critical section only, together: a record's counters count the transactions in
 //!    the queue that have declared it.
-//! 2. A record that has been counted, and was not gone then, stays in its table until it has been counted out.
+//! 2. A record that was not gone after it was counted stays in its table until the transaction ends (`want`).
 //! 3. Two transactions that run at the same time have declared nothing in common that one of them writes.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -26,6 +26,7 @@ use super::{
     in_place::{Begun, Declared, Entering, InPlace, Limits, Ranges, Read, patience_ends},
 };
 use crate::{
+    mutant::Mutant,
     rows::{
         copies::Copies,
         in_place::{Control, RecordPtr},
@@ -189,8 +190,8 @@ impl InPlace for Vll {
             queue.push_back(Entry { runs: runs.clone(), wanted: wanted.clone() });
         }
         (running.runs, running.wanted) = (Some(runs.clone()), wanted);
-        // After the record was counted: a removal holds its word, checks the counters, and then marks it as gone.
-        let is_gone = |(record, _): &Wanted| record.want().is_gone();
+        // A record that is not gone now is not removed before the transaction has ended (in_place.rs, invariant 5).
+        let is_gone = |(record, _): &Wanted| record.want().is_gone() && !Mutant::GoneRecordDeclared.is_on();
         if running.wanted.iter().any(|wanted| wanted.iter().any(is_gone)) {
             shared.leave(running);
             return Ok(Entering::Gone);
@@ -230,12 +231,6 @@ impl InPlace for Vll {
 
     fn certify(_: &Shared, _: &mut Running, _: impl Fn(RecordPtr<Counters>) -> bool) -> Result<(), Conflict> {
         Ok(())
-    }
-
-    fn is_unclaimed(shared: &Shared, record: RecordPtr<Counters>) -> bool {
-        let _critical = shared.lock();
-        let Counters { writers, readers } = record.control();
-        writers.load(Ordering::Relaxed) + readers.load(Ordering::Relaxed) == 0
     }
 
     fn end(shared: &Shared, running: &mut Running, _: bool) {

@@ -1,0 +1,21 @@
+//! The state that the server shares with its connections.
+
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+
+use crate::{connection::aside::Watch, options::ServerOptions, registry::Registry};
+
+/// State shared by all connections.
+pub struct Shared<B> {
+    /// The layer that is served.
+    pub backend: B,
+    /// The server's bounds.
+    pub options: ServerOptions,
+    /// The certificate, if any.
+    pub tls: Option<TlsAcceptor>,
+    /// The open connections.
+    pub registry: Arc<Registry>,
+    /// Watches running statements.
+    pub watch: Arc<Watch>,
+}
