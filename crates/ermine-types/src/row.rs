@@ -19,8 +19,27 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, json::DEPTH_MAX, numeric::Parts};
 
+/// Bytes of a length, at most, if it is not of a very long value.
+const LENGTH_BYTES: usize = 4;
+/// Bytes of a value of fixed width, at most.
+const WIDTH_MAX: usize = 16;
+
 fn damaged() -> SqlError {
     SqlError::new(SqlState::DATA_CORRUPTED, "stored row is damaged")
+}
+
+/// Returns the bytes of a row.
+pub fn row_bytes(values: &[Value]) -> Vec<u8> {
+    let lengths = values.iter().map(|value| match value {
+        Value::Null => 0,
+        Value::Text(value) | Value::Char(value) => value.len() + LENGTH_BYTES,
+        Value::Bytea(value) => value.len() + LENGTH_BYTES,
+        _ => WIDTH_MAX,
+    });
+    // Enough for most rows, so that few grow.
+    let mut out = Vec::with_capacity(LENGTH_BYTES + values.len() / 8 + lengths.sum::<usize>());
+    write_row(values, &mut out);
+    out
 }
 
 /// Appends a row.

@@ -131,6 +131,9 @@ pub(crate) mod sealed {
         fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
         /// Returns the obstacle that a write of a row would meet.
         fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
+        /// Whether the transaction sees the newest committed versions of all rows of a table; gives up when `goes_on`
+        /// says so.
+        fn sees_newest(&self, table: TableId, goes_on: &mut dyn FnMut() -> bool) -> Result<bool>;
         /// Prepares the transaction to commit; returns false if that is impossible.
         fn prepare(&self) -> Result<bool>;
         /// Shows the reads of a prepared transaction.

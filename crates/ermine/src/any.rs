@@ -69,6 +69,10 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
         Txn::row_lock(self, table, key)
     }
 
+    fn sees_newest(&self, table: TableId, goes_on: &mut dyn FnMut() -> bool) -> Result<bool> {
+        Txn::sees_newest(self, table, goes_on)
+    }
+
     fn prepare(&self) -> Result<bool> {
         Txn::prepare(self)
     }
@@ -132,6 +136,10 @@ impl<P: InPlace> Operations for single::Txn<'_, P> {
     }
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         single::Txn::row_lock(self, table, key)
+    }
+
+    fn sees_newest(&self, table: TableId, _: &mut dyn FnMut() -> bool) -> Result<bool> {
+        single::Txn::sees_newest(self, table)
     }
 
     fn prepare(&self) -> Result<bool> {
@@ -365,6 +373,12 @@ macro_rules! schemes {
             fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.row_lock(table, key),)*
+                }
+            }
+
+            fn sees_newest(&self, table: TableId, goes_on: &mut dyn FnMut() -> bool) -> Result<bool> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => Operations::sees_newest(txn, table, goes_on),)*
                 }
             }
 

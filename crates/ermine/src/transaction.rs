@@ -136,6 +136,19 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.row_lock(table.id_in(self.database)?, &encoded(key))
     }
 
+    /// Whether the transaction sees the newest committed versions of all rows of a table, so that none of its writes
+    /// there can lose to one that has committed since it began. Under single-version schemes, always.
+    ///
+    /// Visits the newest version of each row. `goes_on` is asked now and then; when it returns false, the search ends
+    /// and the result says nothing.
+    pub fn sees_newest<K: Key, V: Value>(
+        &self,
+        table: &Table<K, V>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<bool> {
+        self.access.sees_newest(table.id_in(self.database)?, &mut goes_on)
+    }
+
     /// Prepares the transaction to commit. From then on the commit does not lose a conflict: until this transaction
     /// ends, another one that writes into its read set (rows, ranges, or tables where the read set is no more precise)
     /// loses instead, with [`crate::AbortKind::WriteConflict`]; readers go on. Returns `false` if its reads have been

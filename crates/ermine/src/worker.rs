@@ -53,8 +53,18 @@ pub(crate) struct Worker<S: Scheme> {
     pub(crate) pins: Pins,
     pub(crate) slot: Arc<SnapshotSlot>,
     pub(crate) state: RefCell<State<S>>,
-    /// Counts the events that may change the result of a running scan: writes, and the loss of a conflict.
-    pub(crate) changes: Cell<u64>,
+    changes: Changes,
+}
+
+/// Counts, by table, the events that may change the result of a running scan: writes, and the loss of a conflict.
+/// Tables whose numbers leave the same remainder are counted together.
+#[derive(Default)]
+struct Changes([Cell<u64>; 8]);
+
+impl Changes {
+    fn of(&self, table: TableId) -> &Cell<u64> {
+        &self.0[table.0 as usize % self.0.len()]
+    }
 }
 
 /// The parts of a worker that operations change.
@@ -148,12 +158,23 @@ impl<S: Scheme> Worker<S> {
         };
         let label = format!("worker {}", engine.snapshots.count());
         let pins = Pins { versions: engine.versions.join_as(&label), nodes: engine.nodes.join_as(&label) };
-        Ok(Self { pins, slot, state: RefCell::new(state), changes: Cell::new(0) })
+        Ok(Self { pins, slot, state: RefCell::new(state), changes: Changes::default() })
     }
 
-    /// Notifies running scans of a change.
-    pub(crate) fn changed(&self) {
-        self.changes.set(self.changes.get().wrapping_add(1));
+    /// Returns how often the transaction has changed a table, or more.
+    pub(crate) fn changes(&self, table: TableId) -> u64 {
+        self.changes.of(table).get()
+    }
+
+    /// Notifies running scans of a change of a table.
+    pub(crate) fn changed(&self, table: TableId) {
+        let changes = self.changes.of(table);
+        changes.set(changes.get().wrapping_add(1));
+    }
+
+    /// Notifies running scans of changes of any tables.
+    pub(crate) fn changed_all(&self) {
+        self.changes.0.iter().for_each(|changes| changes.set(changes.get().wrapping_add(1)));
     }
 
     /// Collects garbage now and then.

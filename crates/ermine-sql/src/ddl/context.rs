@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Isolation, OwnedReceipt, TxnOptions};
+use ermine::OwnedReceipt;
 
 use crate::{
     catalog::{Catalog, CatalogStore, Change, Table, definition::RoleDef},
     error::Result,
-    exec::{SequenceState, sees_all},
+    exec::SequenceState,
     failure::EngineResult as _,
     transaction::{ActiveTransaction, Following, Modes, changed, locked},
     types::Environment,
@@ -105,17 +105,14 @@ impl ChangeContext<'_> {
     /// Fails when another transaction has changed a row since this one began, so that its snapshot lacks the change.
     /// This transaction holds the table exclusively.
     pub(crate) fn check_sees_all(&self, active: &ActiveTransaction, table: &Table) -> Result<()> {
-        // Where rows have one version, every transaction sees that one.
-        if !self.database.scheme().has_versions() {
-            return Ok(());
-        }
-        let newest = TxnOptions::read_only().isolation(Isolation::Snapshot);
-        let newest = self.database.begin_owned(newest).sql()?;
-        let check = || self.environment.check();
-        match sees_all(&active.txn, &newest, table, &check)? {
-            true => Ok(()),
-            false => Err(changed(table.name())),
-        }
+        let mut checked = Ok(());
+        let sees_newest = active.txn.sees_newest(&table.rows, || {
+            checked = self.environment.check();
+            checked.is_ok()
+        });
+        let sees_newest = sees_newest.sql()?;
+        checked?;
+        if sees_newest { Ok(()) } else { Err(changed(table.name())) }
     }
 
     /// Makes changes, which the transaction sees at once.

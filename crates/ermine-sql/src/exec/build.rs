@@ -19,7 +19,7 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{EncodedRange, KeyBuffer, OwnedTransaction, RowLock};
+use ermine::{EncodedRange, KeyBuffer};
 
 use super::{EachRow, Run, scan::whole_row, write::primary_key};
 use crate::{
@@ -32,12 +32,12 @@ use crate::{
     types::Value,
 };
 
-/// Calls `each` with all rows of a table and their keys.
+/// Calls `each` with all rows of a table.
 fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<()> {
     let (mut failure, mark) = (None, run.environment.memory.mark());
     let scanned = run.txn.scan(&table.rows, ..).for_each(|RawKey(key), bytes| {
         run.next_row(mark);
-        let done = run.check_cancelled().and_then(|()| each(&key, &whole_row(table, bytes)?));
+        let done = run.check_cancelled().and_then(|()| each(&key, bytes, &whole_row(table, bytes)?));
         Ok(match done {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -52,32 +52,9 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
     }
 }
 
-/// Whether a transaction sees the current versions of all rows of a table. It holds the table exclusively; `newest` has
-/// begun since.
-pub(crate) fn sees_all(
-    txn: &OwnedTransaction,
-    newest: &OwnedTransaction,
-    table: &Table,
-    check_cancelled: &dyn Fn() -> Result<()>,
-) -> Result<bool> {
-    let (mut sees_all, mut goes_on) = (true, Ok(()));
-    // Rows that were deleted since are visible only to the older one.
-    for scanned in [newest, txn] {
-        let look = |RawKey(key), _: &[u8]| {
-            sees_all &= txn.row_lock(&table.rows, &key[..])? != RowLock::Outdated;
-            goes_on = check_cancelled();
-            Ok(if sees_all && goes_on.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        };
-        let scanned = scanned.scan(&table.rows, ..).for_each(look);
-        std::mem::replace(&mut goes_on, Ok(()))?;
-        scanned.sql()?;
-    }
-    Ok(sees_all)
-}
-
 /// Fails when a row of a table breaks its rules.
 pub(crate) fn check_rows(run: &Run<'_>, table: &Table, rules: &Rules) -> Result<()> {
-    for_each_row(run, table, &mut |_, row| check_old_row(run, table, rules, row))
+    for_each_row(run, table, &mut |_, _, row| check_old_row(run, table, rules, row))
 }
 
 /// Fails when an existing row breaks a rule of its table.
@@ -107,7 +84,7 @@ fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> 
 
 /// Puts all rows of a table into a new index.
 pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<()> {
-    for_each_row(run, table, &mut |key, row| {
+    for_each_row(run, table, &mut |key, _, row| {
         let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
         let put = run.put_entry(table, at, &entry, is_unique, key, row);
         put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
@@ -116,9 +93,9 @@ pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize)
 
 /// Inserts all rows of a table into its new version.
 pub(crate) fn move_rows(run: &Run<'_>, old: &Table, new: &Table, rules: &Rules) -> Result<()> {
-    for_each_row(run, old, &mut |_, row| {
-        run.check_row(new, rules, row)?;
-        run.insert_row(new, rules, row).map(drop)
+    for_each_row(run, old, &mut |_, bytes, row| {
+        check_old_row(run, new, rules, row)?;
+        run.insert_stored_row(new, rules, row, bytes).map(drop)
     })
 }
 

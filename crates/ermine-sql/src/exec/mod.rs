@@ -14,7 +14,7 @@ mod sort;
 mod subquery;
 pub(crate) mod write;
 
-pub(crate) use build::{Batch, check_rows, check_table, duplicated, fill_index, move_rows, run_batch, sees_all};
+pub(crate) use build::{Batch, check_rows, check_table, duplicated, fill_index, move_rows, run_batch};
 pub(crate) use instrumentation::{Actual, Instrumentation};
 
 use std::{
@@ -44,8 +44,8 @@ pub(crate) type Emit<'e> = dyn FnMut(&[Value]) -> Result<ControlFlow<()>> + 'e;
 
 /// A consumer of entries: of their keys and values.
 pub(crate) type EachEntry<'e> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'e;
-/// A consumer of rows and their keys.
-pub(crate) type EachRow<'e> = dyn FnMut(&[u8], &[Value]) -> Result<()> + 'e;
+/// A consumer of rows: of their keys, their bytes as stored, and their values.
+pub(crate) type EachRow<'e> = dyn FnMut(&[u8], &[u8], &[Value]) -> Result<()> + 'e;
 /// A consumer of the row of all sources, into which one source has put its values.
 pub(crate) type EachJoined<'e> = dyn FnMut(&mut Vec<Value>) -> Result<ControlFlow<()>> + 'e;
 

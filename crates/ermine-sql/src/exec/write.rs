@@ -16,7 +16,7 @@ use crate::{
     memory::{ALLOCATION, ENTRY, Kept, Memory, bytes_of},
     query::Path,
     storage::RawTable,
-    types::{SqlType, Value, row::write_row, text},
+    types::{SqlType, Value, row::row_bytes, text},
 };
 
 /// Gets the key of a row and the values that a query found with it.
@@ -306,13 +306,23 @@ impl Run<'_> {
 
     /// Inserts a row and its index entries; returns its key.
     pub(crate) fn insert_row(&self, table: &Table, rules: &Rules, row: &[Value]) -> Result<KeyBuffer> {
+        self.insert_stored_row(table, rules, row, &row_bytes(row))
+    }
+
+    /// Works as `insert_row`, for a row that is stored as these bytes; columns that were added since they were written
+    /// may be missing in them.
+    pub(super) fn insert_stored_row(
+        &self,
+        table: &Table,
+        rules: &Rules,
+        row: &[Value],
+        bytes: &[u8],
+    ) -> Result<KeyBuffer> {
         let key = match table.def.primary_key {
             Some(_) => primary_key(table, row),
             None => KeyBuffer::from_slice(&table.next_row().to_be_bytes()),
         };
-        let mut bytes = Vec::new();
-        write_row(row, &mut bytes);
-        self.txn.insert(&table.rows, &key[..], &bytes[..]).map_err(|error| match error {
+        self.txn.insert(&table.rows, &key[..], bytes).map_err(|error| match error {
             Error::KeyExists { .. } => self.exists(table, Path::Primary, row),
             error => sql_error(error),
         })?;
@@ -333,8 +343,7 @@ impl Run<'_> {
             self.delete_row(table, rules, key, old)?;
             return self.insert_row(table, rules, new).map(drop);
         }
-        let mut bytes = Vec::new();
-        write_row(new, &mut bytes);
+        let bytes = row_bytes(new);
         self.txn.update(&table.rows, key, &bytes[..]).sql()?;
         for at in 0..table.indexes.len() {
             let (before, after) = (self.entry(table, rules, at, old, key)?, self.entry(table, rules, at, new, key)?);

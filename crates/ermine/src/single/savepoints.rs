@@ -72,6 +72,12 @@ impl<P: InPlace> Txn<'_, P> {
         self.operation().map(|_| RowLock::Free)
     }
 
+    /// Returns true: a row has one version.
+    pub(crate) fn sees_newest(&self, table: TableId) -> Result<bool> {
+        self.engine.tables.live(table)?;
+        self.operation().map(|_| true)
+    }
+
     /// Does nothing: every transaction is serializable.
     pub(crate) fn renew_snapshot(&mut self) -> Result<()> {
         self.operation().map(drop)

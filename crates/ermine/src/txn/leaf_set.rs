@@ -65,6 +65,8 @@ impl ScannedRange {
 pub(crate) struct LeafSet {
     reads: Vec<LeafRead>,
     own_changes: Vec<LeafChange>,
+    /// Number of reads at the last of these changes.
+    reads_at_change: usize,
 }
 
 impl LeafSet {
@@ -101,10 +103,21 @@ impl LeafSet {
 
     /// Notes an insert of the transaction's own: the reads of the leaf stay valid.
     pub(crate) fn inserted(&mut self, inserted: &Inserted) {
-        if !self.reads.is_empty() {
-            self.own_changes.push(inserted.change);
-            self.own_changes.extend(inserted.growth);
+        if self.reads.is_empty() {
+            return;
         }
+        let Inserted { change, growth, .. } = *inserted;
+        // Ascending keys enter one leaf: if no read since can have seen the version in between, one step leads past it.
+        let is_unread = self.reads_at_change == self.reads.len();
+        match self.own_changes.last_mut() {
+            Some(last) if is_unread && last.split.is_none() && (last.leaf, last.after) == before(&change) => {
+                last.after = change.after;
+                last.split = change.split;
+            }
+            _ => self.own_changes.push(change),
+        }
+        self.own_changes.extend(growth);
+        self.reads_at_change = self.reads.len();
     }
 
     /// Raises the gap stamps of all leaves to at least `stamp`; then returns the reads of leaves that other
@@ -257,6 +270,31 @@ mod tests {
                 assert!(looking.changed().contains(&(2 * n + 1)));
             }
         });
+    }
+
+    #[test]
+    fn own_inserts_one_after_the_other_are_one_step_unless_a_read_comes_between() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let mut looking = Looking { index: Index::new(IndexKind::BTree), nodes: &guard, set: LeafSet::default() };
+        let own = |looking: &mut Looking<'_>, n| {
+            let inserted = looking.insert(n);
+            looking.set.inserted(&inserted);
+        };
+        looking.miss(1);
+        (10..15).for_each(|n| own(&mut looking, n));
+        assert_eq!(looking.set.own_changes.len(), 1);
+        looking.miss(2);
+        (15..20).for_each(|n| own(&mut looking, n));
+        assert_eq!(looking.set.own_changes.len(), 2);
+        assert_eq!(looking.changed(), []);
+        looking.insert(3);
+        assert_eq!(looking.changed(), [1, 2]);
+        // Another transaction's insert is between two own ones.
+        own(&mut looking, 4);
+        assert_eq!(looking.set.own_changes.len(), 3);
+        assert_eq!(looking.changed(), [1, 2]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{
     engine::{Engine, collect},
     epoch::Guard,
     error::{Abort, Doom, Error, Result},
-    ids::{DatabaseId, IndexOrdinal, RowId, Stamp, Tid},
+    ids::{DatabaseId, IndexOrdinal, RowId, Stamp, TableId, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
     observer::{Circumstances, Outcome},
@@ -135,12 +135,12 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
     }
 
-    /// Works as [`Txn::operation`], for an operation that writes.
-    pub(super) fn writing_operation(&self) -> Result<Operation<'_, S>> {
+    /// Works as [`Txn::operation`], for an operation that writes to a table.
+    pub(super) fn writing_operation(&self, table: TableId) -> Result<Operation<'_, S>> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
-        self.worker().changed();
+        self.worker().changed(table);
         self.operation()
     }
 
@@ -434,7 +434,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             self.state.discard_replaced();
             self.undo();
         }
-        self.worker.changed();
+        self.worker.changed_all();
         // Relaxed: a statistic that only this worker writes.
         self.worker.slot.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
         self.state.doomed = Some(Doom::Lost(abort.clone()));

@@ -39,7 +39,7 @@ impl<S: Scheme> Txn<'_, S> {
     /// Undoes the writes since the savepoint. Also for a transaction that asked for less than its scheme promises and
     /// has lost a conflict since.
     pub(crate) fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.worker().changed();
+        self.worker().changed_all();
         let mut operation = self.last_operation(self.enter());
         match operation.state.savepoints.go_back(savepoint) {
             Ok(mark) => {

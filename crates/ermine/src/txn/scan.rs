@@ -2,7 +2,7 @@
 //!
 //! A scan takes one leaf at a time: its entries under one leaf version, then the row behind each. Every leaf that meets
 //! the range is added to the leaf set, even an empty one: this prevents phantoms. Rows are read a few at a time and
-//! then shown; when the visitor writes meanwhile, the rest are read again.
+//! then shown; when the visitor writes to the table meanwhile, the rest are read again.
 
 use std::ops::{Bound, Range};
 
@@ -82,7 +82,7 @@ impl<S: Scheme> Txn<'_, S> {
                 let rows = operation.read_entries(table, range.index, batch, entries.clone(), keys_at)?;
                 // The visitor may use the transaction.
                 let entered = operation.suspend();
-                let before = self.worker().changes.get();
+                let before = self.worker().changes(table.id);
                 for (at, version) in entries.zip(rows) {
                     let Some(version) = version else { continue };
                     left -= 1;
@@ -92,7 +92,7 @@ impl<S: Scheme> Txn<'_, S> {
                         walk.stop(&mut self.worker().state.borrow_mut(), range.direction, last);
                         return flow.map(drop);
                     }
-                    if self.worker().changes.get() != before {
+                    if self.worker().changes(table.id) != before {
                         next = at + 1;
                         break;
                     }

@@ -95,6 +95,9 @@ struct Request<'a, H: CertifierStamps> {
     write: u32,
 }
 
+/// Rows that are visited between two questions whether to go on.
+const ROWS_BETWEEN: u64 = 4096;
+
 /// The result of a write.
 enum Written {
     /// Finished; whether a row was written.
@@ -132,24 +135,30 @@ impl<S: Scheme> Txn<'_, S> {
         if operation.prepared_reader(table.id, key).is_some() {
             return Ok(RowLock::Held);
         }
-        let Some(row) = table.primary.get(&operation.entered.nodes, key).row else { return Ok(RowLock::Free) };
-        let mut spin = Spin::default();
-        loop {
-            // An empty slot: the row is in its file only, or is being removed from the table.
-            let Some(head) = table.rows.slot(row).head() else { return Ok(RowLock::Free) };
-            match operation.contest(head, operation.state.tid) {
-                Contest::Own | Contest::Open(_) => return Ok(RowLock::Free),
-                Contest::With(Some(_)) => return Ok(RowLock::Held),
-                Contest::With(None) => return Ok(RowLock::Outdated),
-                Contest::Moving => spin.wait(),
+        let row = table.primary.get(&operation.entered.nodes, key).row;
+        Ok(row.map_or(RowLock::Free, |row| operation.obstacle(table, row)))
+    }
+
+    /// Whether the transaction sees the newest committed versions of all rows of a table; gives up when `goes_on` says
+    /// so.
+    pub(crate) fn sees_newest(&self, table: TableId, goes_on: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let table = self.engine.live_table(table)?;
+        let mut next = 0;
+        while next < table.rows.count() && goes_on() {
+            let operation = self.operation()?;
+            let rows = next..table.rows.count().min(next + ROWS_BETWEEN);
+            next = rows.end;
+            if rows.map(RowId).any(|row| matches!(operation.obstacle(table, row), RowLock::Outdated)) {
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
         loop {
-            let mut operation = self.writing_operation()?;
+            let mut operation = self.writing_operation(table)?;
             let table = self.engine.live_table(table)?;
             table.check_writable()?;
             // Before any change.
@@ -376,6 +385,21 @@ impl<S: Scheme> Operation<'_, S> {
             Contest::Moving => Ok(Head::Moving),
             Contest::With(Some(other)) if !self.reads_snapshot() => Ok(Head::Held(other)),
             Contest::With(other) => Err(self.lose(Conflict::write(request.site, other))),
+        }
+    }
+
+    /// Returns the obstacle that a write of a row would meet, prepared readers aside.
+    fn obstacle(&self, table: &TableStore<StampsOf<S>>, row: RowId) -> RowLock {
+        let mut spin = Spin::default();
+        loop {
+            // An empty slot: the row is in its file only, or is being removed from the table.
+            let Some(head) = table.rows.slot(row).head() else { return RowLock::Free };
+            match self.contest(head, self.state.tid) {
+                Contest::Own | Contest::Open(_) => return RowLock::Free,
+                Contest::With(Some(_)) => return RowLock::Held,
+                Contest::With(None) => return RowLock::Outdated,
+                Contest::Moving => spin.wait(),
+            }
         }
     }
 
