@@ -264,7 +264,8 @@ impl<'a> ClientContext<'a> {
 
     /// Runs a transaction and counts the conflicts that it loses. The caller counts its end: with [`Self::hand_in`],
     /// [`Self::roll_back`], or in its [`Self::tally`].
-    #[inline]
+    // A function of its own: `scripts/counts` finds what the transactions of each kind cost by it.
+    #[inline(never)]
     pub fn execute<J: Job>(&mut self, kind: usize, job: J) -> Result<(J::Output, Receipt<'a>), J::Error> {
         let conflicts = &mut self.tallies[kind].conflicts;
         let mut counted = Counted::new(job, kind, conflicts, self.shapes.as_mut(), self.session.as_ref());

@@ -356,13 +356,13 @@ impl<'a> Input<'a> {
             });
         }
         let scale = usize::try_from((head - FIRST_SCALE) / 2).map_err(|_| damaged())?;
-        let coefficient = if (head - FIRST_SCALE).is_multiple_of(2) {
+        let number = if (head - FIRST_SCALE).is_multiple_of(2) {
             let zigzag = self.varint()?;
-            BigInt::from((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+            Numeric::of_parts((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64), scale)
         } else {
-            BigInt::from_signed_bytes_le(self.bytes()?)
+            Numeric::new(BigInt::from_signed_bytes_le(self.bytes()?), scale)
         };
-        Numeric::new(coefficient, scale).map_err(|_| damaged())
+        number.map_err(|_| damaged())
     }
 
     fn json(&mut self, depth: usize) -> Result<Json> {

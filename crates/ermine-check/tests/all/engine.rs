@@ -5,7 +5,7 @@
 //! secondary one; the judge gets everything that the engine reports. `ERMINE_SEED` determines the transactions, not
 //! their interleaving.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use ermine::{Database, Options, Result, Scheme, SecondaryIndex, Table, Transaction, TxnOptions, Uniqueness};
 use ermine_check::{AnomalyKind, Level, Recorder, Report, judge};
@@ -15,6 +15,9 @@ const KEYS: u64 = 12;
 const GROUPS: u64 = 3;
 const THREADS: u64 = 3;
 const TRANSACTIONS: u64 = 1500;
+
+/// Longer than any machine, however busy, keeps a transaction of another thread from going on.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// A value contains its group, and is written once.
 fn value(group: u64, rng: &mut Rng) -> u64 {
@@ -57,7 +60,7 @@ fn judged(scheme: Scheme, sample: u32, seed: u64) -> Report {
 
 fn judged_with(options: Options, sample: u32, seed: u64) -> Report {
     let recorder = Arc::new(Recorder::new(NonZeroU32::new(sample).unwrap()));
-    let db = Database::open_in_memory(options.observer(recorder.clone())).unwrap();
+    let db = Database::open_in_memory(options.wait_max(WAIT_MAX).observer(recorder.clone())).unwrap();
     let rows = db.table::<u64, u64>("rows").unwrap();
     let members = db.table::<u64, u64>("members").unwrap();
     let groups = db.index(&members, "by group", Uniqueness::NonUnique, |_, value: u64| value >> 56).unwrap();

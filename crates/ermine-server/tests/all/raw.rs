@@ -82,7 +82,7 @@ pub fn flush() -> Vec<u8> {
 impl Raw {
     pub fn open(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
         socket.set_nodelay(true).unwrap();
         let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_2);
         context.awaiting_frontend_ssl = false;

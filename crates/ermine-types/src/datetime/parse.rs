@@ -706,6 +706,11 @@ fn ends_in_date(tokens: &[Token<'_>]) -> bool {
 }
 
 fn read<T>(text: &str, ty: &str, environment: &Environment, resolve: impl FnOnce(&Fields) -> Parsing<T>) -> Result<T> {
+    // PostgreSQL's buffers for words, each with a byte behind it.
+    let bytes_max = if matches!(ty, "date" | "time") { 129 } else { 153 };
+    if text.split(is_space).filter(|word| !word.is_empty()).map(|word| word.len() + 1).sum::<usize>() > bytes_max {
+        return Err(Failure::Format.report(ty, text));
+    }
     let lower = text.to_ascii_lowercase();
     Fields::read(&lower, ty == "time", environment)
         .and_then(|fields| resolve(&fields))
@@ -854,6 +859,8 @@ mod tests {
             ("5874898-01-01", SqlState::DATETIME_FIELD_OVERFLOW),
             ("99999999999999999999-01-01", SqlState::DATETIME_FIELD_OVERFLOW),
             ("1999-01", SqlState::INVALID_DATETIME_FORMAT),
+            (&*"1".repeat(128), SqlState::DATETIME_FIELD_OVERFLOW),
+            (&*"1".repeat(129), SqlState::INVALID_DATETIME_FORMAT),
         ] {
             assert_eq!(round(SqlType::DATE, text).unwrap_err().state(), state, "{text}");
         }

@@ -47,7 +47,7 @@ pub trait Candidate {
     /// Returns its parameters.
     fn parameters(&self) -> &[Parameter];
 
-    /// Whether its last parameter may occur any number of times.
+    /// Whether its last parameter may occur any number of times, but at least once.
     fn is_variadic(&self) -> bool {
         false
     }
@@ -75,7 +75,7 @@ fn parameters_for<C: Candidate>(candidate: &C, count: usize) -> Option<Vec<Param
     let parameters = candidate.parameters();
     if candidate.is_variadic() {
         let (last, fixed) = parameters.split_last()?;
-        if count < fixed.len() {
+        if count <= fixed.len() {
             return None;
         }
         return Some(fixed.iter().copied().chain(std::iter::repeat_n(*last, count - fixed.len())).collect());

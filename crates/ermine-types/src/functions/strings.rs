@@ -431,6 +431,7 @@ fn register_composed(table: &mut Table) {
         .variadic()
         .accepts_null()
         .stable();
+    table.add("format", &[t], t, format_).stable();
     table
         .generic("format", &[of(Scalar::Text), Parameter::Any], text_outcome, format_)
         .variadic()

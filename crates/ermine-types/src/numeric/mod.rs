@@ -102,6 +102,11 @@ impl Numeric {
     /// 1
     pub const ONE: Self = Self::small(1, 0);
 
+    /// Returns `coefficient / 10^scale`.
+    pub(crate) fn of_parts(coefficient: i64, scale: usize) -> Result<Self> {
+        if scale > SCALE_MAX { Err(overflow()) } else { Ok(Self::small(coefficient, scale as u16)) }
+    }
+
     const fn small(coefficient: i64, scale: u16) -> Self {
         Self(Repr::Small { coefficient, scale })
     }

@@ -16,6 +16,8 @@
 //! transaction that overwrote what it has read, after that transaction in the order of timestamps. The durable commits
 //! up to an epoch are closed under "read from" and "overwrote" there, too.
 
+use smallvec::SmallVec;
+
 use super::{
     engine::Engine,
     pending::Write,
@@ -165,7 +167,11 @@ impl<P: InPlace> Operation<'_, P> {
         let own = &sets.writes[..locked];
         let is_own = |record| own.binary_search_by_key(&record, |write| write.record).is_ok();
         let mut certified = P::certify(&self.engine.shared, scheme, is_own);
-        if certified.is_ok() && P::RANGES == Ranges::AtCommit && !Mutant::NoLeafValidation.is_on() {
+        if certified.is_ok()
+            && P::RANGES == Ranges::AtCommit
+            && !sets.leaves.reads().is_empty()
+            && !Mutant::NoLeafValidation.is_on()
+        {
             let changed = sets.leaves.changed(&self.nodes, Stamp::ZERO).next();
             certified = changed.map_or(Ok(()), |leaf| {
                 let cause = Cause::new(Stamp::INFINITY, Dependency::InsertedBy, leaf.site);
@@ -202,7 +208,7 @@ impl<P: InPlace> Operation<'_, P> {
                 write.record.unlock(if leaves { word.queued() } else { word.queued_as(write.word) });
             }
             if leaves {
-                let (table, key) = (write.site.table, sets.key(write.site).into());
+                let (table, key) = (write.site.table, SmallVec::from_slice(sets.key(write.site)));
                 garbage.removals.push_back(Removal { table, row: write.row, key });
             }
         }
@@ -243,7 +249,7 @@ impl<P: InPlace> Operation<'_, P> {
             let leaves = word.is_absent() && !word.is_gone() && !word.is_queued();
             write.record.unlock(if leaves { word.queued() } else { word });
             if leaves {
-                let (table, key) = (write.site.table, sets.key(write.site).into());
+                let (table, key) = (write.site.table, SmallVec::from_slice(sets.key(write.site)));
                 garbage.removals.push_back(Removal { table, row: write.row, key });
             }
         }

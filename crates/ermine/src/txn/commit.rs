@@ -3,6 +3,8 @@
 //! Commit: the leaf set is validated ([`super::leaves`]) before the certifier's final decision; afterwards the
 //! superseded versions are queued. Undo: index entries that the transaction inserted are removed again.
 
+use smallvec::SmallVec;
+
 use super::{
     commit_order::{Ending, Unlogged, Unwritten},
     journal::Logged,
@@ -78,6 +80,8 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(Some(stamp))
     }
 
+    // Apart from the read-only path, whose frame is much smaller.
+    #[inline(never)]
     fn commit_with_stamp(&mut self) -> Result<Stamp> {
         /// With a higher stamp, a transaction that has read nothing can avoid the conflict that it lost.
         const ATTEMPTS: usize = 16;
@@ -168,7 +172,7 @@ impl<S: Scheme> Operation<'_, S> {
             let table = self.engine.table(write.site.table);
             let deleted = write.new.kind() == Kind::Tombstone;
             let needs_key = deleted || table.secondaries().next().is_some();
-            let key = needs_key.then(|| self.state.sets.key(write.site).into());
+            let key = needs_key.then(|| SmallVec::from_slice(self.state.sets.key(write.site)));
             let superseded = Superseded { stamp, table: table.id, row: write.row, key, deleted };
             if write.old.is_some() || deleted {
                 self.state.superseded(superseded);

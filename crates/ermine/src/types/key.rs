@@ -43,6 +43,7 @@ impl KeyList {
     }
 
     /// Returns one of the keys.
+    #[inline]
     pub(crate) fn key(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]

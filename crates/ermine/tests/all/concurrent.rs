@@ -30,8 +30,8 @@ use crate::history::{self, NameSeed, Operation, Session, Shape, Store};
 /// More than the cores of most machines that this runs on, and several times more than a small machine has.
 const THREADS: usize = 8;
 
-/// How long a transaction waits for others.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longer than any machine, however busy, keeps a transaction of another thread from going on.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Returns the schemes under which a transaction reads one snapshot.
 fn snapshot_schemes() -> impl Iterator<Item = Scheme> {

@@ -1,6 +1,6 @@
 //! Typical work of programs, through `tokio-postgres`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_postgres::{SimpleQueryMessage, error::SqlState, types::Type};
 
@@ -84,13 +84,11 @@ async fn cancellation() {
     let server = start();
     let client = server.client().await;
     let token = client.cancel_token();
-    let began = Instant::now();
-    let (slept, ()) = tokio::join!(client.simple_query("SLEEP 20000"), async {
+    let (slept, ()) = tokio::join!(client.simple_query("SLEEP 3600000"), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         token.cancel_query(tokio_postgres::NoTls).await.unwrap();
     });
     assert_eq!(slept.unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
-    assert!(began.elapsed() < Duration::from_secs(10));
     // A cancellation that arrives while no statement runs cancels nothing.
     token.cancel_query(tokio_postgres::NoTls).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;

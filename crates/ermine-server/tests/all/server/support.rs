@@ -76,7 +76,7 @@ impl Running {
     pub fn wait_for_sessions(&self, count: usize) {
         let began = Instant::now();
         while self.control.sessions() != count {
-            assert!(began.elapsed() < Duration::from_secs(20), "{} sessions", self.control.sessions());
+            assert!(began.elapsed() < Duration::from_secs(600), "{} sessions", self.control.sessions());
             thread::sleep(Duration::from_millis(2));
         }
     }
