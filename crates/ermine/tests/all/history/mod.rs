@@ -575,10 +575,11 @@ impl<'s> Session<'s> {
             }
             Operation::GoBack => {
                 if let Some((savepoint, writes)) = self.savepoints.pop() {
+                    // A transaction that cannot go back, because its unique key was taken meanwhile, loses again.
+                    self.aborted = None;
                     self.txn.roll_back_to(savepoint)?;
                     self.txn.release(savepoint)?;
                     self.record.writes = writes;
-                    self.aborted = None;
                 } else if let Some(abort) = &self.aborted {
                     return Err(abort.clone().into());
                 }
