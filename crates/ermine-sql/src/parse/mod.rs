@@ -51,6 +51,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     check_size(text)?;
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| failure(text, &error.into()))?;
+    cut_signs(&mut tokens);
     check_chains(&tokens)?;
     check_words(&tokens)?;
     check_not_null(&tokens)?;
@@ -60,6 +61,45 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     mark_trims(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
+}
+
+/// Cuts signs off the end of operators, as PostgreSQL's lexer does: `a>-1` has two operators. An operator may end in a
+/// sign only if it contains a character that SQL's own operators do not have, so these need no blank behind them.
+fn cut_signs(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        if let Token::CustomBinaryOperator(operator) = &tokens[at].token
+            && !operator.contains(|sign| "~!@#%^&|`?".contains(sign))
+        {
+            let signs = operator[1..].len() - operator[1..].trim_end_matches(['+', '-']).len();
+            let (head, signs) = operator.split_at(operator.len() - signs);
+            let cut = signs.chars().map(|sign| if sign == '+' { Token::Plus } else { Token::Minus });
+            let span = tokens[at].span;
+            let cut: Vec<_> = cut.map(|token| TokenWithSpan { token, span }).collect();
+            tokens[at].token = operator_of(head);
+            tokens.splice(at + 1..at + 1, cut);
+        }
+        at += 1;
+    }
+}
+
+/// Returns the token of an operator.
+fn operator_of(text: &str) -> Token {
+    match text {
+        "+" => Token::Plus,
+        "-" => Token::Minus,
+        "*" => Token::Mul,
+        "/" => Token::Div,
+        "=" => Token::Eq,
+        "<" => Token::Lt,
+        ">" => Token::Gt,
+        "<=" => Token::LtEq,
+        ">=" => Token::GtEq,
+        "<>" => Token::Neq,
+        "<<" => Token::ShiftLeft,
+        ">>" => Token::ShiftRight,
+        other => Token::CustomBinaryOperator(other.to_owned()),
+    }
 }
 
 /// Rejects words that the parser skips after a column's definition, where other systems have them.
