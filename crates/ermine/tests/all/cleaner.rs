@@ -326,7 +326,7 @@ fn fail_six_checkpoints(directory: &FaultyDirectory, cleaned: Cleaned) {
 }
 
 /// The fault that the narrow shape is for:
-/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault`.
+/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
 #[cfg(ermine_mutants)]
 #[test]
 fn a_fault_on_purpose_is_found() {

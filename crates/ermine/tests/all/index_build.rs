@@ -639,7 +639,7 @@ fn entries_that_no_file_has_are_added_when_the_index_is_opened() {
 }
 
 /// The rule that the whole protocol is for:
-/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault`.
+/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
 #[cfg(ermine_mutants)]
 #[test]
 fn a_fault_on_purpose_is_found() {
