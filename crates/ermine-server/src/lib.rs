@@ -6,7 +6,7 @@
 //! | [`scram`] | whether a client knows a password |
 //! | [`registry`] | the open connections |
 //! | [`connection`] | input and output of one client |
-//! | [`server`] | listening, and ending |
+//! | [`server`], [`shared`] | listening, and ending; what all connections share |
 //! | [`backend`] | the interface to the layer that is served |
 //! | [`sql`], [`codec`] | Ermine as that layer, and its values |
 //!

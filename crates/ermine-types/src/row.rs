@@ -38,14 +38,9 @@ pub fn row_bytes(values: &[Value]) -> Vec<u8> {
     });
     // Enough for most rows, so that few grow.
     let mut out = Vec::with_capacity(LENGTH_BYTES + values.len() / 8 + lengths.sum::<usize>());
-    write_row(values, &mut out);
+    write_varint(values.len() as u64, &mut out);
+    write_nulls_and_values(values, &mut out);
     out
-}
-
-/// Appends a row.
-pub fn write_row(values: &[Value], out: &mut Vec<u8>) {
-    write_varint(values.len() as u64, out);
-    write_nulls_and_values(values, out);
 }
 
 fn write_nulls_and_values(values: &[Value], out: &mut Vec<u8>) {
@@ -439,8 +434,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..2000 {
             let (mut types, values) = random_row(&mut random);
-            let mut bytes = Vec::new();
-            write_row(&values, &mut bytes);
+            let bytes = row_bytes(&values);
             types.push(SqlType::INT4);
             let reader = RowReader::new(&bytes, &types).unwrap();
             assert_eq!(reader.stored(), values.len());
@@ -463,8 +457,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..20_000 {
             let (types, values) = random_row(&mut random);
-            let mut bytes = Vec::new();
-            write_row(&values, &mut bytes);
+            let mut bytes = row_bytes(&values);
             for _ in 0..random.usize(1..4) {
                 let at = random.usize(..bytes.len());
                 bytes[at] = random.u8(..);

@@ -229,12 +229,11 @@ fn either_may_be_first(text: &str, one: &str, other: &str, order: Order) -> bool
     let words: Vec<_> = text.split_whitespace().collect();
     let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
     let is_twice = |pair: &[&str]| pair[0] == pair[1] && pair[0].chars().all(is_sign);
-    let adds_to_date = text.contains(" + ") && text.contains("date");
-    (order.reads_rows || adds_to_date) && is_of_values(one) && is_of_values(other)
+    (order.reads_rows || text.contains(" + (to_date(")) && is_of_values(one) && is_of_values(other)
         || (is_of_syntax(one) || is_of_syntax(other)) && is_of_text(one) && is_of_text(other)
         || (is_of_syntax(one) || one == "42883") && words.windows(2).any(is_twice)
         || is_of_syntax(one) && order.is_garbled && is_of_values(other)
-        || matches!((one, other), ("22007", "22015") | ("22015", "22007"))
+        || text.contains("interval") && matches!((one, other), ("22007", "22015") | ("22015", "22007"))
 }
 
 /// Whether a statement keeps a part of its rows.

@@ -17,7 +17,7 @@ use crate::{
     expr::Frame,
     result::RowSink,
     transaction::ActiveTransaction,
-    types::row::write_row,
+    types::row::row_bytes,
 };
 
 /// Returns the error of a column that a table does not have.
@@ -144,9 +144,7 @@ impl ChangeContext<'_> {
         }
         let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         let value = bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned();
-        let mut bytes = Vec::new();
-        write_row(&[value], &mut bytes);
-        Ok(Some(bytes))
+        Ok(Some(row_bytes(&[value])))
     }
 
     fn drop_columns(

@@ -66,21 +66,26 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
 /// Cuts signs off the end of operators, as PostgreSQL's lexer does: `a>-1` has two operators. An operator may end in a
 /// sign only if it contains a character that SQL's own operators do not have, so these need no blank behind them.
 fn cut_signs(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while at < tokens.len() {
-        if let Token::CustomBinaryOperator(operator) = &tokens[at].token
-            && !operator.contains(|sign| "~!@#%^&|`?".contains(sign))
-        {
-            let signs = operator[1..].len() - operator[1..].trim_end_matches(['+', '-']).len();
-            let (head, signs) = operator.split_at(operator.len() - signs);
-            let cut = signs.chars().map(|sign| if sign == '+' { Token::Plus } else { Token::Minus });
-            let span = tokens[at].span;
-            let cut: Vec<_> = cut.map(|token| TokenWithSpan { token, span }).collect();
-            tokens[at].token = operator_of(head);
-            tokens.splice(at + 1..at + 1, cut);
-        }
-        at += 1;
+    let may_end_in_sign = |operator: &str| operator.contains(|sign| "~!@#%^&|`?".contains(sign));
+    let is_cut = |token: &Token| matches!(token, Token::CustomBinaryOperator(operator) if !may_end_in_sign(operator));
+    if !tokens.iter().any(|token| is_cut(&token.token)) {
+        return;
     }
+    let mut cut = Vec::with_capacity(tokens.len());
+    for TokenWithSpan { token, span } in tokens.drain(..) {
+        match &token {
+            Token::CustomBinaryOperator(operator) if is_cut(&token) => {
+                // Its first character stays, even if it is a sign.
+                let (first, rest) = operator.split_at(1);
+                let head = first.len() + rest.trim_end_matches(['+', '-']).len();
+                cut.push(TokenWithSpan { token: operator_of(&operator[..head]), span });
+                let signs = (head..operator.len()).map(|at| operator_of(&operator[at..=at]));
+                cut.extend(signs.map(|token| TokenWithSpan { token, span }));
+            }
+            _ => cut.push(TokenWithSpan { token, span }),
+        }
+    }
+    *tokens = cut;
 }
 
 /// Returns the token of an operator.

@@ -108,6 +108,8 @@ impl LeafSet {
         }
         let Inserted { change, growth, .. } = *inserted;
         // Ascending keys enter one leaf: if no read since can have seen the version in between, one step leads past it.
+        // (A leaf that another thread unlinked in between may name that version as its heir: a read of it is then void,
+        // without need.)
         let is_unread = self.reads_at_change == self.reads.len();
         match self.own_changes.last_mut() {
             Some(last) if is_unread && last.split.is_none() && (last.leaf, last.after) == before(&change) => {

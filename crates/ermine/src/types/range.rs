@@ -153,6 +153,7 @@ impl<K: Key, Q: PrefixOf<K>> KeyRange<K> for Prefix<Q> {
     fn encode(&self) -> EncodedRange {
         let mut lower = KeyBuffer::new();
         self.0.encode_prefix(&mut lower);
+        // Not cloned: a clone copies byte by byte.
         EncodedRange { upper: byte_successor(KeyBuffer::from_slice(&lower)), lower }
     }
 }

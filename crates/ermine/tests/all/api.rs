@@ -321,6 +321,33 @@ fn a_scan_shows_what_its_visitor_has_written_ahead_of_it() {
 }
 
 #[test]
+fn a_transaction_knows_whether_it_sees_the_newest_rows() {
+    type Change = fn(&Transaction<'_>, &Table<u64, u64>) -> ermine::Result<()>;
+    let changes: [Change; 4] = [
+        |_, _| Ok(()),
+        |txn, table| txn.put(table, &1, &11),
+        |txn, table| txn.insert(table, &99, &9),
+        |txn, table| txn.delete(table, &2).map(drop),
+    ];
+    for scheme in Scheme::ALL.into_iter().filter(|&scheme| !runs_alone(scheme)) {
+        for (number, change) in changes.into_iter().enumerate() {
+            let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+            let table = filled(&db);
+            let other = db.table::<u64, u64>("other").unwrap();
+            let txn = db.begin(TxnOptions::default()).unwrap();
+            db.run(|txn| change(txn, &table).and_then(|()| txn.put(&other, &1, &1))).unwrap();
+            let expected = number == 0 || !scheme.reads_snapshot();
+            assert_eq!(txn.sees_newest(&table, || true).unwrap(), expected, "{scheme}, change {number}");
+            let later = db.begin(TxnOptions::default()).unwrap();
+            later.put(&table, &3, &33).unwrap();
+            assert!(later.sees_newest(&table, || true).unwrap(), "{scheme}: own writes are seen");
+            later.rollback();
+            assert!(db.begin(TxnOptions::default()).unwrap().sees_newest(&table, || true).unwrap(), "{scheme}");
+        }
+    }
+}
+
+#[test]
 fn a_safe_snapshot_is_read_as_it_was_and_never_lost() {
     for db in databases().filter(|db| db.scheme().has_versions()) {
         let table = filled(&db);

@@ -104,6 +104,7 @@ fn a_dropped_table_is_gone_for_good_and_its_name_is_free() {
             refused(txn.put(&gone, &1, &1)),
             refused(txn.delete(&gone, &1)),
             refused(txn.row_lock(&gone, &1)),
+            refused(txn.sees_newest(&gone, || true)),
             refused(txn.scan(&gone, ..).collect()),
             refused(txn.scan_by(&by_value, ..).collect()),
         ];

@@ -54,6 +54,7 @@ fn a_handle_is_refused_by_every_other_database() {
             refused(txn.update(&foreign, &1, &5)),
             refused(txn.delete(&foreign, &1)),
             refused(txn.row_lock(&foreign, &1)),
+            refused(txn.sees_newest(&foreign, || true)),
             refused(txn.scan(&foreign, ..).collect()),
             refused(txn.scan_by(&by_balance, ..).collect()),
             refused(one.index(&foreign, "by value", Uniqueness::NonUnique, |_, value| value)),
