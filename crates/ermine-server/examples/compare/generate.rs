@@ -247,7 +247,10 @@ impl Generator {
             return self.literal(ty, scope.may_fail);
         }
         let template = self.one(&templates).trim_start_matches('!');
-        let text = self.fill(template, scope, depth - 1);
+        let text = match self.chance(20) {
+            true => self.fill(&without_blanks(template), scope, depth - 1),
+            false => self.fill(template, scope, depth - 1),
+        };
         if self.chance(90) { format!("({text})") } else { text }
     }
 
@@ -284,6 +287,12 @@ impl Generator {
                 }
                 ty => self.expr(known_type(ty), scope, depth),
             };
+            // Two minus signs begin a comment, and other signs would belong to the operator.
+            let is_sign = |sign: char| "+*/<>=~!@#%^&|".contains(sign);
+            let is_one = filled.starts_with(is_sign) && out.ends_with(|end| end == '-' || is_sign(end));
+            if is_one || filled.starts_with('-') && (out.ends_with('-') || out.ends_with("!=")) {
+                out.push(' ');
+            }
             out += &filled;
             last = filled;
             rest = after;
@@ -494,6 +503,8 @@ impl Generator {
         } else {
             words.insert(at, words[at]);
         }
+        // PostgreSQL takes IS at the end for a label; the grammar here does not.
+        words.pop_if(|last| *last == "is");
         (words.join(" "), is_of_order)
     }
 
@@ -746,4 +757,13 @@ impl Generator {
         };
         (text, number, way >= 5)
     }
+}
+
+/// Returns a template without the blanks around its operators, where an operator may stand beside a sign.
+fn without_blanks(template: &str) -> String {
+    let mut out = template.replace(" {cmp} ", "{cmp}");
+    for operator in ["+", "-", "*", "/", "<", ">", "=", "<=", ">=", "<>"] {
+        out = out.replace(&format!(" {operator} "), operator);
+    }
+    out
 }

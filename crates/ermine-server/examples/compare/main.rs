@@ -220,8 +220,7 @@ fn keeps_one(text: &str) -> bool {
 /// several mistakes in a text, each may meet another one first. Of the syntax are also an operator that stands twice,
 /// of which PostgreSQL takes the second for a prefix operator that does not exist, and a literal behind a name with a
 /// dot, which it takes for a type in a schema (3F000). What it accepts so in a text with a word left out or repeated it
-/// refuses later than values. In a text that is no interval for two reasons, PostgreSQL may meet an overflow first. It
-/// turns `integer + date` around, after it has folded constants.
+/// refuses later than values. In a text that is no interval for two reasons, PostgreSQL may meet an overflow first.
 fn either_may_be_first(text: &str, one: &str, other: &str, order: Order) -> bool {
     let is_of_values = |code: &str| ["22", "23", "0A"].iter().any(|class| code.starts_with(class));
     let is_of_syntax = |code: &str| matches!(code, "42601" | "3F000");
@@ -229,7 +228,7 @@ fn either_may_be_first(text: &str, one: &str, other: &str, order: Order) -> bool
     let words: Vec<_> = text.split_whitespace().collect();
     let is_sign = |sign| "+-*/<>=~!@#%^&|`?".contains(sign);
     let is_twice = |pair: &[&str]| pair[0] == pair[1] && pair[0].chars().all(is_sign);
-    (order.reads_rows || text.contains(" + (to_date(")) && is_of_values(one) && is_of_values(other)
+    order.reads_rows && is_of_values(one) && is_of_values(other)
         || (is_of_syntax(one) || is_of_syntax(other)) && is_of_text(one) && is_of_text(other)
         || (is_of_syntax(one) || one == "42883") && words.windows(2).any(is_twice)
         || is_of_syntax(one) && order.is_garbled && is_of_values(other)

@@ -502,6 +502,10 @@ impl Binder<'_> {
     /// Returns the function of an operator, its operands after coercion, and their types.
     pub(super) fn operator(&mut self, name: &str, left: Typed, right: Typed) -> Result<Operation> {
         let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
+        // PostgreSQL's `integer + date` is a function in SQL: it evaluates `date + integer`.
+        if (name, resolved.left, resolved.right) == ("+", SqlType::INT4, SqlType::DATE) {
+            return self.operator(name, right, left);
+        }
         let operands = Box::new([self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?]);
         Ok((self.function_of(name, &resolved), operands, [resolved.left, resolved.right]))
     }
