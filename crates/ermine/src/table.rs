@@ -687,6 +687,14 @@ impl<H: CertifierStamps> TableStore<H> {
         rows.filter_map(|row| self.rows.slot(row).head()).for_each(VersionPtr::prefetch);
     }
 
+    /// Stores the newest versions of rows in `heads`, one after the other, and starts loading them from memory.
+    pub(crate) fn load_heads(&self, rows: impl Iterator<Item = RowId>, heads: &mut [Option<VersionPtr<H>>]) {
+        for (row, head) in rows.zip(heads) {
+            *head = self.rows.slot(row).head();
+            head.inspect(|head| head.prefetch());
+        }
+    }
+
     /// Returns whether any version of a row, including one in flight, belongs to an entry. The row's versions must be
     /// protected by the caller's guard. Versions that were superseded before all rows had their entries do not count:
     /// no transaction finds them in the index, and the collector may not know their key.

@@ -116,7 +116,7 @@ impl<'db, A: Access> Transaction<'db, A> {
 
     /// Scans the rows of a range of primary keys, in key order.
     pub fn scan<'t, K: Key, V: Value>(&'t self, table: &Table<K, V>, range: impl KeyRange<K>) -> Scan<'t, A, K, V> {
-        Scan::new(self, table, IndexOrdinal::PRIMARY, range.encode(), |_| Ok(()))
+        Scan::new(self, table, IndexOrdinal::PRIMARY, range.encode(), None)
     }
 
     /// Scans the rows whose key in a secondary index lies in a range, in the order of that index, then of the primary
@@ -126,7 +126,7 @@ impl<'db, A: Access> Transaction<'db, A> {
         index: &SecondaryIndex<S, K, V>,
         range: impl KeyRange<S>,
     ) -> Scan<'t, A, K, V> {
-        Scan::new(self, index.table(), index.ordinal(), range.encode(), S::skip)
+        Scan::new(self, index.table(), index.ordinal(), range.encode(), Some(S::skip))
     }
 
     /// Returns the obstacle that a write of a row would meet at the moment, without losing a conflict: for programs
@@ -285,7 +285,7 @@ pub struct Scan<'t, A: Access, K, V> {
     direction: Direction,
     limit: usize,
     /// Cuts the secondary key off an index entry, so that the primary key is left.
-    skip: fn(&mut &[u8]) -> Result<()>,
+    skip: Option<fn(&mut &[u8]) -> Result<()>>,
     types: PhantomData<(K, V)>,
 }
 
@@ -295,7 +295,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         table: &Table<K, V>,
         index: IndexOrdinal,
         range: EncodedRange,
-        skip: fn(&mut &[u8]) -> Result<()>,
+        skip: Option<fn(&mut &[u8]) -> Result<()>>,
     ) -> Self {
         let (direction, limit) = (Direction::Forward, usize::MAX);
         let (access, framing, table) = (&txn.access, table.framing(), table.id_in(txn.database));
@@ -349,7 +349,9 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
             limit: self.limit,
         };
         self.access.scan(range, &mut |mut entry, value| {
-            skip(&mut entry)?;
+            if let Some(skip) = skip {
+                skip(&mut entry)?;
+            }
             visit(K::decode(&mut entry)?, value)
         })
     }

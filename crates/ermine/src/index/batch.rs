@@ -2,41 +2,47 @@
 
 use super::key::{HEAD, Word};
 use crate::ids::RowId;
+use std::ops::Range;
 
 /// Rows and keys, packed; reused, so that scans do not allocate.
 #[derive(Default)]
 pub(crate) struct Batch {
-    rows: Vec<RowId>,
-    /// The end of each key in `bytes`.
-    ends: Vec<u32>,
-    /// Longer than the used part: keys are copied eight bytes at a time, whatever their length.
+    entries: Vec<Entry>,
+    /// The keys, one after the other. Longer than the used part: keys are copied a word at a time, whatever their
+    /// length.
     bytes: Vec<u8>,
 }
 
-/// The part of an entry that is in the node itself.
-pub(super) struct Short<'n> {
-    pub(super) prefix: &'n [u8],
-    /// The same, left-aligned, if it has no more bytes than a word.
-    pub(super) prefix_word: u64,
-    pub(super) head: u64,
-    pub(super) word: Word,
+#[derive(Clone, Copy)]
+struct Entry {
+    row: RowId,
+    /// The place of the key in `bytes`.
+    start: u32,
+    length: u32,
 }
 
 impl Batch {
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.entries.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.entries.is_empty()
     }
 
+    #[inline]
     pub(crate) fn row(&self, index: usize) -> RowId {
-        self.rows[index]
+        self.entries[index].row
     }
 
+    #[inline]
     pub(crate) fn key(&self, index: usize) -> &[u8] {
         &self.bytes[self.key_span(index)]
+    }
+
+    /// Returns the rows of some entries.
+    pub(crate) fn rows(&self, indexes: Range<usize>) -> impl Iterator<Item = RowId> {
+        self.entries[indexes].iter().map(|entry| entry.row)
     }
 
     /// Returns all keys, one after the other.
@@ -45,47 +51,61 @@ impl Batch {
     }
 
     /// Returns the position of a key in [`Batch::key_bytes`].
-    pub(crate) fn key_span(&self, index: usize) -> std::ops::Range<usize> {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        start as usize..self.ends[index] as usize
+    #[inline]
+    pub(crate) fn key_span(&self, index: usize) -> Range<usize> {
+        let Entry { start, length, .. } = self.entries[index];
+        start as usize..start as usize + length as usize
     }
 
     pub(super) fn clear(&mut self) {
-        self.rows.clear();
-        self.ends.clear();
+        self.entries.clear();
     }
 
     /// Forgets all but the first `length` entries.
     pub(super) fn truncate(&mut self, length: usize) {
-        self.rows.truncate(length);
-        self.ends.truncate(length);
+        self.entries.truncate(length);
     }
 
     fn used(&self) -> usize {
-        self.ends.last().map_or(0, |&end| end as usize)
+        self.entries.last().map_or(0, |last| last.start as usize + last.length as usize)
     }
 
+    /// Adds entries whose keys have no more bytes than a word behind their common prefix of `prefix_length` bytes, no
+    /// more than a word either, which `prefix` has left-aligned. `entry` returns the head and the word of an entry.
     #[inline]
-    pub(super) fn push_short(&mut self, short: &Short<'_>) {
-        let start = self.used();
-        let at = start + short.prefix.len();
-        self.reserve(at + 2 * HEAD);
-        // Whole words, which need no call to copy; the surplus bytes are overwritten by the next entry.
-        if short.prefix.len() <= HEAD {
-            self.bytes[start..start + HEAD].copy_from_slice(&short.prefix_word.to_be_bytes());
-        } else {
-            self.bytes[start..at].copy_from_slice(short.prefix);
-        }
-        self.bytes[at..at + HEAD].copy_from_slice(&short.head.to_be_bytes());
-        self.finish(at + short.word.short_length(), short.word.short_row());
+    pub(super) fn push_short(
+        &mut self,
+        prefix: u64,
+        prefix_length: usize,
+        indexes: impl ExactSizeIterator<Item = usize>,
+        entry: impl Fn(usize) -> (u64, Word),
+    ) {
+        let mut at = self.used();
+        // An extent read during a change may be up to 15.
+        let longest = HEAD + Word::SHORT_LENGTH_MAX;
+        self.reserve(at + indexes.len() * longest + HEAD);
+        let bytes = &mut self.bytes[..];
+        self.entries.extend(indexes.map(|index| {
+            let (head, word) = entry(index);
+            // Whole words, which need no call to copy; the surplus bytes are overwritten by the next entry.
+            let (start, rest) = (at, at + prefix_length);
+            bytes[start..start + HEAD].copy_from_slice(&prefix.to_be_bytes());
+            bytes[rest..rest + HEAD].copy_from_slice(&head.to_be_bytes());
+            at = rest + word.short_length();
+            Entry { row: word.short_row(), start: start as u32, length: (at - start) as u32 }
+        }));
     }
 
-    #[inline]
-    pub(super) fn push_long(&mut self, key: &[u8], row: RowId) {
+    /// Adds an entry whose key has these two parts.
+    pub(super) fn push(&mut self, key: [&[u8]; 2], row: RowId) {
         let start = self.used();
-        self.reserve(start + key.len());
-        self.bytes[start..start + key.len()].copy_from_slice(key);
-        self.finish(start + key.len(), row);
+        let middle = start + key[0].len();
+        let end = middle + key[1].len();
+        self.reserve(end);
+        self.bytes[start..middle].copy_from_slice(key[0]);
+        self.bytes[middle..end].copy_from_slice(key[1]);
+        let small = |number: usize| u32::try_from(number).expect("a leaf's keys are far below 4 GiB");
+        self.entries.push(Entry { row, start: small(start), length: small(end) - small(start) });
     }
 
     #[inline]
@@ -98,11 +118,5 @@ impl Batch {
     #[cold]
     fn grow(&mut self, end: usize) {
         self.bytes.resize(end.next_power_of_two().max(1024), 0);
-    }
-
-    #[inline]
-    fn finish(&mut self, end: usize, row: RowId) {
-        self.ends.push(u32::try_from(end).expect("a leaf's keys are far below 4 GiB"));
-        self.rows.push(row);
     }
 }

@@ -218,7 +218,7 @@ impl Cursor<'_> {
                 batch.clear();
                 let key = key.take()?;
                 let Lookup { row, seen } = hash.get(guard, &key);
-                row.into_iter().for_each(|row| batch.push_long(&key, row));
+                row.into_iter().for_each(|row| batch.push([&key, &[]], row));
                 Some(seen)
             }
         }

@@ -185,16 +185,14 @@ impl<S: Scheme> Actor<S> {
                 }
                 let Self { rows, tids, reader, certifier, begin, .. } = self;
                 let mut tid = Some(tids.tid());
-                let running = Running {
-                    slot: reader,
-                    tids,
-                    tid: &mut tid,
-                    begin: *begin,
-                    staleness: &rows.staleness,
-                    table_readers: &rows.readers,
-                    rows: 3,
-                };
-                certifier.read(running, version, created, SITE)
+                let (begin, table_readers) = (*begin, &rows.readers);
+                certifier.read(
+                    &rows.staleness,
+                    || Running { slot: reader, tids, tid: &mut tid, begin, table_readers, rows: 3 },
+                    version,
+                    created,
+                    SITE,
+                )
             }
             Seen::Nothing => panic!("the first version is always there"),
         }

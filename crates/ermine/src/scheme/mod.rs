@@ -152,8 +152,7 @@ pub(crate) struct Running<'a> {
     /// The transaction's TID, once it has one.
     pub(crate) tid: &'a mut Option<Tid>,
     pub(crate) begin: Stamp,
-    /// Of the table that is read, like the following fields.
-    pub(crate) staleness: &'a Staleness,
+    /// Of the table that is read.
     pub(crate) table_readers: &'a Arc<TableReaders>,
     /// An upper bound of the table's rows.
     pub(crate) rows: u64,
@@ -194,10 +193,12 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// when it began.
     fn begin(&mut self, after: Stamp);
 
-    /// Notes that the transaction read a version, made at `created`.
-    fn read(
+    /// Notes that the transaction read a version, made at `created`, of a table of that staleness. Most reads do not
+    /// need `running`.
+    fn read<'a>(
         &mut self,
-        running: Running<'_>,
+        staleness: &Staleness,
+        running: impl FnOnce() -> Running<'a>,
         version: VersionPtr<Self::Stamps>,
         created: Stamp,
         site: ConflictSite,

@@ -11,6 +11,7 @@
 
 use super::{
     Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
+    staleness::Staleness,
     tracking::{Overwriter, Reads, holds, overwriter_below},
 };
 use crate::{
@@ -82,7 +83,14 @@ impl Certifier for ReadValidation {
         (self.stale, self.writes) = (None, false);
     }
 
-    fn read(&mut self, _: Running<'_>, version: Handle, _: Stamp, site: ConflictSite) -> Result<(), Conflict> {
+    fn read<'a>(
+        &mut self,
+        _: &Staleness,
+        _: impl FnOnce() -> Running<'a>,
+        version: Handle,
+        _: Stamp,
+        site: ConflictSite,
+    ) -> Result<(), Conflict> {
         match version.certifier().0.load() {
             Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
             Origin::At(at) => self.stale = Some((site, at)),

@@ -4,7 +4,7 @@
 //! happen, everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and a
 //! transaction that updates a row that was committed since aborts; write skew and the read-only anomaly can happen.
 
-use super::{Certifier, Conflict, ConflictSite, Overwrite, Running, Scheme, Shared};
+use super::{Certifier, Conflict, ConflictSite, Overwrite, Running, Scheme, Shared, staleness::Staleness};
 use crate::{
     ids::{Stamp, Tid},
     rows::chain::VersionPtr,
@@ -38,7 +38,14 @@ impl Certifier for Uncertified {
 
     fn begin(&mut self, _: Stamp) {}
 
-    fn read(&mut self, _: Running<'_>, _: VersionPtr<()>, _: Stamp, _: ConflictSite) -> Result<(), Conflict> {
+    fn read<'a>(
+        &mut self,
+        _: &Staleness,
+        _: impl FnOnce() -> Running<'a>,
+        _: VersionPtr<()>,
+        _: Stamp,
+        _: ConflictSite,
+    ) -> Result<(), Conflict> {
         Ok(())
     }
 

@@ -30,6 +30,7 @@
 
 use super::{
     Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
+    staleness::Staleness,
     tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
@@ -187,14 +188,15 @@ impl Certifier for Ssi {
         *self = Self { reads, untracked, ..Self::default() };
     }
 
-    fn read(
+    fn read<'a>(
         &mut self,
-        mut running: Running<'_>,
+        staleness: &Staleness,
+        running: impl FnOnce() -> Running<'a>,
         version: Handle,
         created: Stamp,
         site: ConflictSite,
     ) -> Result<(), Conflict> {
-        if !self.untracked.read(&mut running, version, created, site, self.reads.len()) {
+        if !self.untracked.read(staleness, running, version, created, site, self.reads.len()) {
             match version.certifier().track.successor.load() {
                 Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
                 Origin::At(at) => self.overwritten(at, version.certifier().pivot(), site, None),

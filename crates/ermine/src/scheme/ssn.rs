@@ -19,6 +19,7 @@
 
 use super::{
     Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
+    staleness::Staleness,
     tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
 };
@@ -133,16 +134,17 @@ impl Certifier for Ssn {
         self.successor = Cause::none(Stamp::INFINITY);
     }
 
-    #[inline]
-    fn read(
+    #[inline(always)]
+    fn read<'a>(
         &mut self,
-        mut running: Running<'_>,
+        staleness: &Staleness,
+        running: impl FnOnce() -> Running<'a>,
         version: Handle,
         created: Stamp,
         site: ConflictSite,
     ) -> Result<(), Conflict> {
         self.predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
-        if !self.untracked.read(&mut running, version, created, site, self.reads.len()) {
+        if !self.untracked.read(staleness, running, version, created, site, self.reads.len()) {
             match version.certifier().successor.load() {
                 Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
                 Origin::At(successor) => {

@@ -43,7 +43,10 @@ use crate::{
     ids::{Stamp, TableId, Tid},
     mutant::Mutant,
     rows::chain::{Origin, VersionPtr},
-    scheme::{escalation::TableReaders, staleness::READS_A_STEP},
+    scheme::{
+        escalation::TableReaders,
+        staleness::{READS_A_STEP, Staleness},
+    },
     sync::Spin,
     txn::{
         readers::{ReaderSlot, SlotView},
@@ -96,19 +99,21 @@ impl Untracked {
     /// A short transaction tracks everything: that is cheap, it goes on to write most rows that it reads, and it leaves
     /// no stamp in its slot that would harm overwriters of rows that it never read.
     #[inline]
-    pub(super) fn read<H: Tracked>(
+    pub(super) fn read<'a, H: Tracked>(
         &mut self,
-        running: &mut Running<'_>,
+        staleness: &Staleness,
+        running: impl FnOnce() -> Running<'a>,
         version: VersionPtr<H>,
         created: Stamp,
         site: ConflictSite,
         tracked: usize,
     ) -> bool {
-        (tracked >= LONG || running.staleness.is_given()) && self.read_long(running, version, created, site)
+        (tracked >= LONG || staleness.is_given()) && self.read_long(staleness, &mut running(), version, created, site)
     }
 
     fn read_long<H: Tracked>(
         &mut self,
+        staleness: &Staleness,
         running: &mut Running<'_>,
         version: VersionPtr<H>,
         created: Stamp,
@@ -119,7 +124,7 @@ impl Untracked {
         }
         let track = version.certifier().track();
         let is_whole = self.reads_whole(site.table) || self.escalates(running, site.table);
-        if !is_whole && !self.is_stale(running, created) {
+        if !is_whole && !self.is_stale(staleness, running.begin, created) {
             return false;
         }
         if !Mutant::UntrackedSaidLate.is_on() && !self.announce(running) {
@@ -145,13 +150,13 @@ impl Untracked {
         stays
     }
 
-    fn is_stale(&mut self, running: &Running<'_>, created: Stamp) -> bool {
-        let is_stale = running.staleness.is_stale(created, running.begin);
+    fn is_stale(&mut self, staleness: &Staleness, begin: Stamp, created: Stamp) -> bool {
+        let is_stale = staleness.is_stale(created, begin);
         if !is_stale {
             self.young += 1;
             if self.young == READS_A_STEP {
                 self.young = 0;
-                running.staleness.lower();
+                staleness.lower();
             }
         }
         is_stale

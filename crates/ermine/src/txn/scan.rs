@@ -30,7 +30,10 @@ const BATCH_ENTRIES: usize = 256;
 /// many more rows.
 const RESOLVED_AHEAD: usize = 16;
 
-/// The visible versions of the rows behind this many entries of a leaf.
+/// Entries whose rows' newest versions are looked up at a time, and start to be loaded from memory.
+const LOADED_AHEAD: usize = 64;
+
+/// The visible versions of the rows behind some entries of a leaf.
 type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 
 impl<S: Scheme> Txn<'_, S> {
@@ -74,12 +77,18 @@ impl<S: Scheme> Txn<'_, S> {
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
             let keys_at = operation.begin_leaf(table, &range, batch, &seen, &mut walk)?;
-            table.prefetch_versions((0..batch.len()).map(|at| batch.row(at)));
+            let mut heads = [None; LOADED_AHEAD];
+            let mut loaded = 0..0;
             let mut next = 0;
             while next < batch.len() {
-                let entries = next..batch.len().min(next + RESOLVED_AHEAD);
+                if next == loaded.end {
+                    loaded = next..batch.len().min(next + LOADED_AHEAD);
+                    table.load_heads(batch.rows(loaded.clone()), &mut heads);
+                }
+                let entries = next..loaded.end.min(next + RESOLVED_AHEAD);
                 next = entries.end;
-                let rows = operation.read_entries(table, range.index, batch, entries.clone(), keys_at)?;
+                let heads = &heads[entries.start - loaded.start..];
+                let rows = operation.read_entries(table, range.index, batch, entries.clone(), heads, keys_at)?;
                 // The visitor may use the transaction.
                 let entered = operation.suspend();
                 let before = self.worker().changes(table.id);
@@ -94,6 +103,7 @@ impl<S: Scheme> Txn<'_, S> {
                     }
                     if self.worker().changes(table.id) != before {
                         next = at + 1;
+                        loaded.end = next;
                         break;
                     }
                 }
@@ -125,6 +135,7 @@ impl Walk {
 }
 
 /// Returns the place of an entry's key in the transaction's key bytes.
+#[inline]
 pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Option<u32>) -> ConflictSite {
     match keys_at {
         Some(first) => {
@@ -177,22 +188,43 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(keys_at)
     }
 
-    /// Reads the rows behind some entries of a leaf.
+    /// Reads the rows behind some entries of a leaf, whose newest versions were `heads`.
+    #[inline]
     fn read_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         index: IndexOrdinal,
         batch: &Batch,
         entries: Range<usize>,
+        heads: &[Option<VersionPtr<StampsOf<S>>>],
         keys_at: Option<u32>,
     ) -> Result<Rows<StampsOf<S>>> {
         let mut rows = [None; RESOLVED_AHEAD];
-        for (row, at) in rows.iter_mut().zip(entries) {
+        for ((at, version), &head) in entries.zip(&mut rows).zip(heads) {
             let site = batch_place(table.id, batch, at, keys_at);
-            *row = self.read_entry(table, index, batch.row(at), batch.key(at), site)?;
-            row.inspect(|version| version.prefetch_payload());
+            *version = match head {
+                Some(head) if self.read_settled(table, head, site)? => {
+                    self.belonging(table, index, batch.key(at), head)?
+                }
+                _ => self.read_entry(table, index, batch.row(at), batch.key(at), site)?,
+            };
+            version.inspect(|version| version.prefetch_payload());
         }
         Ok(rows)
+    }
+
+    /// Returns a version if it belongs to an entry of the index.
+    #[inline]
+    fn belonging(
+        &self,
+        table: &TableStore<StampsOf<S>>,
+        index: IndexOrdinal,
+        entry: &[u8],
+        version: VersionPtr<StampsOf<S>>,
+    ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
+        let belongs = index == IndexOrdinal::PRIMARY
+            || table.secondary(index).matches(entry, version.payload(&self.entered.versions))?;
+        Ok(belongs.then_some(version))
     }
 
     /// Reads the row behind an index entry; returns it if the transaction sees a version that belongs to the entry.
@@ -210,11 +242,7 @@ impl<S: Scheme> Operation<'_, S> {
         loop {
             let at = self.observed_from();
             match self.read_row(table, row, sought, site)? {
-                RowRead::Live(version) => {
-                    let belongs = index == IndexOrdinal::PRIMARY
-                        || table.secondary(index).matches(entry, version.payload(&self.entered.versions))?;
-                    return Ok(belongs.then_some(version));
-                }
+                RowRead::Live(version) => return self.belonging(table, index, entry, version),
                 RowRead::Nothing => return Ok(None),
                 RowRead::Gone => match table.index(index).get(&self.entered.nodes, entry) {
                     // Removed since: the transaction comes after the deletion. The leaf is in the leaf set.

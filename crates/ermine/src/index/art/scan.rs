@@ -260,7 +260,7 @@ impl<S: Synchronization> Cursor<'_, S> {
         if is_behind_us {
             return None;
         }
-        batch.push_long(key, row);
+        batch.push([key, &[]], row);
         (batch.len() == at_most).then(|| match self.direction {
             Direction::Forward => Cut::just_behind(key),
             Direction::Backward => Cut::before(key),

@@ -18,7 +18,7 @@
 //! prefix is less often violated by a key that is inserted later, and short keys need none at all.
 
 use super::{
-    batch::Short,
+    batch::Batch,
     entries::Entries,
     key::{HEAD, LongKey, Word, common_prefix, head_of},
     version::Torn,
@@ -61,6 +61,13 @@ impl Shape {
     fn appends(self) -> u64 {
         self.0 >> 32
     }
+}
+
+/// An entry, as far as it is in the node itself.
+struct Short<'n> {
+    prefix: &'n [u8],
+    head: u64,
+    word: Word,
 }
 
 /// The position of a key, or the one where it would be inserted.
@@ -233,9 +240,8 @@ impl<const N: usize> Keys<N> {
         unsafe { LongKey::read(word.long_pointer(), still) }.map(|(_, row)| row)
     }
 
-    /// Passes the entries to `visit`, as (prefix, head, word, long key if it is one).
-    #[inline]
-    pub(super) fn visit(
+    /// Passes the entries to `visit`, as (short key, long key if it is one).
+    fn visit(
         &self,
         indexes: impl Iterator<Item = usize>,
         still: &impl Fn() -> bool,
@@ -247,7 +253,7 @@ impl<const N: usize> Keys<N> {
         let prefix = if length <= HEAD { &inline[..length] } else { long_prefix(prefix_word, still)? };
         for index in indexes {
             let word = self.word(index);
-            let short = Short { prefix, prefix_word, head: self.head(index), word };
+            let short = Short { prefix, head: self.head(index), word };
             if !word.is_long() {
                 visit(short, None);
                 continue;
@@ -256,6 +262,30 @@ impl<const N: usize> Keys<N> {
             visit(short, Some(unsafe { LongKey::read(word.long_pointer(), still)? }));
         }
         Ok(())
+    }
+
+    /// Appends entries to a batch, in the order of `indexes`.
+    #[inline]
+    pub(super) fn copy_to(
+        &self,
+        batch: &mut Batch,
+        indexes: impl ExactSizeIterator<Item = usize> + Clone,
+        still: &impl Fn() -> bool,
+    ) -> Result<(), Torn> {
+        let length = self.shape().prefix_length();
+        if !self.prefetch_long(indexes.clone()) && length <= HEAD {
+            let prefix = self.prefix.load(Ordering::Relaxed);
+            batch.push_short(prefix, length, indexes, |index| (self.head(index), self.word(index)));
+            return Ok(());
+        }
+        self.visit(indexes, still, |short, long| match long {
+            Some((key, row)) => batch.push([key, &[]], row),
+            // The length is checked: the node may be changing.
+            None => {
+                let rest = &short.head.to_be_bytes()[..short.word.short_length().min(HEAD)];
+                batch.push([short.prefix, rest], short.word.short_row());
+            }
+        })
     }
 
     /// Returns the bytes that the entries and the prefix take outside the node.
@@ -270,14 +300,18 @@ impl<const N: usize> Keys<N> {
         Ok(sum)
     }
 
-    /// Starts loading the long keys among the entries.
-    pub(super) fn prefetch_long(&self, indexes: impl Iterator<Item = usize>) {
+    /// Starts loading the long keys among the entries; returns whether there are any.
+    #[inline]
+    fn prefetch_long(&self, indexes: impl Iterator<Item = usize>) -> bool {
+        let mut any = false;
         for index in indexes {
             let word = self.word(index);
             if word.is_long() {
                 prefetch::lines(word.long_pointer().cast(), 2);
+                any = true;
             }
         }
+        any
     }
 
     /// Bytes from the beginning to the end of the heads.

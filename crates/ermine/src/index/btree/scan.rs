@@ -101,8 +101,7 @@ impl<'g> Cursor<'g> {
         if stop == end {
             Leaf::prefetch(next);
         }
-        at.leaf.keys.prefetch_long(start..stop);
-        fill(&at, batch, start..stop)?;
+        at.leaf.keys.copy_to(batch, start..stop, &still)?;
         let finished = end < count
             || match &self.upper {
                 Bound::Unbounded => false,
@@ -154,8 +153,7 @@ impl<'g> Cursor<'g> {
         if stop == start {
             Leaf::prefetch(prev);
         }
-        at.leaf.keys.prefetch_long(stop..end);
-        fill(&at, batch, (stop..end).rev())?;
+        at.leaf.keys.copy_to(batch, (stop..end).rev(), &still)?;
         let seen = at.believed()?;
         self.place = if stop > start {
             Place::Here(at.leaf)
@@ -197,13 +195,6 @@ impl<'g> Cursor<'g> {
         let end = end.min(count);
         Ok((start.min(end), end, count))
     }
-}
-
-fn fill(at: &At<'_>, batch: &mut Batch, indexes: impl Iterator<Item = usize>) -> Result<(), Torn> {
-    at.leaf.keys.visit(indexes, &at.still(), |short, long| match long {
-        None => batch.push_short(&short),
-        Some((key, row)) => batch.push_long(key, row),
-    })
 }
 
 /// Reduces a range to its part behind `key`.

@@ -26,7 +26,7 @@ impl Hash {
     fn try_visit(&self, from: u64, batch: &mut Batch) -> Result<Option<u64>, Torn> {
         let at = self.try_find(KeyHash(from.reverse_bits()))?;
         let still = at.still();
-        at.bucket.visit(&still, |entry| entry.visit(&still, |key, row| batch.push_long(key, row)))?;
+        at.bucket.visit(&still, |entry| entry.visit(&still, |key, row| batch.push([key, &[]], row)))?;
         let stretch = 1u64 << (u64::BITS - at.bucket.level());
         at.believed()?;
         debug_assert_eq!(from % stretch, 0, "stretches are only ever cut");
