@@ -274,6 +274,9 @@ fn encoded<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     out
 }
 
+/// Cuts the secondary key off an index entry, so that the primary key is left.
+type Skip = fn(&mut &[u8]) -> Result<()>;
+
 /// A scan that has not run yet: reverse it, limit it, then call [`Scan::for_each`] or [`Scan::collect`].
 #[must_use = "a scan does nothing until it is run"]
 pub struct Scan<'t, A: Access, K, V> {
@@ -284,8 +287,7 @@ pub struct Scan<'t, A: Access, K, V> {
     range: EncodedRange,
     direction: Direction,
     limit: usize,
-    /// Cuts the secondary key off an index entry, so that the primary key is left.
-    skip: Option<fn(&mut &[u8]) -> Result<()>>,
+    skip: Option<Skip>,
     types: PhantomData<(K, V)>,
 }
 
@@ -295,7 +297,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         table: &Table<K, V>,
         index: IndexOrdinal,
         range: EncodedRange,
-        skip: Option<fn(&mut &[u8]) -> Result<()>>,
+        skip: Option<Skip>,
     ) -> Self {
         let (direction, limit) = (Direction::Forward, usize::MAX);
         let (access, framing, table) = (&txn.access, table.framing(), table.id_in(txn.database));
