@@ -1,5 +1,6 @@
 //! The engine's interface to the operating system and the processor.
 
+pub(crate) mod blocks;
 pub(crate) mod budget;
 pub(crate) mod cpu;
 pub mod file;

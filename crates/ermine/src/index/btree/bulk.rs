@@ -61,8 +61,7 @@ impl BTree {
 
 /// Fills a leaf and links it to the previous one.
 fn add_leaf(guard: &Guard<'_>, leaves: &mut Level, entries: &Entries, boundary: Vec<u8>) {
-    // SAFETY: fresh from the box; the index under construction owns it.
-    let leaf: &Leaf = unsafe { &*Box::into_raw(Leaf::new(super::LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO)) };
+    let leaf = Leaf::create(super::LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO);
     guard.allocated(Leaf::BYTES);
     leaf.keys.fill(entries, 0..entries.len(), guard);
     if let Some(&(_, previous)) = leaves.last() {
@@ -71,12 +70,12 @@ fn add_leaf(guard: &Guard<'_>, leaves: &mut Level, entries: &Entries, boundary: 
         previous.upper.set(&boundary, guard);
         link_right(previous, leaf);
     }
-    leaves.push((boundary, ptr::from_ref(leaf).cast_mut().cast()));
+    leaves.push((boundary, leaf.as_node()));
 }
 
 /// Creates a parent.
 fn add_inner(guard: &Guard<'_>, children: &[(Vec<u8>, NodePtr)]) -> (Vec<u8>, NodePtr) {
-    let inner = Inner::new();
+    let inner = Inner::create();
     let mut separators = Entries::with_room_for(children.len());
     for (separator, _) in &children[1..] {
         separators.push(separator, RowId(0), ptr::null_mut());
@@ -84,5 +83,5 @@ fn add_inner(guard: &Guard<'_>, children: &[(Vec<u8>, NodePtr)]) -> (Vec<u8>, No
     guard.allocated(Inner::BYTES);
     inner.separators.fill(&separators, 0..separators.len(), guard);
     inner.set_children(&children.iter().map(|&(_, child)| child).collect::<Vec<_>>());
-    (children[0].0.clone(), Box::into_raw(inner).cast())
+    (children[0].0.clone(), inner.as_node())
 }

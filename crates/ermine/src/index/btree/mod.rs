@@ -77,7 +77,7 @@ struct Step<'g> {
 impl BTree {
     /// Creates an empty index.
     pub(super) fn new() -> Self {
-        Self::from_root(Box::into_raw(Leaf::new(LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO)).cast(), 0)
+        Self::from_root(Leaf::create(LeafVersion::FIRST, Stamp::ZERO, Stamp::ZERO).as_node(), 0)
     }
 
     fn from_root(root: NodePtr, level: usize) -> Self {

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     epoch::Guard,
     ids::{RowId, Stamp},
-    platform::{budget::heap_bytes, prefetch},
+    platform::{blocks::Blocks, prefetch},
     sync::{AtomicPtr, AtomicU64, Ordering},
 };
 use std::{cmp, ptr, ptr::NonNull};
@@ -79,19 +79,31 @@ pub(super) enum Target<'k> {
     Last,
 }
 
-impl Leaf {
-    /// Bytes that a leaf takes from the general allocator: more than its size, because of its alignment.
-    pub(super) const BYTES: usize = heap_bytes(size_of::<Self>() + 64);
+/// The memory of nodes.
+static LEAVES: Blocks<Leaf> = Blocks::new();
+static INNER_NODES: Blocks<Inner> = Blocks::new();
 
-    pub(super) fn new(phantom: LeafVersion, gap: Stamp, removed: Stamp) -> Box<Self> {
-        Box::new(Self {
+impl Leaf {
+    /// Bytes of a leaf.
+    pub(super) const BYTES: usize = size_of::<Self>();
+
+    /// Creates an empty leaf, which lives until it is freed.
+    pub(super) fn create<'a>(phantom: LeafVersion, gap: Stamp, removed: Stamp) -> &'a Self {
+        let leaf = LEAVES.place(Self {
             coverage: Coverage::new(phantom, gap, removed),
             keys: Keys::new(),
             upper: Fence::new(),
             next: AtomicPtr::new(ptr::null_mut()),
             prev: AtomicPtr::new(ptr::null_mut()),
             _unused: [AtomicU64::new(0)],
-        })
+        });
+        // SAFETY: fresh; it belongs to the caller, and is never changed but through its atomics.
+        unsafe { leaf.as_ref() }
+    }
+
+    /// Returns the pointer to the leaf that its parent keeps.
+    pub(super) fn as_node(&self) -> NodePtr {
+        ptr::from_ref(self).cast_mut().cast()
     }
 
     #[inline]
@@ -111,8 +123,8 @@ impl Leaf {
     /// # Safety
     /// `this` is a leaf that no other thread has.
     pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
-        // SAFETY: promised by the caller; leaves are allocated as boxes.
-        drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+        // SAFETY: promised by the caller.
+        unsafe { LEAVES.release(this.cast()) };
         Self::BYTES
     }
 
@@ -128,16 +140,24 @@ impl Leaf {
 }
 
 impl Inner {
-    /// As for a leaf.
-    pub(super) const BYTES: usize = heap_bytes(size_of::<Self>() + 64);
+    /// Bytes of an inner node.
+    pub(super) const BYTES: usize = size_of::<Self>();
 
-    pub(super) fn new() -> Box<Self> {
-        Box::new(Self {
+    /// Creates an empty node, which lives until it is freed.
+    pub(super) fn create<'a>() -> &'a Self {
+        let inner = INNER_NODES.place(Self {
             version: Version::new(LeafVersion::FIRST),
             separators: Keys::new(),
             children: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             _unused: std::array::from_fn(|_| AtomicU64::new(0)),
-        })
+        });
+        // SAFETY: as for a leaf.
+        unsafe { inner.as_ref() }
+    }
+
+    /// Returns the pointer to the node that its parent keeps.
+    pub(super) fn as_node(&self) -> NodePtr {
+        ptr::from_ref(self).cast_mut().cast()
     }
 
     /// Returns the index of the child that a descent continues with.
@@ -228,8 +248,8 @@ impl Inner {
     /// # Safety
     /// `this` is an inner node that no other thread has.
     pub(super) unsafe fn free(this: NonNull<u8>) -> usize {
-        // SAFETY: promised by the caller; inner nodes are allocated as boxes.
-        drop(unsafe { Box::from_raw(this.cast::<Self>().as_ptr()) });
+        // SAFETY: promised by the caller.
+        unsafe { INNER_NODES.release(this.cast()) };
         Self::BYTES
     }
 

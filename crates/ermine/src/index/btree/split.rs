@@ -34,8 +34,8 @@ impl BTree {
         entries.insert(place.index, key, row, ptr::null_mut());
         let appending = left.keys.is_appended_to(place.index);
         let cut = if appending { place.index } else { entries.len() / 2 };
-        // SAFETY: fresh from the box, and in the tree (or leaked by a panic) from here on.
-        let right: &Leaf = unsafe { &*Box::into_raw(Leaf::new(inserted.change.after, gap, removed)) };
+        // In the tree (or leaked by a panic) from here on.
+        let right = Leaf::create(inserted.change.after, gap, removed);
         guard.allocated(Leaf::BYTES);
         right.keys.fill(&entries, cut..entries.len(), guard);
         left.keys.fill(&entries, 0..cut, guard);
@@ -46,14 +46,7 @@ impl BTree {
         right.upper.take(&left.upper);
         left.upper.set(separator, guard);
         link_right(left, right);
-        self.add_child(
-            guard,
-            parent,
-            0,
-            ptr::from_ref(left).cast_mut().cast(),
-            separator,
-            ptr::from_ref(right).cast_mut().cast(),
-        );
+        self.add_child(guard, parent, 0, left.as_node(), separator, right.as_node());
         inserted.change.split = Some((LeafPtr::of(&right.coverage), inserted.change.after));
         Ok(inserted)
     }
@@ -72,14 +65,12 @@ impl BTree {
             // SAFETY: the node is refilled without it below, under the lock.
             unsafe { LongKey::retire(long, guard) };
         }
-        // SAFETY: as in `split_leaf`.
-        let right: &Inner = unsafe { &*Box::into_raw(Inner::new()) };
+        let right = Inner::create();
         guard.allocated(Inner::BYTES);
         right.fill_separators(&entries, middle + 1..entries.len(), guard);
         right.set_children(&children[middle + 1..]);
         left.fill_separators(&entries, 0..middle, guard);
-        let right = ptr::from_ref(right).cast_mut().cast();
-        self.add_child(guard, parent, step.level, ptr::from_ref(left).cast_mut().cast(), separator, right);
+        self.add_child(guard, parent, step.level, left.as_node(), separator, right.as_node());
         Ok(())
     }
 
@@ -96,11 +87,11 @@ impl BTree {
         if let Some(parent) = parent {
             return parent.inner.insert_child(separator, right, guard);
         }
-        let root = Inner::new();
+        let root = Inner::create();
         guard.allocated(Inner::BYTES);
         root.set_children(&[left]);
         root.insert_child(separator, right, guard);
-        self.set_root(Box::into_raw(root).cast(), level + 1);
+        self.set_root(root.as_node(), level + 1);
     }
 }
 
