@@ -192,8 +192,9 @@ mod pooled {
                 assert_eq!(addresses.len(), values.len());
                 random.shuffle(&mut values);
                 for (value, number) in values.split_off(wanted) {
-                    // SAFETY: placed above; no other reference.
+                    // SAFETY: placed above, and not released.
                     assert_eq!(unsafe { value.as_ref() }, &[number; 128]);
+                    // SAFETY: as before; there is no reference any more.
                     unsafe { blocks.release(value) };
                 }
                 for (value, number) in &values {
@@ -225,8 +226,9 @@ mod pooled {
                         for round in 0..20 {
                             let mine: Vec<_> = (0..300).map(|_| blocks.place([number + round; 128])).collect();
                             for value in mine {
-                                // SAFETY: placed above; no other reference.
+                                // SAFETY: placed above, and not released.
                                 assert_eq!(unsafe { value.as_ref() }, &[number + round; 128]);
+                                // SAFETY: as before; there is no reference any more.
                                 unsafe { blocks.release(value) };
                             }
                         }
