@@ -161,9 +161,9 @@ impl<S: Scheme> Worker<S> {
         Ok(Self { pins, slot, state: RefCell::new(state), changes: Changes::default() })
     }
 
-    /// Returns how often the transaction has changed a table, or more.
-    pub(crate) fn changes(&self, table: TableId) -> u64 {
-        self.changes.of(table).get()
+    /// Returns the number of the transaction's changes of a table, or a higher one.
+    pub(crate) fn changes(&self, table: TableId) -> &Cell<u64> {
+        self.changes.of(table)
     }
 
     /// Notifies running scans of a change of a table.

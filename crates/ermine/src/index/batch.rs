@@ -70,8 +70,8 @@ impl Batch {
         self.entries.last().map_or(0, |last| last.start as usize + last.length as usize)
     }
 
-    /// Adds entries whose keys have no more bytes than a word behind their common prefix of `prefix_length` bytes, no
-    /// more than a word either, which `prefix` has left-aligned. `entry` returns the head and the word of an entry.
+    /// Adds short entries: the key of each is a common prefix of at most a word (`prefix`, left-aligned), then at most
+    /// a word of its own. `entry` returns the head and the word of an entry.
     #[inline]
     pub(super) fn push_short(
         &mut self,
@@ -81,7 +81,7 @@ impl Batch {
         entry: impl Fn(usize) -> (u64, Word),
     ) {
         let mut at = self.used();
-        // An extent read during a change may be up to 15.
+        // The node may be changing: a key may have become a long one.
         let longest = HEAD + Word::SHORT_LENGTH_MAX;
         self.reserve(at + indexes.len() * longest + HEAD);
         let bytes = &mut self.bytes[..];

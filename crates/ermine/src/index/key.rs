@@ -86,8 +86,8 @@ impl Word {
         self.0 >> EXTENT_SHIFT == EXTENT_LONG
     }
 
-    /// The longest length that a word can say: one that is no word of a short key, or is being changed.
-    pub(super) const SHORT_LENGTH_MAX: usize = (u64::MAX >> EXTENT_SHIFT) as usize;
+    /// The highest result of [`Word::short_length`], that for the word of a long key.
+    pub(super) const SHORT_LENGTH_MAX: usize = EXTENT_LONG as usize;
 
     /// Bytes in the head, if the key is short.
     #[inline]

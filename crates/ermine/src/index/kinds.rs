@@ -223,4 +223,13 @@ impl Cursor<'_> {
             }
         }
     }
+
+    /// Returns some rows of the leaf that is likely to be next, for prefetching.
+    pub(crate) fn peek(&self) -> impl Iterator<Item = RowId> {
+        let cursor = match self {
+            Self::BTree(cursor) => Some(cursor),
+            Self::Art(_) | Self::Hash(..) => None,
+        };
+        cursor.into_iter().flat_map(btree::Cursor::peek)
+    }
 }

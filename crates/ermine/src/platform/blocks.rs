@@ -5,14 +5,16 @@
 //! more than its size for that.
 //!
 //! The indexes of a process share the blocks, since a node is freed, when no reader has it any more, by a function that
-//! knows nothing but its address. There is one lock: a node is allocated once in some twenty inserts. The first chunk
-//! has small pages, so that a small database takes little memory. A chunk goes back to the system when all of its
-//! blocks are free and another one has free blocks.
+//! knows nothing but its address. There is one lock: a node is allocated once in some twenty inserts. For the first
+//! chunk no huge page is requested, so that a small database takes little memory. A chunk goes back to the system when
+//! all of its blocks are free, except for one. So one node keeps a chunk: after deletions all over an index, less memory
+//! is free than the nodes took that are gone, and the budgets of databases do not count that.
 //!
 //! Invariants
 //! 1. A chunk begins at a multiple of its size. So the address of a block says which chunk it belongs to.
-//! 2. A block is in use, in its chunk's list of free blocks, or behind its chunk's `untouched` place.
-//! 3. `open` has exactly the chunks with blocks that are not in use; each knows its place there.
+//! 2. A block is in use, in its chunk's list of free blocks, or not before its chunk's `untouched`.
+//! 3. `open` has exactly the chunks with blocks that are not in use; each knows its place there. `empty` of them have
+//!    no block in use: one at most, whenever the lock is free.
 //!
 //! Models and checkers of memory accesses use the global allocator, which they observe.
 
@@ -44,6 +46,7 @@ mod pooled {
 
     struct Chunks {
         open: Vec<NonNull<Chunk>>,
+        empty: usize,
         /// Number of chunks, the full ones included.
         count: usize,
     }
@@ -57,7 +60,7 @@ mod pooled {
         region: Region,
         /// The first free block; its first word is the next one.
         free: Option<Block>,
-        /// Where the blocks begin that have never been used.
+        /// The offset from which on no block has ever been used.
         untouched: usize,
         in_use: usize,
         /// The place in `open`.
@@ -69,11 +72,18 @@ mod pooled {
         const FIRST: usize = size_of::<Chunk>().next_multiple_of(align_of::<T>());
         /// Blocks of a chunk.
         const CAPACITY: usize = (CHUNK_BYTES - Self::FIRST) / size_of::<T>();
-        const FITS: () = assert!(size_of::<T>() >= size_of::<Option<Block>>() && Self::CAPACITY > 1);
+        const FITS: () = assert!(
+            size_of::<T>() >= size_of::<Option<Block>>()
+                && align_of::<T>() >= align_of::<Option<Block>>()
+                && Self::CAPACITY > 1
+        );
 
         pub(crate) const fn new() -> Self {
             let () = Self::FITS;
-            Self { chunks: Mutex::new(Chunks { open: Vec::new(), count: 0 }), values: std::marker::PhantomData }
+            Self {
+                chunks: Mutex::new(Chunks { open: Vec::new(), empty: 0, count: 0 }),
+                values: std::marker::PhantomData,
+            }
         }
 
         fn chunks(&self) -> MutexGuard<'_, Chunks> {
@@ -83,13 +93,30 @@ mod pooled {
         /// Moves a value into a block.
         pub(crate) fn place(&self, value: T) -> NonNull<T> {
             let mut chunks = self.chunks();
-            // As the global allocator does when it has no memory.
-            let mut at = chunks.open.last().copied().or_else(|| chunks.add(Self::FIRST));
-            // SAFETY: in `open`, so it is there; under the lock, no other thread has a reference (invariant 3).
-            let Some(chunk) = at.as_mut().map(|chunk| unsafe { chunk.as_mut() }) else {
+            let mut at = loop {
+                if let Some(&last) = chunks.open.last() {
+                    break last;
+                }
+                let is_first = chunks.count == 0;
+                // The system clears a huge page on the first access: not under the lock.
                 drop(chunks);
-                handle_alloc_error(Self::LAYOUT)
+                let Some(chunk) = Chunk::create(Self::FIRST, is_first) else {
+                    // As the global allocator does when it has no memory.
+                    handle_alloc_error(Self::LAYOUT)
+                };
+                chunks = self.chunks();
+                if chunks.open.is_empty() {
+                    chunks.add(chunk);
+                } else {
+                    // Another thread was faster.
+                    drop(chunks);
+                    // SAFETY: the only pointer.
+                    unsafe { Chunk::destroy(chunk) };
+                    chunks = self.chunks();
+                }
             };
+            // SAFETY: in `open`, so it is there; under the lock, no other thread has a reference (invariant 3).
+            let chunk = unsafe { at.as_mut() };
             let block = match chunk.free {
                 Some(block) => {
                     // SAFETY: the first word of a free block (invariant 2).
@@ -99,14 +126,16 @@ mod pooled {
                 None => {
                     let offset = chunk.untouched;
                     chunk.untouched += size_of::<T>();
-                    let start = NonNull::from(&mut *chunk).expose_provenance().get();
-                    let block = ptr::with_exposed_provenance_mut(start + offset);
+                    // The provenance is that of the region (`create`).
+                    let block = ptr::with_exposed_provenance_mut(at.addr().get() + offset);
                     // SAFETY: inside of the chunk, hence not null: fewer blocks than fit are in use (invariant 3).
                     unsafe { NonNull::new_unchecked(block) }
                 }
             };
             chunk.in_use += 1;
-            if chunk.in_use == Self::CAPACITY {
+            let in_use = chunk.in_use;
+            chunks.empty -= usize::from(in_use == 1);
+            if in_use == Self::CAPACITY {
                 chunks.open.pop();
             }
             drop(chunks);
@@ -124,48 +153,75 @@ mod pooled {
             // SAFETY: as the caller guarantees.
             unsafe { value.drop_in_place() };
             let start = value.addr().get() & !(CHUNK_BYTES - 1);
-            let at = ptr::with_exposed_provenance_mut::<Chunk>(start);
+            let at = NonNull::new(ptr::with_exposed_provenance_mut::<Chunk>(start));
+            let mut at = at.expect("no chunk begins at address 0");
             let mut chunks = self.chunks();
             // SAFETY: the chunk of the block (invariant 1); under the lock, no other thread has a reference.
-            let chunk = unsafe { &mut *at };
+            let chunk = unsafe { at.as_mut() };
             let block = ptr::with_exposed_provenance_mut::<Option<Block>>(value.addr().get());
             // SAFETY: the block is free now (invariant 2).
             unsafe { block.write(chunk.free) };
             chunk.free = NonNull::new(block.cast());
             if chunk.in_use == Self::CAPACITY {
                 chunk.place = chunks.open.len();
-                chunks.open.extend(NonNull::new(at));
+                chunks.open.push(at);
             }
             chunk.in_use -= 1;
-            if chunk.in_use == 0 && chunks.open.len() > 1 {
+            if chunk.in_use > 0 {
+                return;
+            }
+            chunks.empty += 1;
+            if chunks.empty > 1 {
                 let place = chunk.place;
-                chunks.open.swap_remove(place);
-                if let Some(moved) = chunks.open.get_mut(place) {
-                    // SAFETY: as above; it is another chunk.
-                    unsafe { moved.as_mut() }.place = place;
-                }
-                chunks.count -= 1;
+                chunks.remove(place);
                 drop(chunks);
                 // SAFETY: no block is in use, and the chunk is in no list: it belongs to this thread.
-                drop(unsafe { ptr::addr_of_mut!((*at).region).read() });
+                unsafe { Chunk::destroy(at) };
             }
         }
     }
 
-    impl Chunks {
-        /// Adds a chunk, whose blocks begin at `first`.
-        fn add(&mut self, first: usize) -> Option<NonNull<Chunk>> {
-            // The first chunk without huge pages.
-            let huge_from = if self.count == 0 { 2 * CHUNK_BYTES } else { 0 };
+    impl Chunk {
+        /// Creates a chunk, whose blocks begin at `untouched`.
+        fn create(untouched: usize, small_pages: bool) -> Option<NonNull<Self>> {
+            let huge_from = if small_pages { 2 * CHUNK_BYTES } else { 0 };
             let region = Region::reserve(2 * CHUNK_BYTES, huge_from).ok()?;
             let start = region.start().expose_provenance().next_multiple_of(CHUNK_BYTES);
-            let chunk = NonNull::new(ptr::with_exposed_provenance_mut::<Chunk>(start))?;
-            let place = self.open.len();
-            // SAFETY: inside of the region, which no one else has, and aligned.
-            unsafe { chunk.write(Chunk { region, free: None, untouched: first, in_use: 0, place }) };
+            let chunk = NonNull::new(ptr::with_exposed_provenance_mut::<Self>(start))?;
+            // SAFETY: inside of the region, which no other thread has, and aligned.
+            unsafe { chunk.write(Self { region, free: None, untouched, in_use: 0, place: 0 }) };
+            Some(chunk)
+        }
+
+        /// Gives a chunk back to the system.
+        ///
+        /// # Safety
+        /// No block is in use, and no other thread has the chunk.
+        unsafe fn destroy(chunk: NonNull<Self>) {
+            // SAFETY: as the caller guarantees. The region is moved out before the memory is gone.
+            drop(unsafe { chunk.read() }.region);
+        }
+    }
+
+    impl Chunks {
+        /// Adds a new chunk.
+        fn add(&mut self, mut chunk: NonNull<Chunk>) {
+            // SAFETY: the caller has the only pointer.
+            unsafe { chunk.as_mut() }.place = self.open.len();
             self.open.push(chunk);
             self.count += 1;
-            Some(chunk)
+            self.empty += 1;
+        }
+
+        /// Removes an empty chunk.
+        fn remove(&mut self, place: usize) {
+            self.open.swap_remove(place);
+            if let Some(moved) = self.open.get_mut(place) {
+                // SAFETY: in `open`, so it is there; under the lock, no other thread has a reference.
+                unsafe { moved.as_mut() }.place = place;
+            }
+            self.count -= 1;
+            self.empty -= 1;
         }
     }
 
@@ -210,6 +266,7 @@ mod pooled {
                     assert_eq!(chunk.place, place);
                     assert!(chunk.in_use < CAPACITY);
                 }
+                assert!(chunks.empty <= 1);
                 if wanted == 0 {
                     assert_eq!((chunks.count, chunks.open.len()), (1, 1), "the last one stays");
                 }
@@ -224,7 +281,8 @@ mod pooled {
                     let blocks = &blocks;
                     scope.spawn(move || {
                         for round in 0..20 {
-                            let mine: Vec<_> = (0..300).map(|_| blocks.place([number + round; 128])).collect();
+                            let mine: Vec<_> =
+                                (0..CAPACITY * 3 / 4).map(|_| blocks.place([number + round; 128])).collect();
                             for value in mine {
                                 // SAFETY: placed above, and not released.
                                 assert_eq!(unsafe { value.as_ref() }, &[number + round; 128]);
@@ -235,7 +293,8 @@ mod pooled {
                     });
                 }
             });
-            assert_eq!(blocks.chunks().open.len(), 1);
+            let chunks = blocks.chunks();
+            assert_eq!((chunks.count, chunks.open.len(), chunks.empty), (1, 1, 1));
         }
     }
 }

@@ -194,11 +194,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Whether the worker counts its memory before this read.
+    /// Whether the worker counts its memory before these reads: once in 64.
     #[inline]
-    pub(crate) fn is_due(&mut self) -> bool {
-        self.reads = self.reads.wrapping_add(1);
-        self.reads.is_multiple_of(64)
+    pub(crate) fn is_due(&mut self, reads: u32) -> bool {
+        let before = self.reads;
+        self.reads = before.wrapping_add(reads);
+        self.reads / 64 != before / 64
     }
 
     /// As [`Kept::is_due`], for a write: writes have a count of their own, because all due operations could be reads

@@ -262,7 +262,7 @@ impl<P: InPlace> Operation<'_, P> {
         let Some(record) = table.rows.slot(row).record() else { return Ok(RowRead::Gone) };
         self.check_declared(table, Some(key), Some(record), false)?;
         self.state.counts.rows_read += 1;
-        if self.state.kept.is_due() {
+        if self.state.kept.is_due(1) {
             self.count_kept(Need::Work)?;
         }
         let at = self.observed_from();

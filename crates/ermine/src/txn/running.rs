@@ -273,9 +273,13 @@ impl<'t, S: Scheme> Operation<'t, S> {
         self.entered
     }
 
-    /// Reads a row whose newest version was `head` at a time since the transaction began, as [`Operation::read_row`]
-    /// does, in the usual case: `head` is a row, and was committed before all that the transaction does not see.
-    /// Returns whether it is that case; if not, nothing is noted.
+    /// Reads a row as [`Operation::read_row`] does in the usual case: its newest version is a row, and committed before
+    /// the transaction began, or at all where no snapshot is read. Returns whether it is that case; if not, nothing is
+    /// noted. The caller has counted the read ([`Operation::count_reads`]).
+    ///
+    /// `head` was the newest version at a time since the transaction began, under the guards that are still held, and
+    /// the transaction has not written the row since. Under a snapshot it is then still the version to be read: later
+    /// ones have stamps above the beginning.
     #[inline(always)]
     pub(super) fn read_settled(
         &mut self,
@@ -288,13 +292,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !is_seen || head.kind() != Kind::Live || self.is_observed() {
             return Ok(false);
         }
-        if self.state.kept.is_due() {
-            self.count_kept(Need::Work)?;
-        }
         self.state.counts.rows_read += 1;
         self.state.read_from = self.state.read_from.max(created);
         self.track(table, head, created, site)?;
         Ok(true)
+    }
+
+    /// Counts the memory of the transaction's sets now and then: before so many reads of rows.
+    #[inline]
+    pub(super) fn count_reads(&mut self, reads: usize) -> Result<()> {
+        if self.state.kept.is_due(reads as u32) { self.count_kept(Need::Work) } else { Ok(()) }
     }
 
     /// Reads a row as the transaction sees it, and tracks the read.
@@ -305,6 +312,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         sought: LookupKey<'_>,
         site: ConflictSite,
     ) -> Result<RowRead<StampsOf<S>>> {
+        self.count_reads(1)?;
         if let Some(head) = table.rows.slot(row).head()
             && self.read_settled(table, head, site)?
         {
@@ -327,9 +335,6 @@ impl<'t, S: Scheme> Operation<'t, S> {
             self.bring_in(table, row, Need::Work)?;
             return Ok(RowRead::Gone);
         };
-        if self.state.kept.is_due() {
-            self.count_kept(Need::Work)?;
-        }
         let State { begin, uncertified, tid, counts, .. } = &mut *self.state;
         counts.rows_read += 1;
         let seen = visible::<S>(&self.engine.shared, *begin, *uncertified, *tid, head, || counts.versions_walked += 1);

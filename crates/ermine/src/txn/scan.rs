@@ -30,7 +30,8 @@ const BATCH_ENTRIES: usize = 256;
 /// many more rows.
 const RESOLVED_AHEAD: usize = 16;
 
-/// Entries whose rows' newest versions are looked up at a time, and start to be loaded from memory.
+/// Entries whose rows' newest versions are looked up at a time, and start to be loaded from memory, under a snapshot.
+/// Where the newest versions are read, they are looked up when the rows are read.
 const LOADED_AHEAD: usize = 64;
 
 /// The visible versions of the rows behind some entries of a leaf.
@@ -77,21 +78,30 @@ impl<S: Scheme> Txn<'_, S> {
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
             let keys_at = operation.begin_leaf(table, &range, batch, &seen, &mut walk)?;
+            if !S::SNAPSHOT {
+                table.prefetch_versions(batch.rows(0..batch.len()));
+            }
+            let mut ahead = if S::SNAPSHOT { LOADED_AHEAD } else { RESOLVED_AHEAD };
             let mut heads = [None; LOADED_AHEAD];
             let mut loaded = 0..0;
             let mut next = 0;
             while next < batch.len() {
                 if next == loaded.end {
-                    loaded = next..batch.len().min(next + LOADED_AHEAD);
+                    loaded = next..batch.len().min(next + ahead);
                     table.load_heads(batch.rows(loaded.clone()), &mut heads);
                 }
                 let entries = next..loaded.end.min(next + RESOLVED_AHEAD);
                 next = entries.end;
                 let heads = &heads[entries.start - loaded.start..];
                 let rows = operation.read_entries(table, range.index, batch, entries.clone(), heads, keys_at)?;
+                if next == batch.len() && left > entries.len() {
+                    // The first rows of the next leaf arrive while these are shown.
+                    table.prefetch_versions(cursor.peek());
+                }
                 // The visitor may use the transaction.
                 let entered = operation.suspend();
-                let before = self.worker().changes(table.id);
+                let changes = self.worker().changes(table.id);
+                let before = changes.get();
                 for (at, version) in entries.zip(rows) {
                     let Some(version) = version else { continue };
                     left -= 1;
@@ -101,8 +111,9 @@ impl<S: Scheme> Txn<'_, S> {
                         walk.stop(&mut self.worker().state.borrow_mut(), range.direction, last);
                         return flow.map(drop);
                     }
-                    if self.worker().changes(table.id) != before {
-                        next = at + 1;
+                    if changes.get() != before {
+                        // It is likely to change the next rows, too: then all that is read ahead is read again.
+                        (next, ahead) = (at + 1, 1);
                         loaded.end = next;
                         break;
                     }
@@ -199,6 +210,7 @@ impl<S: Scheme> Operation<'_, S> {
         heads: &[Option<VersionPtr<StampsOf<S>>>],
         keys_at: Option<u32>,
     ) -> Result<Rows<StampsOf<S>>> {
+        self.count_reads(entries.len())?;
         let mut rows = [None; RESOLVED_AHEAD];
         for ((at, version), &head) in entries.zip(&mut rows).zip(heads) {
             let site = batch_place(table.id, batch, at, keys_at);

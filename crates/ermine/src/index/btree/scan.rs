@@ -9,10 +9,11 @@
 use super::{
     At, BTree, Direction, LeafSeen,
     batch::Batch,
+    key::Word,
     node::{Leaf, Target},
     version::Torn,
 };
-use crate::{epoch::Guard, sync::Ordering};
+use crate::{epoch::Guard, ids::RowId, sync::Ordering};
 use smallvec::SmallVec;
 use std::{ops::Bound, ptr};
 
@@ -72,6 +73,23 @@ impl<'g> Cursor<'g> {
                 Err(Torn) => self.recover(),
             }
         }
+    }
+
+    /// Returns the rows of the entries that come next in the scan's direction, up to eight, as far as they are known. For
+    /// prefetching: the entries may be changing.
+    pub(in crate::index) fn peek(&self) -> impl Iterator<Item = RowId> {
+        const PEEKED: usize = 8;
+        let leaf = match self.place {
+            Place::Here(leaf) | Place::Before(leaf, _) => Some(leaf),
+            Place::Descend | Place::End => None,
+        };
+        let count = leaf.map_or(0, |leaf| leaf.keys.count());
+        let peeked = (0..count.min(PEEKED)).map(move |at| match self.direction {
+            Direction::Forward => at,
+            Direction::Backward => count - 1 - at,
+        });
+        let words = leaf.into_iter().flat_map(move |leaf| peeked.clone().map(|at| leaf.keys.word(at)));
+        words.filter(|word| !word.is_long()).map(Word::short_row)
     }
 
     /// Decides how to continue after a change under the cursor: a live leaf can be read again; otherwise the cursor
