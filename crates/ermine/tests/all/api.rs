@@ -320,6 +320,28 @@ fn a_scan_shows_what_its_visitor_has_written_ahead_of_it() {
     }
 }
 
+/// Rows are read a few at a time, so that a commit is seen by the rows far behind the one that is shown.
+#[test]
+fn a_scan_without_a_snapshot_shows_what_was_committed_meanwhile() {
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.has_versions()) {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        db.run(|txn| (0..40).try_for_each(|key| txn.insert(&table, &key, &key))).unwrap();
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        let mut seen = Vec::new();
+        let scanned = txn.scan(&table, ..).for_each(|key, value| {
+            seen.push((key, value));
+            if key == 3 {
+                db.run(|txn| txn.put(&table, &30, &300))?;
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        scanned.unwrap_or_else(|error| panic!("{scheme}: {error}"));
+        let expected = |key| if key == 30 && !scheme.reads_snapshot() { 300 } else { key };
+        assert_eq!(seen, Vec::from_iter((0..40).map(|key| (key, expected(key)))), "{scheme}");
+    }
+}
+
 #[test]
 fn a_transaction_knows_whether_it_sees_the_newest_rows() {
     type Change = fn(&Transaction<'_>, &Table<u64, u64>) -> ermine::Result<()>;
