@@ -16,7 +16,7 @@ pub fn shown(show: impl FnOnce(&mut dyn Write, &mut u64) -> Result<(), Stop>) ->
     }
 }
 
-/// What ends the output early.
+/// The reason why the output ends early.
 pub enum Stop {
     Output(io::Error),
     Engine(ermine::Error),

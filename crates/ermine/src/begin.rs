@@ -1,4 +1,4 @@
-//! What the retry loop needs of an engine.
+//! The operations of an engine that the retry loop uses.
 
 use crate::{
     access::sealed::Attempt,

@@ -63,7 +63,7 @@ pub(crate) struct Place<'k> {
 
 /// The operations of an engine that building an index needs.
 pub(crate) trait Builds: Schema {
-    /// What the engine needs at each row.
+    /// The parts of the engine that each row needs.
     type Hand;
 
     fn hand(&self) -> Self::Hand;

@@ -250,7 +250,7 @@ mod tests {
             pack(operation, begin, &mut packed);
         }
         let mut segments = Segments::default();
-        segments.keep(b"somebody else's");
+        segments.keep(b"of another one");
         let place = segments.keep(&packed);
         assert!(segments.operations(place, begin).eq(operations));
     }

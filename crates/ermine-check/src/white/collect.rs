@@ -102,7 +102,7 @@ struct Touched {
     kept: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 #[derive(Default)]
 struct Walk {
@@ -191,7 +191,7 @@ impl Walk {
     /// The index of this transaction's earlier record of an item; if there is none, its record will be at `next`.
     fn touch(touched: &mut Vec<Touched>, me: u32, item: Item, next: u32) -> Option<u32> {
         if touched.len() <= item.at() {
-            touched.resize((item.at() + 1).next_power_of_two(), Touched { by: NOBODY, kept: 0 });
+            touched.resize((item.at() + 1).next_power_of_two(), Touched { by: NONE, kept: 0 });
         }
         let touched = &mut touched[item.at()];
         if touched.by == me {

@@ -88,12 +88,12 @@ struct SeenRow {
     own: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 impl Seen {
     fn new(rows: usize) -> Self {
-        let nobody = SeenRow { read_by: NOBODY, written_by: NOBODY, stamp: Stamp::ZERO, own: 0 };
-        Self { by_row: vec![nobody; rows], own_values: Vec::new(), touched: Vec::new(), run: 0, highest: Stamp::ZERO }
+        let unseen = SeenRow { read_by: NONE, written_by: NONE, stamp: Stamp::ZERO, own: 0 };
+        Self { by_row: vec![unseen; rows], own_values: Vec::new(), touched: Vec::new(), run: 0, highest: Stamp::ZERO }
     }
 
     fn begin(&mut self) {

@@ -41,9 +41,9 @@ impl Front {
         let engine = Database::open_in_memory(Options::default()).unwrap();
         let database = SqlDatabase::open(Arc::new(engine)).unwrap();
         let mut session = database.session("ann", "shop");
-        session.run(SCHEMA, &mut Nobody).unwrap();
+        session.run(SCHEMA, &mut Discarded).unwrap();
         for statement in &more {
-            let _ = session.run(statement, &mut Nobody);
+            let _ = session.run(statement, &mut Discarded);
         }
         Self { database, more, texts: 0 }
     }
@@ -56,13 +56,13 @@ impl Front {
         }
         let began = Instant::now();
         let mut session = self.database.session("ann", "shop");
-        session.run(TIMEOUT, &mut Nobody).unwrap();
-        settle(&mut session, text, |session| session.run(text, &mut Nobody));
-        session.run(TIMEOUT, &mut Nobody).unwrap();
+        session.run(TIMEOUT, &mut Discarded).unwrap();
+        settle(&mut session, text, |session| session.run(text, &mut Discarded));
+        session.run(TIMEOUT, &mut Discarded).unwrap();
         settle(&mut session, text, |session| {
             let prepared = session.prepare(text, &[])?;
             let nulls = vec![Value::Null; prepared.parameters().len()];
-            session.execute(&prepared, &nulls, &mut Nobody)?.wait()
+            session.execute(&prepared, &nulls, &mut Discarded)?.wait()
         });
         assert!(began.elapsed() < TEXT_MAX, "{:?} for {text}", began.elapsed());
     }
@@ -76,15 +76,15 @@ fn settle(session: &mut Session, text: &str, run: impl FnOnce(&mut Session) -> R
         assert!(!error.report().message.is_empty(), "{text}");
     }
     if session.status() != Status::Idle {
-        session.run("ROLLBACK", &mut Nobody).unwrap();
+        session.run("ROLLBACK", &mut Discarded).unwrap();
     }
     assert_eq!(session.status(), Status::Idle, "{text}");
 }
 
 /// Discards all rows.
-struct Nobody;
+struct Discarded;
 
-impl RowSink for Nobody {
+impl RowSink for Discarded {
     fn columns(&mut self, _: &[Column]) -> Result<()> {
         Ok(())
     }

@@ -67,7 +67,7 @@ enum Special {
     Now,
 }
 
-/// What the number behind a unit is, as in `y2001m02d04`.
+/// The meaning of the number behind a unit, as in `y2001m02d04`.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Year,
@@ -866,7 +866,7 @@ mod tests {
         }
     }
 
-    /// What is read at its fixed places is read alike as tokens.
+    /// Texts that are read at their fixed places are read alike as tokens.
     #[test]
     fn the_written_form_is_read_alike() {
         let environment = Environment::default();

@@ -105,7 +105,7 @@ pub(crate) enum Insert {
     Done(Inserted),
 }
 
-/// What an insert did to the leaves of the index.
+/// The effect of an insert on the leaves of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Inserted {
     /// The leaf that the key entered.

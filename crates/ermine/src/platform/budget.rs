@@ -277,7 +277,7 @@ fn available(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
 
 /// Returns the part of a memory that is the database's.
 fn share(bytes: u64) -> u64 {
-    /// What a process needs besides: program, stacks, buffers.
+    /// Bytes that a process needs besides: program, stacks, buffers.
     const PROCESS: u64 = 32 << 20;
     (bytes / 4 * 3).min(bytes.saturating_sub(PROCESS)).max(bytes / 4)
 }

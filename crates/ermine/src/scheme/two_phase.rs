@@ -52,7 +52,7 @@ pub(crate) trait Policy: Send + Sync + 'static {
 /// The transactions that may wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
-    Nobody,
+    None,
     Older,
     Unwaited,
 }
@@ -65,7 +65,7 @@ pub(crate) struct WaitDie;
 pub(crate) struct WaitDepthLimited;
 
 impl Policy for NoWait {
-    const WAITS: Waits = Waits::Nobody;
+    const WAITS: Waits = Waits::None;
 }
 impl Policy for WaitDie {
     const WAITS: Waits = Waits::Older;
@@ -339,7 +339,7 @@ impl Held {
         // their queues; the borrow of `self` ends here only so that `self.owner` can be used beside it.
         let request: &Request = unsafe { &*std::ptr::from_ref(request) };
         match W::WAITS {
-            Waits::Nobody => Err(AbortKind::Lock),
+            Waits::None => Err(AbortKind::Lock),
             Waits::Older => {
                 let is_oldest = queue.is_oldest(request);
                 if !is_oldest && request.is_upgrading() {

@@ -63,7 +63,7 @@ pub(crate) struct WorkerSlots {
 }
 
 /// The worker is not committing.
-const NOBODY: u64 = u64::MAX;
+const NONE: u64 = u64::MAX;
 
 /// Size of a buffer in bytes (SiloR 3.4).
 pub(crate) const BUFFER_BYTES: usize = 512 << 10;
@@ -79,7 +79,7 @@ impl WorkerSlot {
     /// Withdraws the announcement: the record is in the buffer, or will never be.
     pub(crate) fn withdraw(&self) {
         // Release: pairs with `committing`; a logger that sees it finds the record in the buffer.
-        self.committing.store(NOBODY, Ordering::Release);
+        self.committing.store(NONE, Ordering::Release);
     }
 
     fn committing(&self) -> u64 {
@@ -113,7 +113,7 @@ impl WorkerSlots {
         let mut joined = None;
         self.slots.push_with(|number| {
             let device = number % self.handed_over.len();
-            let (committing, buffer) = (AtomicU64::new(NOBODY), Mutex::new(Buffer::default()));
+            let (committing, buffer) = (AtomicU64::new(NONE), Mutex::new(Buffer::default()));
             joined.insert(Arc::new(WorkerSlot { committing, buffer, device })).clone()
         });
         // A collection that does not see the slot has read the epoch before this slot's worker reads it: pairs with the
