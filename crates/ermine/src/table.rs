@@ -687,12 +687,10 @@ impl<H: CertifierStamps> TableStore<H> {
         rows.filter_map(|row| self.rows.slot(row).head()).for_each(VersionPtr::prefetch);
     }
 
-    /// Stores the newest versions of rows in `heads`, one after the other, and starts loading them from memory.
-    pub(crate) fn load_heads(&self, rows: impl Iterator<Item = RowId>, heads: &mut [Option<VersionPtr<H>>]) {
-        for (row, head) in rows.zip(heads) {
-            *head = self.rows.slot(row).head();
-            head.inspect(|head| head.prefetch());
-        }
+    /// Replaces the content of `heads` by the newest versions of rows, and starts loading them from memory.
+    pub(crate) fn load_heads(&self, rows: impl Iterator<Item = RowId>, heads: &mut Vec<Option<VersionPtr<H>>>) {
+        heads.clear();
+        heads.extend(rows.map(|row| self.rows.slot(row).head().inspect(|head| head.prefetch())));
     }
 
     /// Returns whether any version of a row, including one in flight, belongs to an entry. The row's versions must be

@@ -94,12 +94,26 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) trace: Option<Box<Trace>>,
     /// Why the transaction is over before its end.
     pub(crate) doomed: Option<Doom>,
-    /// Buffers of scans: each running scan takes one.
-    pub(crate) batches: Vec<Batch>,
+    /// Each running scan takes one. They are not on the stack: a join of many tables runs a scan inside of a scan.
+    pub(crate) scans: Vec<ScanBuffers<StampsOf<S>>>,
     row_ids: Vec<RowIds>,
     garbage: Garbage<StampsOf<S>>,
     /// Transactions and superseded rows since the last housekeeping.
     since_housekeeping: usize,
+}
+
+/// The buffers of a scan.
+pub(crate) struct ScanBuffers<H> {
+    /// The entries of a leaf.
+    pub(crate) batch: Batch,
+    /// Of some of their rows, the newest versions, and then the visible ones.
+    pub(crate) versions: Vec<Option<VersionPtr<H>>>,
+}
+
+impl<H> Default for ScanBuffers<H> {
+    fn default() -> Self {
+        Self { batch: Batch::default(), versions: Vec::new() }
+    }
 }
 
 /// The versions that a worker has superseded, and those that it has unlinked.
@@ -151,7 +165,7 @@ impl<S: Scheme> Worker<S> {
             trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,
             prepared_as: None,
-            batches: Vec::new(),
+            scans: Vec::new(),
             row_ids: Vec::new(),
             garbage,
             since_housekeeping: 0,

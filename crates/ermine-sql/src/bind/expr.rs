@@ -501,11 +501,14 @@ impl Binder<'_> {
 
     /// Returns the function of an operator, its operands after coercion, and their types.
     pub(super) fn operator(&mut self, name: &str, left: Typed, right: Typed) -> Result<Operation> {
-        let resolved = operators::resolve_binary(name, left.ty, right.ty)?;
+        let mut resolved = operators::resolve_binary(name, left.ty, right.ty)?;
+        let mut operands = [left, right];
         // PostgreSQL's `integer + date` is a function in SQL: it evaluates `date + integer`.
         if (name, resolved.left, resolved.right) == ("+", SqlType::INT4, SqlType::DATE) {
-            return self.operator(name, right, left);
+            operands.swap(0, 1);
+            resolved = operators::resolve_binary(name, Some(SqlType::DATE), Some(SqlType::INT4))?;
         }
+        let [left, right] = operands;
         let operands = Box::new([self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?]);
         Ok((self.function_of(name, &resolved), operands, [resolved.left, resolved.right]))
     }

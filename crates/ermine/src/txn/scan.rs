@@ -20,7 +20,7 @@ use crate::{
     sync::Spin,
     table::TableStore,
     txn::leaf_set::ScannedRange,
-    worker::State,
+    worker::{ScanBuffers, State},
 };
 
 /// Entries taken from a leaf at a time.
@@ -33,9 +33,6 @@ const RESOLVED_AHEAD: usize = 16;
 /// Entries whose rows' newest versions are looked up at a time, and start to be loaded from memory, under a snapshot.
 /// Where the newest versions are read, they are looked up when the rows are read.
 const LOADED_AHEAD: usize = 64;
-
-/// The visible versions of the rows behind some entries of a leaf.
-type Rows<H> = [Option<VersionPtr<H>>; RESOLVED_AHEAD];
 
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
@@ -55,13 +52,19 @@ impl<S: Scheme> Txn<'_, S> {
     }
 
     pub(super) fn scan_rows<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
-        let mut batch = self.operation()?.state.batches.pop().unwrap_or_default();
-        let result = self.scan_leaves(range, &mut batch, visit);
-        self.worker().state.borrow_mut().batches.push(batch);
+        let mut buffers = self.operation()?.state.scans.pop().unwrap_or_default();
+        let result = self.scan_leaves(range, &mut buffers, visit);
+        self.worker().state.borrow_mut().scans.push(buffers);
         result
     }
 
-    fn scan_leaves<'t>(&'t self, range: ScanRange<'_>, batch: &mut Batch, visit: &mut Visit<'_, 't>) -> Result<()> {
+    fn scan_leaves<'t>(
+        &'t self,
+        range: ScanRange<'_>,
+        buffers: &mut ScanBuffers<StampsOf<S>>,
+        visit: &mut Visit<'_, 't>,
+    ) -> Result<()> {
+        let ScanBuffers { batch, versions } = buffers;
         let table = self.engine.live_table(range.table)?;
         let nodes = self.worker().pins.nodes.enter();
         let direction = match range.direction {
@@ -82,18 +85,17 @@ impl<S: Scheme> Txn<'_, S> {
                 table.prefetch_versions(batch.rows(0..batch.len()));
             }
             let mut ahead = if S::SNAPSHOT { LOADED_AHEAD } else { RESOLVED_AHEAD };
-            let mut heads = [None; LOADED_AHEAD];
             let mut loaded = 0..0;
             let mut next = 0;
             while next < batch.len() {
                 if next == loaded.end {
                     loaded = next..batch.len().min(next + ahead);
-                    table.load_heads(batch.rows(loaded.clone()), &mut heads);
+                    table.load_heads(batch.rows(loaded.clone()), versions);
                 }
                 let entries = next..loaded.end.min(next + RESOLVED_AHEAD);
                 next = entries.end;
-                let heads = &heads[entries.start - loaded.start..];
-                let rows = operation.read_entries(table, range.index, batch, entries.clone(), heads, keys_at)?;
+                let versions = &mut versions[entries.start - loaded.start..entries.end - loaded.start];
+                operation.read_entries(table, range.index, batch, entries.clone(), versions, keys_at)?;
                 if next == batch.len() && left > entries.len() {
                     // The first rows of the next leaf arrive while these are shown.
                     table.prefetch_versions(cursor.peek());
@@ -102,8 +104,8 @@ impl<S: Scheme> Txn<'_, S> {
                 let entered = operation.suspend();
                 let changes = self.worker().changes(table.id);
                 let before = changes.get();
-                for (at, version) in entries.zip(rows) {
-                    let Some(version) = version else { continue };
+                for (at, version) in entries.zip(&*versions) {
+                    let Some(version) = *version else { continue };
                     left -= 1;
                     let flow = visit(batch.key(at), version.payload(&self.worker().pins));
                     if left == 0 || !matches!(flow, Ok(flow) if flow.is_continue()) {
@@ -199,7 +201,7 @@ impl<S: Scheme> Operation<'_, S> {
         Ok(keys_at)
     }
 
-    /// Reads the rows behind some entries of a leaf, whose newest versions were `heads`.
+    /// Reads the rows behind some entries of a leaf: replaces their newest versions by those that are visible.
     #[inline]
     fn read_entries(
         &mut self,
@@ -207,14 +209,13 @@ impl<S: Scheme> Operation<'_, S> {
         index: IndexOrdinal,
         batch: &Batch,
         entries: Range<usize>,
-        heads: &[Option<VersionPtr<StampsOf<S>>>],
+        versions: &mut [Option<VersionPtr<StampsOf<S>>>],
         keys_at: Option<u32>,
-    ) -> Result<Rows<StampsOf<S>>> {
+    ) -> Result<()> {
         self.count_reads(entries.len())?;
-        let mut rows = [None; RESOLVED_AHEAD];
-        for ((at, version), &head) in entries.zip(&mut rows).zip(heads) {
+        for (at, version) in entries.zip(versions) {
             let site = batch_place(table.id, batch, at, keys_at);
-            *version = match head {
+            *version = match *version {
                 Some(head) if self.read_settled(table, head, site)? => {
                     self.belonging(table, index, batch.key(at), head)?
                 }
@@ -222,7 +223,7 @@ impl<S: Scheme> Operation<'_, S> {
             };
             version.inspect(|version| version.prefetch_payload());
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Returns a version if it belongs to an entry of the index.

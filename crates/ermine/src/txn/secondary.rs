@@ -119,17 +119,18 @@ impl<S: Scheme> Operation<'_, S> {
         let mut found = Vec::new();
         let end = byte_successor(KeyBuffer::from_slice(secondary_key));
         let scanned = self.state.sets.note_range(table.id, secondary_key, end.as_deref());
-        let mut batch = self.state.batches.pop().unwrap_or_default();
+        let mut buffers = self.state.scans.pop().unwrap_or_default();
+        let batch = &mut buffers.batch;
         let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         // A separate guard, so that the operation can be changed while the cursor lives.
         let nodes = self.worker.pins.nodes.enter();
         let lower = Bound::Included(secondary_key);
         let mut cursor = table.index(ordinal).cursor(&nodes, lower, upper, index::Direction::Forward);
-        while let Some(seen) = cursor.next_leaf(&mut batch, usize::MAX) {
+        while let Some(seen) = cursor.next_leaf(batch, usize::MAX) {
             self.saw_leaf(ordinal, &seen, site, scanned)?;
             found.extend((0..batch.len()).map(|at| (batch.row(at), KeyBuffer::from_slice(batch.key(at)))));
         }
-        self.state.batches.push(batch);
+        self.state.scans.push(buffers);
         Ok(found)
     }
 
