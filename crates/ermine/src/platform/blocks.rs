@@ -274,6 +274,24 @@ mod pooled {
         }
 
         #[test]
+        fn chunks_know_their_places_when_one_between_them_is_given_back() {
+            let blocks = Blocks::<Value>::new();
+            let mut chunks: Vec<Vec<_>> =
+                (0..3).map(|_| (0..CAPACITY).map(|_| blocks.place([0; 128])).collect()).collect();
+            // SAFETY: placed above; no other reference.
+            let release = |value| unsafe { blocks.release(value) };
+            // All three have free blocks, in this order. Then the first is empty, and stays, and the second goes.
+            chunks.iter_mut().for_each(|values| values.pop().into_iter().for_each(release));
+            chunks.drain(..2).flatten().for_each(release);
+            let open = blocks.chunks().open.clone();
+            // SAFETY: in `open`; no other thread has the blocks.
+            let places: Vec<_> = open.iter().map(|chunk| unsafe { chunk.as_ref() }.place).collect();
+            assert_eq!(places, [0, 1]);
+            chunks.into_iter().flatten().for_each(release);
+            assert_eq!(blocks.chunks().count, 1);
+        }
+
+        #[test]
         fn threads_share_them() {
             let blocks = Blocks::<Value>::new();
             std::thread::scope(|scope| {
