@@ -179,7 +179,7 @@ pub fn drive(
     options.check()?;
     let run_options = options.run_options();
     let db = run_options.open(options.scheme)?;
-    let tables = Tables::open(&db)?;
+    let tables: Tables = Tables::open(&db)?;
     let rows = Rows::split(options.rows, options.threads as u32);
     load(&db, &tables, rows, progress)?;
     progress.finish_and_clear();

@@ -15,7 +15,10 @@ use std::{
 
 use ermine::{Database, TxnOptions, prefix};
 
-use super::schema::{OrderKey, Tables};
+use super::{
+    rows::Rows,
+    schema::{OrderKey, Tables},
+};
 use crate::{Error, Result, verdict::Verdict};
 
 /// An order as its customer knows it.
@@ -91,7 +94,11 @@ fn parse(line: &str) -> Option<AcknowledgedOrder> {
 const CONDITION: &str = "acknowledged";
 
 /// Checks that every one of `orders` exists with all its lines.
-pub fn check_acknowledged(db: &Database, tables: &Tables, orders: &[AcknowledgedOrder]) -> ermine::Result<Verdict> {
+pub fn check_acknowledged<R: Rows>(
+    db: &Database,
+    tables: &Tables<R>,
+    orders: &[AcknowledgedOrder],
+) -> ermine::Result<Verdict> {
     let mut verdict = Verdict::new(CONDITION, "every acknowledged order is there with its lines");
     let txn = db.begin(TxnOptions::read_only())?;
     for order in orders {

@@ -81,6 +81,8 @@ pub struct Business {
     pub scale: Scale,
     /// Percentage of order lines whose stock is in another warehouse.
     pub remote_percent: u32,
+    /// How many of a hundred new orders their users roll back.
+    pub mistakes_percent: u64,
 }
 
 impl Business {
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn another_warehouse_is_any_but_home() {
-        let business = Business { warehouses: 4, scale: Scale::FULL, remote_percent: 1 };
+        let business = Business { warehouses: 4, scale: Scale::FULL, remote_percent: 1, mistakes_percent: 1 };
         let mut random = Random::new(1, 0);
         let mut seen = [0; 5];
         for _ in 0..3_000 {

@@ -7,14 +7,15 @@ use ermine::{Database, Transaction, TxnOptions, prefix};
 use super::{
     business::{DISTRICTS, Scale},
     ledger::{DistrictFacts, Ledger, Moment, Payments, WarehouseSums},
+    rows::{LineRow, Rows},
     schema::{CreditTables, Tables},
 };
 use crate::verdict::Verdict;
 
 /// Reads everything in one read-only transaction and judges the conditions that apply.
-pub fn check(
+pub fn check<R: Rows>(
     db: &Database,
-    tables: &Tables,
+    tables: &Tables<R>,
     warehouses: u32,
     scale: Scale,
     moment: Moment,
@@ -33,6 +34,9 @@ pub fn check(
     let (mut found_warehouses, mut found_districts) = (0, 0);
     for w in 1..=warehouses {
         ledger.rows("stock", count(&txn, &tables.stock, prefix((w,)))?, u64::from(scale.items));
+        if let Some(notes) = &tables.stock_notes {
+            ledger.rows("stock_notes", count(&txn, notes, prefix((w,)))?, u64::from(scale.items));
+        }
         let mut sums = WarehouseSums::default();
         for d in 1..=DISTRICTS {
             let Some(facts) = read_district(&txn, tables, (w, d))? else { continue };
@@ -77,7 +81,11 @@ fn read_checks(
 }
 
 /// Reads the facts about a district that the conditions need.
-fn read_district(txn: &Transaction<'_>, tables: &Tables, (w, d): (u32, u8)) -> ermine::Result<Option<DistrictFacts>> {
+fn read_district<R: Rows>(
+    txn: &Transaction<'_>,
+    tables: &Tables<R>,
+    (w, d): (u32, u8),
+) -> ermine::Result<Option<DistrictFacts>> {
     let Some(row) = txn.view(&tables.district, &(w, d))? else { return Ok(None) };
     let mut facts = DistrictFacts::new((w, d), row);
     txn.scan(&tables.customer, prefix((w, d))).for_each(|(_, _, c), row| {
@@ -93,16 +101,16 @@ fn read_district(txn: &Transaction<'_>, tables: &Tables, (w, d): (u32, u8)) -> e
         Ok(ControlFlow::Continue(()))
     })?;
     txn.scan(&tables.order_line, prefix((w, d))).for_each(|(_, _, o, _), row| {
-        facts.line(o, row);
+        facts.line(o, row.short());
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(Some(facts))
 }
 
 /// Compares a district's secondary indexes with its tables.
-fn check_indexes(
+fn check_indexes<R: Rows>(
     txn: &Transaction<'_>,
-    tables: &Tables,
+    tables: &Tables<R>,
     facts: &DistrictFacts,
     (w, d): (u32, u8),
     ledger: &mut Ledger,

@@ -27,9 +27,10 @@ use ermine::{Access, Job, Scheme, Transaction, prefix};
 
 use super::{
     business::{Business, Failure},
+    rows::{LineRow, Rows},
     schema::{Credit, CreditCheckRow, Tables, Text},
 };
-use crate::{pause::Pause, random::Random, trial::MEASURED};
+use crate::{pause::Pause, random::Random};
 
 /// Input of a Credit-Check.
 #[derive(Clone, Debug)]
@@ -47,9 +48,9 @@ impl CreditCheckInput {
 }
 
 /// The transaction.
-pub struct CreditCheck<'a> {
+pub struct CreditCheck<'a, R: Rows> {
     /// The tables of this mix.
-    pub tables: &'a Tables,
+    pub tables: &'a Tables<R>,
     /// The input.
     pub input: CreditCheckInput,
     /// Pause between the reads and the write.
@@ -65,12 +66,12 @@ struct Outstanding {
     newest_o_id: u32,
 }
 
-impl Job for CreditCheck<'_> {
+impl<R: Rows> Job for CreditCheck<'_, R> {
     /// Whether the credit is good.
     type Output = bool;
     type Error = Failure;
 
-    const SCHEMES: &'static [Scheme] = MEASURED;
+    const SCHEMES: &'static [Scheme] = R::SCHEMES;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<bool, Failure> {
         let tables = self.tables;
@@ -93,7 +94,7 @@ impl Job for CreditCheck<'_> {
     }
 }
 
-impl CreditCheck<'_> {
+impl<R: Rows> CreditCheck<'_, R> {
     /// Walks back over the customer's orders to the first that is delivered: all orders before it are delivered, too.
     fn outstanding<A: Access>(&self, txn: &Transaction<'_, A>) -> Result<Outstanding, Failure> {
         let tables = self.tables;
@@ -106,7 +107,7 @@ impl CreditCheck<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             txn.scan(&tables.order_line, prefix((w_id, d_id, o_id))).for_each(|_, line| {
-                sum.amount += line.amount;
+                sum.amount += line.short().amount;
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(ControlFlow::Continue(()))

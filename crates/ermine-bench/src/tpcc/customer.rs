@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::{
     business::{Business, Failure},
     random::{C_LAST_RUN, last_name, non_uniform},
+    rows::Rows,
     schema::{Customer, Tables},
 };
 use crate::random::Random;
@@ -33,9 +34,9 @@ impl Pick {
 }
 
 /// Finds the customer's number and row.
-pub(super) fn find<'t, A: Access>(
+pub(super) fn find<'t, A: Access, R: Rows>(
     txn: &'t Transaction<'_, A>,
-    tables: &Tables,
+    tables: &Tables<R>,
     (w, d): (u32, u8),
     pick: Pick,
 ) -> Result<(u32, &'t Customer), Failure> {
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn three_of_five_are_named() {
-        let business = Business { warehouses: 1, scale: Scale::FULL, remote_percent: 1 };
+        let business = Business { warehouses: 1, scale: Scale::FULL, remote_percent: 1, mistakes_percent: 1 };
         let mut random = Random::new(1, 0);
         let named = (0..10_000).filter(|_| matches!(Pick::draw(&business, &mut random), Pick::LastName(_))).count();
         assert!((5_800..6_200).contains(&named), "{named}");

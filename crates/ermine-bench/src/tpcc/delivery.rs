@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 
 use ermine::{Access, Job, Scheme, Transaction, prefix};
 
-use crate::trial::MEASURED;
 use smallvec::SmallVec;
 
 use super::{
     business::{Business, DISTRICTS, Failure},
-    schema::{Order, OrderLine, Tables},
+    rows::{LineRow, Rows},
+    schema::{Order, Tables},
 };
 use crate::random::Random;
 
@@ -32,19 +32,19 @@ impl DeliveryInput {
 }
 
 /// The transaction.
-pub struct Delivery<'a> {
+pub struct Delivery<'a, R: Rows> {
     /// The tables.
-    pub tables: &'a Tables,
+    pub tables: &'a Tables<R>,
     /// The input.
     pub input: DeliveryInput,
 }
 
-impl Job for Delivery<'_> {
+impl<R: Rows> Job for Delivery<'_, R> {
     /// Districts that had nothing to deliver.
     type Output = u32;
     type Error = Failure;
 
-    const SCHEMES: &'static [Scheme] = MEASURED;
+    const SCHEMES: &'static [Scheme] = R::SCHEMES;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
         let w_id = self.input.w_id;
@@ -70,7 +70,7 @@ impl Job for Delivery<'_> {
     }
 }
 
-impl Delivery<'_> {
+impl<R: Rows> Delivery<'_, R> {
     /// Deletes the oldest order of a district from NEW_ORDER, and returns its number.
     fn take_oldest<A: Access>(&self, txn: &Transaction<'_, A>, d_id: u8) -> Result<Option<u32>, Failure> {
         let w_id = self.input.w_id;
@@ -101,16 +101,15 @@ impl Delivery<'_> {
         txn.update(&tables.order, &place, &order)?;
 
         // References are enough: rows stay readable until the transaction ends, whatever it writes.
-        let mut lines = SmallVec::<[(u8, &OrderLine); 15]>::new();
+        let mut lines = SmallVec::<[(u8, &R::Line); 15]>::new();
         txn.scan(&tables.order_line, prefix((w_id, d_id, o_id))).for_each(|(_, _, _, number), line| {
             lines.push((number, line));
             Ok(ControlFlow::Continue(()))
         })?;
         let mut amount = 0;
         for (number, line) in lines {
-            amount += line.amount;
-            let line = OrderLine { delivery_d, ..*line };
-            txn.update(&tables.order_line, &(w_id, d_id, o_id, number), &line)?;
+            amount += line.short().amount;
+            txn.update(&tables.order_line, &(w_id, d_id, o_id, number), &line.delivered(delivery_d))?;
         }
         Ok(amount)
     }

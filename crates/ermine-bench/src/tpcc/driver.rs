@@ -24,6 +24,7 @@ use super::{
     options::{Home, Options},
     order_status::{OrderStatus, OrderStatusInput},
     payment::{Payment, PaymentInput},
+    rows::{RowChoice, Rows, SiloRows, StandardRows},
     schema::Tables,
     stock_level::{StockLevel, StockLevelInput},
     summary::{Outcome, Summary},
@@ -58,10 +59,22 @@ pub fn drive(
     progress: &ProgressBar,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary> {
+    match options.rows {
+        RowChoice::Standard => drive_rows::<StandardRows>(options, setting, progress, watch),
+        RowChoice::Silo => drive_rows::<SiloRows>(options, setting, progress, watch),
+    }
+}
+
+fn drive_rows<R: Rows>(
+    options: &Options,
+    setting: Setting,
+    progress: &ProgressBar,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<Summary> {
     options.check()?;
     let expected = options.expect.as_deref().map_or(Ok(Vec::new()), read_acknowledged)?;
     let db = options.run_options.open(options.scheme)?;
-    let tables = Tables::open_for(&db, options.mix)?;
+    let tables = Tables::<R>::open_for(&db, options.mix)?;
 
     let begin = Instant::now();
     let moment = match db.recovery().rows > 0 {
@@ -92,7 +105,7 @@ pub fn drive(
 }
 
 /// Checks that the data of an earlier run has the size that these options ask for.
-fn check_size(options: &Options, db: &Database, tables: &Tables) -> Result<()> {
+fn check_size<R: Rows>(options: &Options, db: &Database, tables: &Tables<R>) -> Result<()> {
     let txn = db.begin(TxnOptions::read_only())?;
     let has = |w| txn.view(&tables.warehouse, &w).map(|row| row.is_some());
     let last_item = txn.view(&tables.item, &options.scale.items)?.is_some();
@@ -105,10 +118,10 @@ fn check_size(options: &Options, db: &Database, tables: &Tables) -> Result<()> {
     }
 }
 
-fn judge(
+fn judge<R: Rows>(
     options: &Options,
     db: &Database,
-    tables: &Tables,
+    tables: &Tables<R>,
     moment: Moment,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<Verdict>> {
@@ -119,7 +132,12 @@ fn judge(
 }
 
 /// Runs the mix on a loaded database.
-pub fn run(options: &Options, db: &Database, tables: &Tables, watch: &mut dyn FnMut(Event<'_>)) -> Result<Outcome> {
+pub fn run<R: Rows>(
+    options: &Options,
+    db: &Database,
+    tables: &Tables<R>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome> {
     let terminals = (0..options.threads).map(|number| Terminal::new(options, tables, number)).collect();
     let kinds = Kind::ALL.len();
     let (terminals, counts) =
@@ -129,8 +147,8 @@ pub fn run(options: &Options, db: &Database, tables: &Tables, watch: &mut dyn Fn
 }
 
 /// A client that stands for all terminals of a warehouse, without their users' pauses.
-struct Terminal<'a> {
-    tables: &'a Tables,
+struct Terminal<'a, R: Rows> {
+    tables: &'a Tables<R>,
     business: Business,
     scheme: Scheme,
     home: Option<u32>,
@@ -146,8 +164,8 @@ struct Terminal<'a> {
     skipped_districts: u64,
 }
 
-impl<'a> Terminal<'a> {
-    fn new(options: &Options, tables: &'a Tables, number: usize) -> Self {
+impl<'a, R: Rows> Terminal<'a, R> {
+    fn new(options: &Options, tables: &'a Tables<R>, number: usize) -> Self {
         let thread = number as u64 + 1;
         let calendar = Calendar::start();
         Self {
@@ -207,10 +225,10 @@ impl<'a> Terminal<'a> {
     }
 }
 
-impl Client for Terminal<'_> {
+impl<R: Rows> Client for Terminal<'_, R> {
     fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
         let begin = context.last_reading();
-        let (tables, business, now) = (self.tables, self.business, self.calendar.at(begin));
+        let (tables, business, scheme, now) = (self.tables, self.business, self.scheme, self.calendar.at(begin));
         let random = &mut self.random;
         let home = self.home.unwrap_or_else(|| random.uniform(1..=u64::from(business.warehouses)) as u32);
         let kind = self.deck.draw(random);
@@ -228,7 +246,7 @@ impl Client for Terminal<'_> {
             }
             Kind::OrderStatus => {
                 let input = OrderStatusInput::draw(&business, home, random);
-                black_box(self.execute(context, kind, begin, OrderStatus { tables, input })?);
+                black_box(self.execute(context, kind, begin, OrderStatus { tables, input, scheme })?);
             }
             Kind::Delivery => {
                 let input = DeliveryInput::draw(&business, home, now, random);
@@ -237,7 +255,7 @@ impl Client for Terminal<'_> {
             }
             Kind::StockLevel => {
                 let input = StockLevelInput::draw(&business, home, random);
-                black_box(self.execute(context, kind, begin, StockLevel { tables, input })?);
+                black_box(self.execute(context, kind, begin, StockLevel { tables, input, scheme })?);
             }
             Kind::CreditCheck => {
                 let input = CreditCheckInput::draw(&business, home, random);

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::{
     business::{DISTRICTS, Scale},
     credit_check::accepted_under,
-    schema::{Customer, CustomerKey, District, History, HistoryKey, Order, OrderLine},
+    schema::{Customer, CustomerKey, District, History, HistoryKey, Order, ShortLine},
 };
 use crate::verdict::Verdict;
 
@@ -329,7 +329,7 @@ impl DistrictFacts {
     }
 
     /// Adds a line; all orders have been added before.
-    pub(super) fn line(&mut self, o_id: u32, row: &OrderLine) {
+    pub(super) fn line(&mut self, o_id: u32, row: ShortLine) {
         let Ok(place) = self.orders.binary_search_by_key(&o_id, |order| order.o_id) else {
             return self.stray_lines.push(o_id);
         };
@@ -386,7 +386,7 @@ mod tests {
         customers: Vec<Customer>,
         orders: Vec<(u32, Order)>,
         new_orders: Vec<u32>,
-        lines: Vec<(u32, OrderLine)>,
+        lines: Vec<(u32, ShortLine)>,
         history: Vec<(HistoryKey, History)>,
     }
 
@@ -394,7 +394,7 @@ mod tests {
 
     fn books() -> Books {
         let order = |c_id, carrier_id| Order { c_id, carrier_id, ol_cnt: 2, ..Order::new_zeroed() };
-        let line = |delivery_d, amount| OrderLine { delivery_d, amount, ..OrderLine::new_zeroed() };
+        let line = |delivery_d, amount| ShortLine { delivery_d, amount, ..ShortLine::new_zeroed() };
         let mut districts = vec![District { next_o_id: 1, ..District::new_zeroed() }; usize::from(DISTRICTS)];
         districts[0] = District { ytd: 3_000, next_o_id: 4, ..districts[0] };
         let customer =
@@ -433,7 +433,7 @@ mod tests {
                 (1..).zip(&books.customers).for_each(|(c, row)| facts.customer(c, row));
                 books.orders.iter().for_each(|(o, row)| facts.order(*o, row));
                 books.new_orders.iter().for_each(|o| facts.new_order(*o));
-                books.lines.iter().for_each(|(o, row)| facts.line(*o, row));
+                books.lines.iter().for_each(|(o, row)| facts.line(*o, *row));
                 ledger.index("order_by_customer", (1, d), facts.order_count(), 3);
                 ledger.rows("customer", facts.customer_count(), 3);
                 ledger.district(&facts, &payments, &mut sums);

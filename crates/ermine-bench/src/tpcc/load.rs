@@ -17,7 +17,10 @@ use indicatif::ProgressBar;
 use super::{
     business::{DISTRICTS, Failure, Scale, microseconds_since_1970},
     random::{C_LAST_LOAD, brand_data, digits, full_text, last_name, non_uniform, text, zip},
-    schema::{Credit, Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text, Warehouse},
+    rows::{LineRow, Rows, StockRow},
+    schema::{
+        Credit, Customer, District, History, Item, Order, ShortLine, StockCounts, StockNotes, Tables, Text, Warehouse,
+    },
 };
 use crate::{random::Random, storage};
 
@@ -47,9 +50,9 @@ enum Part {
 
 /// Writes the data of `warehouses` warehouses into empty tables; `progress` counts parts. The data is durable at the
 /// end.
-pub fn load(
+pub fn load<R: Rows>(
     db: &Database,
-    tables: &Tables,
+    tables: &Tables<R>,
     warehouses: u32,
     scale: Scale,
     seed: u64,
@@ -90,7 +93,7 @@ impl Plan {
         parts
     }
 
-    fn write(&self, db: &Database, tables: &Tables, part: Part) -> Result<(), Failure> {
+    fn write<R: Rows>(&self, db: &Database, tables: &Tables<R>, part: Part) -> Result<(), Failure> {
         let random = &mut self.stream(part);
         match part {
             Part::Items(cut) => self.items(db, tables, cut, random),
@@ -124,17 +127,28 @@ impl Plan {
         self.scale.items * cut / CUTS + 1..=self.scale.items * (cut + 1) / CUTS
     }
 
-    fn items(&self, db: &Database, tables: &Tables, cut: u32, random: &mut Random) -> Result<(), Failure> {
+    fn items<R: Rows>(&self, db: &Database, tables: &Tables<R>, cut: u32, random: &mut Random) -> Result<(), Failure> {
         for batch in batches(self.cut(cut)) {
             write(db, random, |txn, random| batch.iter().try_for_each(|i| txn.insert(&tables.item, i, &item(random))))?;
         }
         Ok(())
     }
 
-    fn stock(&self, db: &Database, tables: &Tables, w: u32, cut: u32, random: &mut Random) -> Result<(), Failure> {
+    fn stock<R: Rows>(
+        &self,
+        db: &Database,
+        tables: &Tables<R>,
+        w: u32,
+        cut: u32,
+        random: &mut Random,
+    ) -> Result<(), Failure> {
         for batch in batches(self.cut(cut)) {
             write(db, random, |txn, random| {
-                batch.iter().try_for_each(|&i| txn.insert(&tables.stock, &(w, i), &stock(random)))
+                batch.iter().try_for_each(|&i| {
+                    let (counts, notes) = stock(random);
+                    txn.insert(&tables.stock, &(w, i), &R::Stock::new(counts, &notes))?;
+                    tables.stock_notes.as_ref().map_or(Ok(()), |table| txn.insert(table, &(w, i), &notes))
+                })
             })?;
         }
         Ok(())
@@ -171,7 +185,13 @@ impl Plan {
     }
 
     /// Writes a district's customers, each with its first payment.
-    fn customers(&self, db: &Database, tables: &Tables, (w, d): (u32, u8), random: &mut Random) -> Result<(), Failure> {
+    fn customers<R: Rows>(
+        &self,
+        db: &Database,
+        tables: &Tables<R>,
+        (w, d): (u32, u8),
+        random: &mut Random,
+    ) -> Result<(), Failure> {
         for batch in batches(1..=self.scale.customers) {
             write(db, random, |txn, random| {
                 batch.iter().try_for_each(|&c| {
@@ -228,7 +248,13 @@ impl Plan {
     }
 
     /// Writes a district's orders: one for each customer, in random order, the last of them not delivered.
-    fn orders(&self, db: &Database, tables: &Tables, (w, d): (u32, u8), random: &mut Random) -> Result<(), Failure> {
+    fn orders<R: Rows>(
+        &self,
+        db: &Database,
+        tables: &Tables<R>,
+        (w, d): (u32, u8),
+        random: &mut Random,
+    ) -> Result<(), Failure> {
         let mut customers: Vec<u32> = (1..=self.scale.customers).collect();
         random.shuffle(&mut customers);
         for batch in batches(1..=self.scale.customers) {
@@ -239,10 +265,10 @@ impl Plan {
         Ok(())
     }
 
-    fn order(
+    fn order<R: Rows>(
         &self,
         txn: &Transaction<'_>,
-        tables: &Tables,
+        tables: &Tables<R>,
         (w, d, o): (u32, u8, u32),
         c_id: u32,
         random: &mut Random,
@@ -256,15 +282,15 @@ impl Plan {
             txn.insert(&tables.new_order, &(w, d, o), &())?;
         }
         for number in 1..=ol_cnt {
-            let line = OrderLine {
+            let line = ShortLine {
                 delivery_d: if delivered { self.date } else { 0 },
                 amount: if delivered { 0 } else { random.uniform(1..=999_999) as i64 },
                 i_id: random.uniform(1..=u64::from(self.scale.items)) as u32,
                 supply_w_id: w,
                 quantity: 5,
-                dist_info: full_text(random),
                 padding: [0; 7],
             };
+            let line = R::Line::new(line, full_text(random));
             txn.insert(&tables.order_line, &(w, d, o, number), &line)?;
         }
         Ok(())
@@ -289,18 +315,12 @@ fn item(random: &mut Random) -> Item {
     }
 }
 
-fn stock(random: &mut Random) -> Stock {
+/// Draws a row of STOCK and its notes.
+fn stock(random: &mut Random) -> (StockCounts, StockNotes) {
     let (data, data_len) = brand_data(random);
-    Stock {
-        ytd: 0,
-        quantity: random.uniform(10..=100) as i32,
-        order_cnt: 0,
-        remote_cnt: 0,
-        data_len: data_len as u8,
-        dist: std::array::from_fn(|_| full_text(random)),
-        data,
-        padding: [0; 5],
-    }
+    let counts = StockCounts { ytd: 0, quantity: random.uniform(10..=100) as i32, order_cnt: 0, remote_cnt: 0 };
+    let dist = std::array::from_fn(|_| full_text(random));
+    (counts, StockNotes { data_len: data_len as u8, dist, data, padding: [0; 5] })
 }
 
 /// Cuts numbers into batches of one transaction each.
@@ -377,11 +397,11 @@ mod tests {
     fn items_and_stock_have_the_values_of_the_rules() {
         let mut random = Random::new(1, 0);
         for _ in 0..1_000 {
-            let (item, stock) = (item(&mut random), stock(&mut random));
+            let (item, (stock, notes)) = (item(&mut random), stock(&mut random));
             assert!((100..=10_000).contains(&item.price) && (1..=10_000).contains(&item.im_id));
             assert!((10..=100).contains(&stock.quantity));
             assert_eq!((stock.ytd, stock.order_cnt, stock.remote_cnt), (0, 0, 0));
-            assert!(stock.dist.iter().all(|dist| dist.as_bytes().len() == 24));
+            assert!(notes.dist.iter().all(|dist| dist.as_bytes().len() == 24));
         }
     }
 }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `options`, `business` | the options of a run; its size, and the draws that depend on it |
 //! | `schema` | the nine tables, their rows as fixed structs, their indexes |
+//! | `rows` | the rows and rules that Silo's benchmark has instead |
 //! | `random` | non-uniform numbers, names and strings |
 //! | `load` | the initial data, in parallel, the same for the same seed |
 //! | `new_order` `payment` `order_status` `delivery` `stock_level` | one transaction each: its inputs and its body |
@@ -42,6 +43,7 @@ mod options;
 mod order_status;
 mod payment;
 mod random;
+mod rows;
 mod schema;
 mod stock_level;
 mod summary;
@@ -62,9 +64,10 @@ pub use self::{
     order_status::{OrderStatus, OrderStatusInput},
     payment::{Payment, PaymentInput},
     random::{C_CUSTOMER, C_ITEM, C_LAST_LOAD, C_LAST_RUN, last_name, non_uniform},
+    rows::{LineRow, RowChoice, Rows, SiloRows, StandardRows, StockRow},
     schema::{
-        Credit, CreditCheckRow, CreditTables, Customer, District, History, Item, Order, OrderLine, Stock, Tables, Text,
-        Warehouse,
+        Credit, CreditCheckRow, CreditTables, Customer, District, History, Item, Order, OrderLine, ShortLine, Stock,
+        StockCounts, StockNotes, Tables, Text, Warehouse,
     },
     stock_level::{StockLevel, StockLevelInput},
     summary::{KindSummary, Outcome, Summary},

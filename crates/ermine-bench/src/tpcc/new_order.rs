@@ -2,13 +2,13 @@
 
 use ermine::{Access, Job, Scheme, Transaction};
 
-use crate::trial::MEASURED;
 use smallvec::SmallVec;
 
 use super::{
     business::{Business, Failure},
     random::is_original,
-    schema::{DistrictKey, Item, Order, OrderLine, Stock, Tables},
+    rows::{LineRow, Rows, StockRow},
+    schema::{DistrictKey, Item, Order, ShortLine, StockCounts, Tables},
 };
 use crate::random::Random;
 
@@ -51,7 +51,7 @@ impl NewOrderInput {
                 quantity: random.uniform(1..=10) as u8,
             };
         }
-        if random.percent(1) {
+        if random.percent(business.mistakes_percent) {
             lines[usize::from(ol_cnt) - 1].i_id = business.scale.items + 1;
         }
         let (d_id, c_id) = (business.district(random), business.customer(random));
@@ -74,9 +74,9 @@ impl NewOrderInput {
 }
 
 /// The transaction.
-pub struct NewOrder<'a> {
+pub struct NewOrder<'a, R: Rows> {
     /// The tables.
-    pub tables: &'a Tables,
+    pub tables: &'a Tables<R>,
     /// The input.
     pub input: NewOrderInput,
 }
@@ -92,11 +92,11 @@ pub struct Sale {
     pub originals: u8,
 }
 
-impl Job for NewOrder<'_> {
+impl<R: Rows> Job for NewOrder<'_, R> {
     type Output = Sale;
     type Error = Failure;
 
-    const SCHEMES: &'static [Scheme] = MEASURED;
+    const SCHEMES: &'static [Scheme] = R::SCHEMES;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<Sale, Failure> {
         let (tables, input) = (self.tables, &self.input);
@@ -146,41 +146,35 @@ impl Job for NewOrder<'_> {
 
 /// Takes an item from the stock and writes a line of the order; returns its amount, and whether it is an original
 /// brand.
-fn order_line<A: Access>(
+fn order_line<A: Access, R: Rows>(
     txn: &Transaction<'_, A>,
-    tables: &Tables,
+    tables: &Tables<R>,
     order: &NewOrderInput,
     (o_id, at): (u32, usize),
     item: &Item,
-    mut stock: Stock,
+    stock: R::Stock,
 ) -> Result<(i64, bool), Failure> {
     let LineInput { i_id, supply_w_id, quantity } = order.lines()[at];
-    take(&mut stock, quantity, supply_w_id != order.w_id);
-    txn.update(&tables.stock, &(supply_w_id, i_id), &stock)?;
+    let counts = take(stock.counts(), quantity, supply_w_id != order.w_id);
+    txn.update(&tables.stock, &(supply_w_id, i_id), &stock.with_counts(counts))?;
 
     let amount = i64::from(quantity) * item.price;
-    let row = OrderLine {
-        delivery_d: 0,
-        amount,
-        i_id,
-        supply_w_id,
-        quantity,
-        dist_info: stock.dist[usize::from(order.d_id) - 1],
-        padding: [0; 7],
-    };
+    let line = ShortLine { delivery_d: 0, amount, i_id, supply_w_id, quantity, padding: [0; 7] };
+    let row = R::Line::new(line, stock.note(order.d_id));
     txn.insert(&tables.order_line, &(order.w_id, order.d_id, o_id, at as u8 + 1), &row)?;
-    let original = is_original(&item.data.0[..usize::from(item.data_len)])
-        && is_original(&stock.data.0[..usize::from(stock.data_len)]);
+    let original = is_original(stock.brand()) && is_original(&item.data.0[..usize::from(item.data_len)]);
     Ok((amount, original))
 }
 
 /// Takes `quantity` out of a stock, which is refilled by 91 if fewer than ten would be left.
-fn take(stock: &mut Stock, quantity: u8, remote: bool) {
+fn take(stock: StockCounts, quantity: u8, remote: bool) -> StockCounts {
     let rest = stock.quantity - i32::from(quantity);
-    stock.quantity = if rest >= 10 { rest } else { rest + 91 };
-    stock.ytd += u32::from(quantity);
-    stock.order_cnt += 1;
-    stock.remote_cnt += u32::from(remote);
+    StockCounts {
+        ytd: stock.ytd + u32::from(quantity),
+        quantity: if rest >= 10 { rest } else { rest + 91 },
+        order_cnt: stock.order_cnt + 1,
+        remote_cnt: stock.remote_cnt + u32::from(remote),
+    }
 }
 
 /// sum x (1 - discount) x (1 + both taxes), rounded to the cent; rates are hundredths of a percent.
@@ -192,12 +186,10 @@ fn total(sum: i64, discount: u32, w_tax: u32, d_tax: u32) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use ermine::zerocopy::FromZeros;
-
     use super::*;
     use crate::tpcc::Scale;
 
-    const BUSINESS: Business = Business { warehouses: 5, scale: Scale::FULL, remote_percent: 1 };
+    const BUSINESS: Business = Business { warehouses: 5, scale: Scale::FULL, remote_percent: 1, mistakes_percent: 1 };
 
     fn inputs(business: &Business, count: usize) -> Vec<NewOrderInput> {
         let mut random = Random::new(1, 0);
@@ -249,11 +241,10 @@ mod tests {
 
     #[test]
     fn stock_is_filled_up_below_ten() {
-        let mut stock = Stock { quantity: 20, ..Stock::new_zeroed() };
-        take(&mut stock, 10, false);
-        assert_eq!((stock.quantity, stock.ytd, stock.order_cnt, stock.remote_cnt), (10, 10, 1, 0));
-        take(&mut stock, 1, true);
-        assert_eq!((stock.quantity, stock.ytd, stock.order_cnt, stock.remote_cnt), (100, 11, 2, 1));
+        let stock = take(StockCounts { ytd: 0, quantity: 20, order_cnt: 0, remote_cnt: 0 }, 10, false);
+        assert_eq!(stock, StockCounts { ytd: 10, quantity: 10, order_cnt: 1, remote_cnt: 0 });
+        let stock = take(stock, 1, true);
+        assert_eq!(stock, StockCounts { ytd: 11, quantity: 100, order_cnt: 2, remote_cnt: 1 });
     }
 
     #[test]

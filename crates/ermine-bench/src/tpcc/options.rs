@@ -9,6 +9,7 @@ use super::{
     acknowledged::OrderSink,
     business::{Business, Scale},
     mix::Mix,
+    rows::RowChoice,
 };
 use crate::{Error, Result, pause::Pause, report::scheme_name, trial::RunOptions};
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub home: Home,
     /// Numbers of rows per warehouse.
     pub scale: Scale,
+    /// The rows, and the rules that go with them.
+    pub rows: RowChoice,
     /// The shares of the transactions.
     pub mix: Mix,
     /// Pause of a credit check between its reads and its write.
@@ -68,14 +71,16 @@ impl Options {
 
     /// The parameters of its draws.
     pub(super) fn business(&self) -> Business {
-        Business { warehouses: self.warehouses, scale: self.scale, remote_percent: self.remote_percent }
+        let &Self { warehouses, scale, remote_percent, rows, .. } = self;
+        Business { warehouses, scale, remote_percent, mistakes_percent: rows.mistakes_percent() }
     }
 }
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, threads, warehouses, remote_percent, home, scale, mix, credit_pause, run_options, .. } =
-            self;
+        let Self {
+            scheme, threads, warehouses, remote_percent, home, scale, rows, mix, credit_pause, run_options, ..
+        } = self;
         write!(
             f,
             "scheme {scheme}, {threads} threads, {warehouses} warehouses, {remote_percent} % remote lines, \
@@ -83,6 +88,12 @@ impl fmt::Display for Options {
         )?;
         if *scale != Scale::FULL {
             f.write_str(", reduced scale")?;
+        }
+        if *rows == RowChoice::Silo {
+            f.write_str(
+                ", rows and rules of Silo's benchmark: STOCK without its notes, short order lines, no rollbacks, \
+                 Order-Status and Stock-Level on snapshots where the scheme has them",
+            )?;
         }
         if *mix != Mix::Standard {
             write!(f, ", pause {credit_pause} in credit checks")?;

@@ -2,13 +2,12 @@
 
 use std::{hint::black_box, ops::ControlFlow};
 
-use ermine::{Access, Job, Scheme, Transaction, prefix};
-
-use crate::trial::MEASURED;
+use ermine::{Access, Job, Scheme, Transaction, TxnOptions, prefix};
 
 use super::{
     business::{Business, Failure},
     customer::{Pick, find},
+    rows::{LineRow, Rows},
     schema::Tables,
 };
 use crate::random::Random;
@@ -29,19 +28,25 @@ impl OrderStatusInput {
 }
 
 /// The transaction.
-pub struct OrderStatus<'a> {
+pub struct OrderStatus<'a, R: Rows> {
     /// The tables.
-    pub tables: &'a Tables,
+    pub tables: &'a Tables<R>,
     /// The input.
     pub input: OrderStatusInput,
+    /// The scheme that it runs under.
+    pub scheme: Scheme,
 }
 
-impl Job for OrderStatus<'_> {
+impl<R: Rows> Job for OrderStatus<'_, R> {
     /// The number of the latest order, and the number of its lines.
     type Output = (u32, u8);
     type Error = Failure;
 
-    const SCHEMES: &'static [Scheme] = MEASURED;
+    const SCHEMES: &'static [Scheme] = R::SCHEMES;
+
+    fn options(&self) -> TxnOptions {
+        R::read_options(self.scheme)
+    }
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<(u32, u8), Failure> {
         let tables = self.tables;
@@ -61,7 +66,7 @@ impl Job for OrderStatus<'_> {
 
         let mut lines = 0;
         txn.scan(&tables.order_line, prefix((w_id, d_id, o_id))).for_each(|_, line| {
-            black_box((line.i_id, line.supply_w_id, line.quantity, line.amount, line.delivery_d));
+            black_box(line.short());
             lines += 1;
             Ok(ControlFlow::Continue(()))
         })?;

@@ -4,11 +4,10 @@ use std::io::Write;
 
 use ermine::{Access, Job, Scheme, Transaction};
 
-use crate::trial::MEASURED;
-
 use super::{
     business::{Business, Failure},
     customer::{Pick, find},
+    rows::Rows,
     schema::{Customer, District, History, Tables, Text, Warehouse},
 };
 use crate::random::Random;
@@ -54,19 +53,19 @@ impl PaymentInput {
 }
 
 /// The transaction.
-pub struct Payment<'a> {
+pub struct Payment<'a, R: Rows> {
     /// The tables.
-    pub tables: &'a Tables,
+    pub tables: &'a Tables<R>,
     /// The input.
     pub input: PaymentInput,
 }
 
-impl Job for Payment<'_> {
+impl<R: Rows> Job for Payment<'_, R> {
     /// The customer's balance, in cents.
     type Output = i64;
     type Error = Failure;
 
-    const SCHEMES: &'static [Scheme] = MEASURED;
+    const SCHEMES: &'static [Scheme] = R::SCHEMES;
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<i64, Failure> {
         let tables = self.tables;
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
     use crate::tpcc::{DISTRICTS, Scale};
 
-    const BUSINESS: Business = Business { warehouses: 5, scale: Scale::FULL, remote_percent: 1 };
+    const BUSINESS: Business = Business { warehouses: 5, scale: Scale::FULL, remote_percent: 1, mistakes_percent: 1 };
 
     #[test]
     fn fifteen_percent_are_remote() {

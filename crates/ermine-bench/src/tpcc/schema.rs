@@ -1,4 +1,4 @@
-//! The nine tables, and two more of the mix with credit checks: rows as fixed structs that are read in place, keys as
+//! The nine tables, two more of the mix with credit checks, and one more of Silo's rows: rows as fixed structs that are read in place, keys as
 //! tuples of numbers.
 //!
 //! | table | key | secondary index |
@@ -12,6 +12,7 @@
 //! | order_line | w, d, o, line | |
 //! | item | i | |
 //! | stock | w, i | |
+//! | stock_notes (Silo's rows) | w, i | |
 //! | customer_credit (credit checks) | w, d, c | |
 //! | credit_check (credit checks) | w, d, c, number | |
 //!
@@ -23,7 +24,10 @@ use ermine::{
     zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout},
 };
 
-use super::mix::Mix;
+use super::{
+    mix::Mix,
+    rows::{RowChoice, Rows, StandardRows},
+};
 
 /// A string of at most `N` bytes, padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -221,6 +225,24 @@ row! {
 }
 
 row! {
+    /// A line of an order without the stock's note, as in Silo's benchmark.
+    ShortLine, 32 {
+        /// Time of delivery; 0 for NULL.
+        delivery_d: u64,
+        /// Amount in cents.
+        amount: i64,
+        /// The item.
+        i_id: u32,
+        /// The warehouse whose stock it comes from.
+        supply_w_id: u32,
+        /// Quantity.
+        quantity: u8,
+        /// Zero.
+        padding: [u8; 7],
+    }
+}
+
+row! {
     /// An item for sale; never changed.
     Item, 88 {
         /// Price in cents.
@@ -249,6 +271,34 @@ row! {
         order_cnt: u32,
         /// Orders among them that came from another warehouse.
         remote_cnt: u32,
+        /// Bytes of `data` in use.
+        data_len: u8,
+        /// A note for each district.
+        dist: [Text<24>; 10],
+        /// Brand.
+        data: Text<50>,
+        /// Zero.
+        padding: [u8; 5],
+    }
+}
+
+row! {
+    /// A warehouse's stock of an item without its notes, as in Silo's benchmark.
+    StockCounts, 16 {
+        /// Quantity sold so far.
+        ytd: u32,
+        /// Quantity in stock.
+        quantity: i32,
+        /// Orders it was part of.
+        order_cnt: u32,
+        /// Orders among them that came from another warehouse.
+        remote_cnt: u32,
+    }
+}
+
+row! {
+    /// The notes on a stock, as in Silo's benchmark; never read.
+    StockNotes, 296 {
         /// Bytes of `data` in use.
         data_len: u8,
         /// A note for each district.
@@ -315,7 +365,7 @@ pub struct CreditTables {
 
 /// Handles of all tables and indexes.
 #[derive(Clone)]
-pub struct Tables {
+pub struct Tables<R: Rows = StandardRows> {
     /// WAREHOUSE.
     pub warehouse: Table<u32, Warehouse>,
     /// DISTRICT.
@@ -333,11 +383,13 @@ pub struct Tables {
     /// ORDERS by customer, then by number.
     pub order_by_customer: SecondaryIndex<CustomerKey, OrderKey, Order>,
     /// ORDER_LINE.
-    pub order_line: Table<LineKey, OrderLine>,
+    pub order_line: Table<LineKey, R::Line>,
     /// ITEM.
     pub item: Table<u32, Item>,
     /// STOCK.
-    pub stock: Table<StockKey, Stock>,
+    pub stock: Table<StockKey, R::Stock>,
+    /// The notes on STOCK, where they are rows of their own.
+    pub stock_notes: Option<Table<StockKey, StockNotes>>,
     /// Set in the mix with credit checks.
     pub credit: Option<CreditTables>,
 }
@@ -347,7 +399,7 @@ fn by_warehouse() -> TableOptions {
     TableOptions::default().partition_by(|&warehouse: &u32| warehouse.into())
 }
 
-impl Tables {
+impl<R: Rows> Tables<R> {
     /// Opens the tables of a database; creates them if they do not exist.
     pub fn open(db: &Database) -> ermine::Result<Self> {
         let customer = db.table_with("customer", by_warehouse())?;
@@ -374,6 +426,10 @@ impl Tables {
             order_line: db.table_with("order_line", by_warehouse())?,
             item: db.table("item")?,
             stock: db.table_with("stock", by_warehouse())?,
+            stock_notes: match R::CHOICE {
+                RowChoice::Standard => None,
+                RowChoice::Silo => Some(db.table_with("stock_notes", by_warehouse())?),
+            },
             credit: None,
         })
     }

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{Access, Job, Scheme, Transaction};
+use ermine::{Access, Job, Scheme, Transaction, TxnOptions};
 
-use crate::trial::MEASURED;
 use smallvec::SmallVec;
 
 use super::{
     business::{Business, Failure},
+    rows::{LineRow, Rows, StockRow},
     schema::Tables,
 };
 use crate::random::Random;
@@ -35,19 +35,25 @@ impl StockLevelInput {
 }
 
 /// The transaction.
-pub struct StockLevel<'a> {
+pub struct StockLevel<'a, R: Rows> {
     /// The tables.
-    pub tables: &'a Tables,
+    pub tables: &'a Tables<R>,
     /// The input.
     pub input: StockLevelInput,
+    /// The scheme that it runs under.
+    pub scheme: Scheme,
 }
 
-impl Job for StockLevel<'_> {
+impl<R: Rows> Job for StockLevel<'_, R> {
     /// Number of distinct items that run low.
     type Output = u32;
     type Error = Failure;
 
-    const SCHEMES: &'static [Scheme] = MEASURED;
+    const SCHEMES: &'static [Scheme] = R::SCHEMES;
+
+    fn options(&self) -> TxnOptions {
+        R::read_options(self.scheme)
+    }
 
     fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> Result<u32, Failure> {
         let tables = self.tables;
@@ -58,13 +64,13 @@ impl Job for StockLevel<'_> {
         let mut items = SmallVec::<[u32; LINES]>::new();
         let lines = (w_id, d_id, first, 0)..(w_id, d_id, next, 0);
         txn.scan(&tables.order_line, lines).for_each(|_, line| {
-            items.push(line.i_id);
+            items.push(line.short().i_id);
             Ok(ControlFlow::Continue(()))
         })?;
         let places: SmallVec<[_; LINES]> = distinct(&mut items).iter().map(|&i_id| (w_id, i_id)).collect();
         let mut low = 0;
         for stock in txn.view_many(&tables.stock, &places)? {
-            low += u32::from(stock.ok_or_else(|| Failure::Missing("stock"))?.quantity < threshold);
+            low += u32::from(stock.ok_or_else(|| Failure::Missing("stock"))?.counts().quantity < threshold);
         }
         Ok(low)
     }
@@ -89,7 +95,8 @@ mod tests {
 
     #[test]
     fn thresholds_are_ten_to_twenty() {
-        let business = Business { warehouses: 1, scale: crate::tpcc::Scale::FULL, remote_percent: 1 };
+        let business =
+            Business { warehouses: 1, scale: crate::tpcc::Scale::FULL, remote_percent: 1, mistakes_percent: 1 };
         let mut random = Random::new(1, 0);
         let drawn: Vec<_> = (0..1_000).map(|_| StockLevelInput::draw(&business, 1, &mut random).threshold).collect();
         assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&10), Some(&20)));

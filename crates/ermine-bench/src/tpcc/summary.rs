@@ -10,6 +10,7 @@ use super::{
     check::CREDIT,
     mix::{Kind, Mix},
     options::Options,
+    rows::RowChoice,
 };
 use crate::{
     abort_shapes::{ShapeSummary, ShapeTable},
@@ -132,9 +133,12 @@ impl Summary {
         let summary = |name, tally| KindSummary::new(name, tally, counts.seconds);
         let deliveries = counts.tallies[Kind::Delivery as usize].committed * u64::from(DISTRICTS);
         Self {
-            benchmark: match options.mix {
-                Mix::Standard => "TPC-C-like (not comparable with published TPC-C results)",
-                Mix::CreditCheck => "TPC-C-like with Credit-Check (not comparable with published TPC-C results)",
+            benchmark: match (options.mix, options.rows) {
+                (Mix::Standard, RowChoice::Standard) => "TPC-C-like (not comparable with published TPC-C results)",
+                (Mix::Standard, RowChoice::Silo) => {
+                    "TPC-C-like with the rows and rules of Silo's benchmark (comparable with nothing but that)"
+                }
+                (Mix::CreditCheck, _) => "TPC-C-like with Credit-Check (not comparable with published TPC-C results)",
             },
             setting,
             options: options.clone(),

@@ -11,8 +11,8 @@ use ermine_bench::{
     pause::Pause,
     report::Setting,
     tpcc::{
-        CreditCheckRow, Home, Kind, Mix, Moment, Options, Scale, Tables, Text, Verdict, all_hold, check, drive, load,
-        run,
+        CreditCheckRow, Home, Kind, Mix, Moment, Options, RowChoice, Scale, SiloRows, Tables, Text, Verdict, all_hold,
+        check, drive, load, run,
     },
     trial::{Retry, RunOptions},
 };
@@ -28,7 +28,7 @@ fn setting() -> Setting {
 
 fn loaded(scheme: Scheme, warehouses: u32, threads: usize) -> (Database, Tables) {
     let db = Database::open_in_memory(ermine::Options::default().scheme(scheme)).unwrap();
-    let tables = Tables::open(&db).unwrap();
+    let tables: Tables = Tables::open(&db).unwrap();
     load(&db, &tables, warehouses, Scale::SMALL, SEED, threads, &ProgressBar::hidden()).unwrap();
     (db, tables)
 }
@@ -49,6 +49,7 @@ fn options(scheme: Scheme) -> Options {
         remote_percent: 10,
         home: Home::Random,
         scale: Scale::SMALL,
+        rows: RowChoice::Standard,
         mix: Mix::Standard,
         credit_pause: Pause::NONE,
         acknowledge: None,
@@ -288,6 +289,31 @@ fn a_hundredth_of_new_orders_is_rolled_back_and_leaves_nothing() {
 }
 
 #[test]
+fn the_rows_of_silo_keep_every_condition() {
+    for scheme in [Scheme::SiSsn, Scheme::Silo, Scheme::MvOcc, Scheme::Tso] {
+        let options = Options { rows: RowChoice::Silo, ..options(scheme) };
+        let summary = drive(&options, setting(), &ProgressBar::hidden(), &mut |_| {}).unwrap();
+        assert!(all_hold(&summary.after_load) && all_hold(&summary.after_run), "{scheme}: {summary}");
+        assert!(summary.kinds.iter().all(|kind| kind.committed > 0 && kind.rolled_back == 0), "{scheme}: {summary}");
+        if scheme.has_snapshots() && scheme.has_versions() {
+            let read_only = [Kind::OrderStatus, Kind::StockLevel].map(|kind| summary.kinds[kind as usize].aborted);
+            assert_eq!(read_only, [0, 0], "{scheme}: a snapshot loses no conflict");
+        }
+    }
+}
+
+#[test]
+fn lost_notes_are_noticed() {
+    let db = Database::open_in_memory(ermine::Options::default()).unwrap();
+    let tables = Tables::<SiloRows>::open(&db).unwrap();
+    load(&db, &tables, 1, Scale::SMALL, SEED, 1, &ProgressBar::hidden()).unwrap();
+    let failing = || failed(&check(&db, &tables, 1, Scale::SMALL, Moment::AfterLoad).unwrap());
+    assert_eq!(failing(), [""; 0]);
+    assert!(db.run(|txn| txn.delete(tables.stock_notes.as_ref().unwrap(), &(1, 9))).unwrap());
+    assert_eq!(failing(), ["rows"]);
+}
+
+#[test]
 fn read_committed_runs_to_its_end() {
     let options = Options { threads: 2, home: Home::Fixed, ..options(Scheme::Rc) };
     let progress = ProgressBar::hidden();
@@ -331,7 +357,7 @@ fn snapshot_isolation_lets_a_credit_check_miss_an_order() {
 #[test]
 fn the_condition_on_credit_checks_notices_a_missed_order() {
     let db = Database::open_in_memory(ermine::Options::default().scheme(Scheme::SiSsn)).unwrap();
-    let tables = Tables::open_for(&db, Mix::CreditCheck).unwrap();
+    let tables: Tables = Tables::open_for(&db, Mix::CreditCheck).unwrap();
     load(&db, &tables, 1, Scale::SMALL, SEED, 1, &ProgressBar::hidden()).unwrap();
     let credit = tables.credit.as_ref().unwrap();
     let order = db.run(|txn| txn.get(&tables.order, &NEW)).unwrap().unwrap();
