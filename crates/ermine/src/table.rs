@@ -567,9 +567,17 @@ impl<F: Family> TableParts<F> {
     }
 
     /// Returns the entries that a row needs under `value` and did not have under the value `before`.
+    #[inline]
     pub(crate) fn new_entries(&self, key: &[u8], before: Option<&[u8]>, value: Option<&[u8]>) -> Result<NewEntries> {
+        match value {
+            Some(value) if self.index_set().count() > 0 => self.compute_entries(key, before, value),
+            _ => Ok(NewEntries::new()),
+        }
+    }
+
+    #[inline(never)]
+    fn compute_entries(&self, key: &[u8], before: Option<&[u8]>, value: &[u8]) -> Result<NewEntries> {
         let mut entries = NewEntries::new();
-        let Some(value) = value else { return Ok(entries) };
         let mut old = KeyBuffer::new();
         // Before the write: the writes of a row whose entries are not logged come before those whose entries are.
         let finished = self.finished_count();

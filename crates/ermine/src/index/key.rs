@@ -35,21 +35,34 @@ const PAYLOAD_MASK: u64 = (1 << EXTENT_SHIFT) - 1;
 /// Returns the first eight bytes of `rest` as a number that orders as the bytes do.
 #[inline]
 pub(super) fn head_of(rest: &[u8]) -> u64 {
-    if let Some(head) = rest.first_chunk::<HEAD>() {
+    head_after(rest, 0)
+}
+
+/// Returns the head of what follows the first `skip` bytes of `key`, of which there are at least as many. Without a
+/// loop, and without a branch where the key has eight bytes: a head that is not full is cut from the last bytes.
+#[inline]
+pub(super) fn head_after(key: &[u8], skip: usize) -> u64 {
+    if let Some(last) = key.last_chunk::<HEAD>() {
+        let Some(head) = key[skip..].first_chunk::<HEAD>() else {
+            let length = key.len() - skip;
+            return u64::from_be_bytes(*last).checked_shl(64 - 8 * length as u32).unwrap_or(0);
+        };
         return u64::from_be_bytes(*head);
     }
-    // Four and two bytes at once: a copy of variable length would be a call.
-    let mut head = 0;
-    let (mut at, mut shift) = (0, 64);
-    if let Some(four) = rest.first_chunk::<4>() {
-        head = u64::from(u32::from_be_bytes(*four)) << 32;
-        (at, shift) = (4, 32);
+    let rest = &key[skip..];
+    // The first and the last bytes, which may overlap: they agree where they do.
+    let shift = 64 - 8 * rest.len() as u32;
+    match (rest.first_chunk::<4>(), rest.last_chunk::<4>(), rest) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_be_bytes(*first)) << 32 | u64::from(u32::from_be_bytes(*last)) << shift
+        }
+        (_, _, [first, .., last]) => {
+            let middle = u64::from(rest[rest.len() / 2]) << (56 - 8 * (rest.len() as u32 / 2));
+            u64::from(*first) << 56 | middle | u64::from(*last) << shift
+        }
+        (_, _, [only]) => u64::from(*only) << 56,
+        (_, _, []) => 0,
     }
-    for &byte in &rest[at..] {
-        shift -= 8;
-        head |= u64::from(byte) << shift;
-    }
-    head
 }
 
 /// Returns the extent of a rest: how many bytes the head holds, or "more".
@@ -240,11 +253,17 @@ mod tests {
 
     #[test]
     fn heads_of_every_length() {
-        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9];
-        for length in 0..=9 {
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
+        for length in 0..=bytes.len() {
             let mut padded = [0; HEAD];
             padded[..length.min(HEAD)].copy_from_slice(&bytes[..length.min(HEAD)]);
             assert_eq!(head_of(&bytes[..length]), u64::from_be_bytes(padded));
+            for skip in 0..=length {
+                let mut padded = [0; HEAD];
+                let rest = &bytes[skip..length];
+                padded[..rest.len().min(HEAD)].copy_from_slice(&rest[..rest.len().min(HEAD)]);
+                assert_eq!(head_after(&bytes[..length], skip), u64::from_be_bytes(padded), "{skip} of {length}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The index that the rest of the engine sees: an index of one of the kinds.
 
 use super::{
-    Batch, Direction, Footprint, IndexKind, Insert, LeafSeen, Lookup,
+    Batch, Direction, Footprint, IndexKind, Insert, LeafPtr, LeafSeen, Lookup,
     art::{self, Art, Optimistic},
     btree::{self, BTree},
     hash::Hash,
@@ -131,6 +131,18 @@ impl Index {
             Self::Art(tree) => tree.insert_if_absent(guard, key, row),
             Self::Hash(hash) => hash.insert_if_absent(guard, key, row),
         }
+    }
+
+    /// Works as [`Index::insert_if_absent`], for a key that probably belongs to the leaf that the last insert of the same
+    /// transaction entered: this saves a descent.
+    #[inline]
+    pub(crate) fn insert_near(&self, guard: &Guard<'_>, near: Option<LeafPtr>, key: &[u8], row: RowId) -> Insert {
+        if let (Self::BTree(tree), Some(near)) = (self, near)
+            && let Some(insert) = tree.insert_near(guard, near, key, row)
+        {
+            return insert;
+        }
+        self.insert_if_absent(guard, key, row)
     }
 
     /// Removes `key` if it leads to `row` and `still`, called under the leaf's lock, agrees; returns whether it did.

@@ -79,6 +79,12 @@ impl Inserted {
         lock.bump_phantom();
         Self { change: LeafChange::by(coverage, lock), growth: None, gap: gap.max(removed) }
     }
+
+    /// Returns the leaf that the next key above this one probably belongs to, for [`Index::insert_near`].
+    #[inline]
+    pub(crate) fn near(&self) -> LeafPtr {
+        self.change.split.map_or(self.change.leaf, |(right, _)| right)
+    }
 }
 
 impl LeafChange {

@@ -163,10 +163,17 @@ fn run(kind: IndexKind, shape: Shape, seed: u64, operations: u64, universe: u64)
         let growing = (step / (operations / 6)).is_multiple_of(2);
         match random.below(100) {
             0..70 if growing == (random.below(10) < 8) => {
-                next_row += 1;
-                match index.insert_if_absent(&guard, &key, RowId(next_row)) {
-                    Insert::Exists(row, _) => assert_eq!(model.get(&key), Some(&row)),
-                    Insert::Done(_) => assert_eq!(model.insert(key, RowId(next_row)), None),
+                let (mut key, mut near) = (key, None);
+                for _ in 0..=random.below(3) {
+                    next_row += 1;
+                    match index.insert_near(&guard, near, &key, RowId(next_row)) {
+                        Insert::Exists(row, _) => assert_eq!(model.get(&key), Some(&row)),
+                        Insert::Done(inserted) => {
+                            near = Some(inserted.near());
+                            assert_eq!(model.insert(key, RowId(next_row)), None);
+                        }
+                    }
+                    key = shape.1(random.below(universe));
                 }
             }
             0..70 => {

@@ -45,7 +45,7 @@ pub(crate) struct Txn<'e, P: InPlace> {
     pub(super) engine: &'e Engine<P>,
     /// `None` once the transaction has ended.
     worker: Option<Box<Worker<P>>>,
-    read_only: bool,
+    pub(super) read_only: bool,
     durability: Durability,
 }
 

@@ -17,7 +17,7 @@ use crate::{
         in_place::{InPlace, Ranges},
     },
     sync::Spin,
-    txn::batch_place,
+    txn::{batch_place, write_set::ROWS_REMEMBERED},
     types::KeyBuffer,
 };
 
@@ -62,6 +62,7 @@ impl<P: InPlace> Txn<'_, P> {
         let index = table.index(range.index);
         let mut cursor = index.cursor(&nodes, lower, upper, direction);
         let mut left = range.limit;
+        let mut to_remember = if range.index == IndexOrdinal::PRIMARY && !self.read_only { ROWS_REMEMBERED } else { 0 };
         // The last entry that has been read.
         let mut last = KeyBuffer::new();
         let mut is_first = true;
@@ -91,6 +92,10 @@ impl<P: InPlace> Txn<'_, P> {
                 let site = batch_place(table.id, batch, at, keys_at);
                 let value = operation.read_entry(table, range.index, batch.row(at), batch.key(at), site)?;
                 let Some(value) = value else { continue };
+                if to_remember > 0 {
+                    to_remember -= 1;
+                    operation.state.sets.found(site, batch.row(at));
+                }
                 // The visitor may use the transaction.
                 drop(operation);
                 left -= 1;

@@ -278,7 +278,7 @@ impl<P: InPlace> Operation<'_, P> {
         }
         let entries = self.new_entries(request, None)?;
         self.check_unique(table, None, &entries)?;
-        let State { scheme, garbage, arena, .. } = &mut *self.state;
+        let State { scheme, garbage, arena, sets, .. } = &mut *self.state;
         let room = value.map_or(0, <[u8]>::len);
         arena.provide(RecordPtr::<P::Control>::bytes_for(room), table.need())?;
         let row = garbage.row_ids(table.id).take(&table.rows)?;
@@ -286,7 +286,7 @@ impl<P: InPlace> Operation<'_, P> {
         let record = RecordPtr::create(arena, room, control);
         let slot = table.rows.slot(row);
         slot.set(Some(record));
-        match table.primary.insert_if_absent(&self.nodes, key, row) {
+        match table.primary.insert_near(&self.nodes, sets.near(table.id), key, row) {
             Insert::Exists(..) => {
                 slot.set(None);
                 // SAFETY: no entry led to the row, so no thread has found the record.
@@ -297,6 +297,7 @@ impl<P: InPlace> Operation<'_, P> {
             Insert::Done(inserted) => {
                 // First, so that a rollback finds it.
                 self.add_write(request, record, row, TidWord::UNBORN, true);
+                self.state.sets.entered(table.id, &inserted);
                 let adopted = P::adopt(&self.engine.shared, &mut self.state.scheme, record, inserted.gap, site);
                 adopted.map_err(|conflict| self.lose(conflict))?;
                 if self.is_observed() {

@@ -19,7 +19,7 @@ use crate::{
     scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
-    txn::leaf_set::ScannedRange,
+    txn::{leaf_set::ScannedRange, write_set::ROWS_REMEMBERED},
     worker::{ScanBuffers, State},
 };
 
@@ -74,6 +74,7 @@ impl<S: Scheme> Txn<'_, S> {
         let upper = range.upper.map_or(Bound::Unbounded, Bound::Excluded);
         let mut cursor = table.index(range.index).cursor(&nodes, Bound::Included(range.lower), upper, direction);
         let mut left = range.limit;
+        let mut to_remember = if range.index == IndexOrdinal::PRIMARY && !self.read_only { ROWS_REMEMBERED } else { 0 };
         let mut walk = Walk::default();
         while left > 0 {
             // Before the leaf is read: a transaction that inserts into it later then finds this one through the table.
@@ -96,6 +97,11 @@ impl<S: Scheme> Txn<'_, S> {
                 next = entries.end;
                 let versions = &mut versions[entries.start - loaded.start..entries.end - loaded.start];
                 operation.read_entries(table, range.index, batch, entries.clone(), versions, keys_at)?;
+                if to_remember > 0 {
+                    let first = entries.start..entries.end.min(entries.start + to_remember);
+                    to_remember -= first.len();
+                    operation.remember(table.id, batch, first, versions, keys_at);
+                }
                 if next == batch.len() && left > entries.len() {
                     // The first rows of the next leaf arrive while these are shown.
                     table.prefetch_versions(cursor.peek());
@@ -224,6 +230,25 @@ impl<S: Scheme> Operation<'_, S> {
             version.inspect(|version| version.prefetch_payload());
         }
         Ok(())
+    }
+
+    /// Remembers the rows that were read, for writes that follow.
+    fn remember(
+        &mut self,
+        table: TableId,
+        batch: &Batch,
+        entries: Range<usize>,
+        versions: &[Option<VersionPtr<StampsOf<S>>>],
+        keys_at: Option<u32>,
+    ) {
+        let sets = &mut self.state.sets;
+        for (at, _) in entries.zip(versions).filter(|(_, version)| version.is_some()) {
+            let site = match keys_at {
+                Some(_) => batch_place(table, batch, at, keys_at),
+                None => sets.note(table, batch.key(at)),
+            };
+            sets.found(site, batch.row(at));
+        }
     }
 
     /// Returns a version if it belongs to an entry of the index.

@@ -28,6 +28,7 @@ use crate::{
 
 impl<S: Scheme> Operation<'_, S> {
     /// Returns the entries that a write will need and that the previous version did not have.
+    #[inline]
     pub(super) fn new_entries(
         &self,
         table: &TableStore<StampsOf<S>>,
@@ -40,6 +41,7 @@ impl<S: Scheme> Operation<'_, S> {
     }
 
     /// Checks before a write that no other row has its unique keys.
+    #[inline]
     pub(super) fn check_unique(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -54,6 +56,7 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Notes the entries that a write needs, all of them before any failure is possible, so that an abort finds them.
     /// From now on, a thread that removes an older version may leave an entry in place for this one.
+    #[inline]
     pub(super) fn need_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -70,6 +73,7 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Inserts the entries of a write into the indexes, after the write. No other version committed below `since` has
     /// its unique keys, as an earlier lookup has shown.
+    #[inline]
     pub(super) fn add_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -77,9 +81,17 @@ impl<S: Scheme> Operation<'_, S> {
         entries: &NewEntries,
         since: Stamp,
     ) -> Result<()> {
-        if !entries.is_empty() {
-            installed();
-        }
+        if entries.is_empty() { Ok(()) } else { self.add_some_entries(table, row, entries, since) }
+    }
+
+    fn add_some_entries(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        entries: &NewEntries,
+        since: Stamp,
+    ) -> Result<()> {
+        installed();
         for entry in entries {
             self.add_entry(table, entry.index, row, &entry.key)?;
             if entry.unique {

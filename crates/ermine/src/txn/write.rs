@@ -490,7 +490,7 @@ impl<S: Scheme> Operation<'_, S> {
             // (`inserted`).
             let _ = self.state.certifier.overwrite(tid, absent, Stamp::ZERO, site);
         }
-        match table.primary.insert_if_absent(&self.entered.nodes, key, row) {
+        match table.primary.insert_near(&self.entered.nodes, self.state.sets.near(table.id), key, row) {
             Insert::Exists(..) => {
                 slot.install(Some(new), None);
                 self.state.row_ids(table.id).give(row);
@@ -503,6 +503,7 @@ impl<S: Scheme> Operation<'_, S> {
             Insert::Done(inserted) => {
                 self.wrote(Write { row, new, old: absent, fresh: true, site }, content);
                 self.need_entries(table, row, &entries)?;
+                self.state.sets.entered(table.id, &inserted);
                 self.inserted(&inserted, site)?;
                 if self.is_observed() {
                     self.trace_write(table, key, None, content)?;

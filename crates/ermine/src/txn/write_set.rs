@@ -9,6 +9,7 @@ use super::leaf_set::{LeafSet, ScannedRange};
 use crate::{
     error::{Error, Result},
     ids::{IndexOrdinal, RowId, TableId},
+    index::{Inserted, LeafPtr},
     rows::chain::VersionPtr,
     scheme::ConflictSite,
     txn::commit_order::Write,
@@ -32,13 +33,17 @@ impl NeededEntry {
     }
 }
 
-/// The rows that point reads found last, in a ring: a subsequent write of such a key needs no second lookup.
+/// The number of rows that are remembered for writes.
+pub(crate) const ROWS_REMEMBERED: usize = 16;
+
+/// The rows that were found last by point reads and at the beginning of scans, in a ring: a subsequent write of such a
+/// key needs no second lookup.
 ///
 /// The rows stay correct until the transaction ends. A slot is emptied before its key leaves the index, and a RowId is
 /// not reused while the transaction is in the epoch; so a slot with a version still belongs to the key.
 #[derive(Default)]
 struct LastFound {
-    ring: SmallVec<[(ConflictSite, RowId); LastFound::LENGTH]>,
+    ring: SmallVec<[(ConflictSite, RowId); ROWS_REMEMBERED]>,
     /// The position of the next row to store.
     next: usize,
     /// The position after the one that was found last: rows are mostly written in the order in which they were read.
@@ -46,15 +51,13 @@ struct LastFound {
 }
 
 impl LastFound {
-    const LENGTH: usize = 16;
-
     fn push(&mut self, site: ConflictSite, row: RowId) {
-        if self.ring.len() < Self::LENGTH {
+        if self.ring.len() < ROWS_REMEMBERED {
             self.ring.push((site, row));
         } else {
             self.ring[self.next] = (site, row);
         }
-        self.next = (self.next + 1) % Self::LENGTH;
+        self.next = (self.next + 1) % ROWS_REMEMBERED;
     }
 
     fn clear(&mut self) {
@@ -80,6 +83,8 @@ pub(crate) struct ReadWriteSets<W, D> {
     pub(crate) writes: Vec<W>,
     pub(crate) entries: Vec<NeededEntry>,
     pub(crate) leaves: LeafSet,
+    /// The leaf that the last row entered, in the index of its table.
+    entered: Option<(TableId, LeafPtr)>,
     last_found: LastFound,
     /// Versions that the transaction removed from rows: freed when it ends, as views of them may be in use.
     pub(crate) discarded: Vec<D>,
@@ -104,6 +109,7 @@ impl<W, D> Default for ReadWriteSets<W, D> {
             writes: Vec::new(),
             entries: Vec::new(),
             leaves: LeafSet::default(),
+            entered: None,
             last_found: LastFound::default(),
             discarded: Vec::new(),
             keys: Vec::new(),
@@ -131,6 +137,7 @@ impl<W, D> ReadWriteSets<W, D> {
         self.writes.clear();
         self.entries.clear();
         self.leaves.clear();
+        self.entered = None;
         self.last_found.clear();
         self.discarded.clear();
         self.keys.clear();
@@ -171,19 +178,31 @@ impl<W, D> ReadWriteSets<W, D> {
         Some(at)
     }
 
-    /// Notes that a point read found the row of a key.
+    /// Returns the leaf that the last row of the transaction entered, if it was one of this table.
+    #[inline]
+    pub(crate) fn near(&self, table: TableId) -> Option<LeafPtr> {
+        self.entered.filter(|(of, _)| *of == table).map(|(_, leaf)| leaf)
+    }
+
+    /// Notes that a row has entered the index of its table.
+    #[inline]
+    pub(crate) fn entered(&mut self, table: TableId, inserted: &Inserted) {
+        self.entered = Some((table, inserted.near()));
+    }
+
+    /// Notes that a read found the row of a key.
     pub(crate) fn found(&mut self, key: ConflictSite, row: RowId) {
         if key.length > 0 {
             self.last_found.push(key, row);
         }
     }
 
-    /// Forgets the rows that point reads found.
+    /// Forgets the rows that reads found.
     pub(crate) fn forget_found(&mut self) {
         self.last_found.clear();
     }
 
-    /// Returns the row of a key, if a recent point read has found it.
+    /// Returns the row of a key, if a recent read has found it.
     pub(crate) fn find(&mut self, table: TableId, key: &[u8]) -> Option<RowId> {
         let keys = &self.keys;
         let same = |site: ConflictSite| site.table == table && keys[site.at as usize..][..site.length as usize] == *key;

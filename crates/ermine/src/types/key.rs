@@ -63,8 +63,18 @@ impl KeyList {
 /// # }
 /// ```
 pub trait AsKey<K: Key> {
+    /// Bytes of every encoding, if all are of the same length: tuples of such keys are encoded at once.
+    #[doc(hidden)]
+    const WIDTH: Option<usize> = None;
+
     /// Appends the order-preserving, self-delimiting encoding.
     fn encode(&self, out: &mut KeyBuffer);
+
+    /// Writes the encoding to `out`, which has [`AsKey::WIDTH`] bytes.
+    #[doc(hidden)]
+    fn encode_to(&self, _out: &mut [u8]) {
+        unreachable!("the width of this key is not known")
+    }
 }
 
 /// A key type: its encodings compare as its values do.
@@ -101,23 +111,46 @@ pub trait Key: AsKey<Self> + Sized + Send + Sync + 'static {
 }
 
 impl<K: Key, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
+    const WIDTH: Option<usize> = Q::WIDTH;
+
     #[inline]
     fn encode(&self, out: &mut KeyBuffer) {
         (**self).encode(out);
     }
+
+    #[inline]
+    fn encode_to(&self, out: &mut [u8]) {
+        (**self).encode_to(out);
+    }
 }
 
-/// Appends a known number of bytes, in a few instructions: `extend_from_slice` is a call, and makes another call to
-/// copy.
-#[inline]
-fn append<const N: usize>(out: &mut KeyBuffer, bytes: &[u8; N]) {
+/// Appends bytes whose number the compiler knows, in a few instructions: `extend_from_slice` is a call, and makes
+/// another call to copy.
+#[inline(always)]
+fn append(out: &mut KeyBuffer, bytes: &[u8]) {
     let length = out.len();
-    out.reserve(N);
-    // SAFETY: there is room for `N` more bytes, and they are written before the length includes them.
+    out.reserve(bytes.len());
+    // SAFETY: there is room for these bytes, and they are written before the length includes them.
     unsafe {
-        out.as_mut_ptr().add(length).copy_from_nonoverlapping(bytes.as_ptr(), N);
-        out.set_len(length + N);
+        out.as_mut_ptr().add(length).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        out.set_len(length + bytes.len());
     }
+}
+
+/// The longest tuple of keys of known widths that is encoded at once.
+const WIDTH_MAX: usize = 40;
+
+/// Returns the sum of widths, if all of them are known.
+const fn sum_of_widths(widths: &[Option<usize>]) -> Option<usize> {
+    let (mut sum, mut at) = (0, 0);
+    while at < widths.len() {
+        match widths[at] {
+            Some(width) => sum += width,
+            None => return None,
+        }
+        at += 1;
+    }
+    Some(sum)
 }
 
 /// Cuts `N` bytes off the front of `input`.
@@ -132,9 +165,16 @@ fn take<const N: usize>(input: &mut &[u8], expected: &'static str) -> Result<[u8
 macro_rules! integer_key {
     ($($integer:ident $flip:expr;)+) => {$(
         impl AsKey<$integer> for $integer {
+            const WIDTH: Option<usize> = Some(size_of::<$integer>());
+
             #[inline]
             fn encode(&self, out: &mut KeyBuffer) {
                 append(out, &(*self ^ $flip).to_be_bytes());
+            }
+
+            #[inline]
+            fn encode_to(&self, out: &mut [u8]) {
+                out.copy_from_slice(&(*self ^ $flip).to_be_bytes());
             }
         }
 
@@ -183,9 +223,16 @@ impl Key for char {
 }
 
 impl<const N: usize> AsKey<[u8; N]> for [u8; N] {
+    const WIDTH: Option<usize> = Some(N);
+
     #[inline]
     fn encode(&self, out: &mut KeyBuffer) {
         append(out, self);
+    }
+
+    #[inline]
+    fn encode_to(&self, out: &mut [u8]) {
+        out.copy_from_slice(self);
     }
 }
 
@@ -330,9 +377,30 @@ impl Key for () {
 macro_rules! tuple_key {
     ([$($key:ident $form:ident $field:tt)+] []) => {
         impl<$($key: Key, $form: AsKey<$key>),+> AsKey<($($key,)+)> for ($($form,)+) {
+            const WIDTH: Option<usize> = sum_of_widths(&[$($form::WIDTH),+]);
+
             #[inline]
             fn encode(&self, out: &mut KeyBuffer) {
-                $(self.$field.encode(out);)+
+                match Self::WIDTH {
+                    Some(width @ ..=WIDTH_MAX) => {
+                        let mut bytes = [0; WIDTH_MAX];
+                        self.encode_to(&mut bytes[..width]);
+                        append(out, &bytes[..width]);
+                    }
+                    _ => {
+                        $(self.$field.encode(out);)+
+                    }
+                }
+            }
+
+            #[inline]
+            fn encode_to(&self, mut out: &mut [u8]) {
+                $(
+                    let (field, rest) = out.split_at_mut($form::WIDTH.unwrap_or_default());
+                    self.$field.encode_to(field);
+                    out = rest;
+                )+
+                debug_assert!(out.is_empty());
             }
         }
 

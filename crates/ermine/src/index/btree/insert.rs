@@ -1,7 +1,7 @@
-//! Insertion of a key that is not in the tree yet.
+//! Insertion of a key that is not in the tree yet: from the root, or at the leaf of the insert before.
 
 use super::{
-    At, BTree, Insert, Inserted,
+    At, BTree, Insert, Inserted, LeafPtr,
     key::{KEY_LENGTH_MAX, assert_row_fits},
     keys::Place,
     node::{Leaf, Target},
@@ -34,20 +34,50 @@ impl BTree {
             Ok(())
         })?;
         let place = at.leaf.keys.find(key, &at.still())?;
-        if place.exact {
-            let existing = at.leaf.keys.row(place.index, &at.still())?;
-            // Transactions that looked before the key was inserted raised the stamp before the insert locked the leaf,
-            // or fail.
-            let looked = at.leaf.coverage.last_looked();
-            at.believed()?;
-            return Ok(Insert::Exists(existing, looked));
-        }
-        if at.leaf.keys.is_full() {
+        if !place.exact && at.leaf.keys.is_full() {
             return Ok(Insert::Done(self.split_leaf(guard, parent, at, place, key, row)?));
         }
-        let At { leaf, seen } = at;
+        at.insert(guard, place, key, row)
+    }
+
+    /// Works as [`BTree::insert_if_absent`] where the leaf `near`, which an insert has named, has the range of the key
+    /// and room for it; otherwise `None`, and nothing is changed.
+    pub(in crate::index) fn insert_near(
+        &self,
+        guard: &Guard<'_>,
+        near: LeafPtr,
+        key: &[u8],
+        row: RowId,
+    ) -> Option<Insert> {
+        // SAFETY: an insert names leaves of its tree, by pointers to the whole of them; they are kept by the guard, which
+        // the caller holds since (invariant 5 of the index).
+        let leaf: &Leaf = unsafe { near.0.cast().as_ref() };
+        let at = At { leaf, seen: leaf.version().observe()? };
+        let place = leaf.keys.find(key, &at.still()).ok()?;
+        // The range begins at the smallest key in the leaf or below.
+        if place.index == 0 || leaf.keys.is_full() || leaf.upper.is_at_or_below(key, &at.still()).ok()? {
+            return None;
+        }
+        at.insert(guard, place, key, row).ok()
+    }
+}
+
+impl At<'_> {
+    /// Inserts `key`, which belongs to the leaf at `place`, unless it exists; the leaf has room for it.
+    #[inline]
+    fn insert(self, guard: &Guard<'_>, place: Place, key: &[u8], row: RowId) -> Result<Insert, Torn> {
+        if place.exact {
+            let existing = self.leaf.keys.row(place.index, &self.still())?;
+            // Transactions that looked before the key was inserted raised the stamp before the insert locked the leaf,
+            // or fail.
+            let looked = self.leaf.coverage.last_looked();
+            self.believed()?;
+            return Ok(Insert::Exists(existing, looked));
+        }
+        let At { leaf, seen } = self;
         let mut lock = leaf.version().lock(seen).ok_or(Torn)?;
-        let inserted = Inserted::begin(&leaf.coverage, &mut lock);
+        let mut inserted = Inserted::begin(&leaf.coverage, &mut lock);
+        inserted.change.leaf = leaf.name();
         if place.fits && leaf.keys.count() > 0 {
             leaf.keys.insert(place, key, row, guard);
         } else {

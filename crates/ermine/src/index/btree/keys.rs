@@ -20,7 +20,7 @@
 use super::{
     batch::Batch,
     entries::Entries,
-    key::{HEAD, LongKey, Word, common_prefix, head_of},
+    key::{HEAD, LongKey, Word, common_prefix, head_after, head_of},
     version::Torn,
 };
 use crate::{
@@ -130,19 +130,19 @@ impl<const N: usize> Keys<N> {
     }
 
     /// Finds `key` by binary search.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, key: &[u8], still: &impl Fn() -> bool) -> Result<Place, Torn> {
         let shape = self.shape();
         let count = shape.count();
-        let rest = match shape.prefix_length() {
-            0 => key,
-            length => match self.compare_prefix(key, length, still)? {
+        let skip = shape.prefix_length();
+        if skip > 0 {
+            match self.compare_prefix(key, skip, still)? {
                 cmp::Ordering::Less => return Ok(Place { index: 0, exact: false, fits: false }),
                 cmp::Ordering::Greater => return Ok(Place { index: count, exact: false, fits: false }),
-                cmp::Ordering::Equal => &key[length..],
-            },
-        };
-        let head = head_of(rest);
+                cmp::Ordering::Equal => {}
+            }
+        }
+        let (head, rest) = (head_after(key, skip), &key[skip..]);
         let index = self.first_head_not_below(head, count);
         if index == count || self.head(index) != head {
             return Ok(Place { index, exact: false, fits: true });
@@ -174,14 +174,25 @@ impl<const N: usize> Keys<N> {
     /// are mispredicted half the time.
     #[inline]
     fn first_head_not_below(&self, head: u64, count: usize) -> usize {
-        let (mut base, mut size) = (0, count);
-        while size > 1 {
-            let half = size / 2;
-            let below = self.head(base + half - 1) < head;
-            base = std::hint::select_unpredictable(below, base + half, base);
-            size -= half;
+        if count == 0 {
+            return 0;
         }
-        base + usize::from(size == 1 && self.head(base) < head)
+        // The result lies in `base..=base + step`, first in one of two ranges that overlap.
+        let mut step = 1 << count.ilog2();
+        let mut base = std::hint::select_unpredictable(self.is_below(step - 1, head, count), count - step, 0);
+        while step > 1 {
+            step /= 2;
+            base = std::hint::select_unpredictable(self.is_below(base + step - 1, head, count), base + step, base);
+        }
+        base + usize::from(self.is_below(base, head, count))
+    }
+
+    /// Whether a head is below `head`; `index` is below `count`, which was read from the node's shape.
+    #[inline]
+    fn is_below(&self, index: usize, head: u64, count: usize) -> bool {
+        debug_assert!(index < count && count <= N);
+        // SAFETY: no count that was ever stored exceeds `N` (invariant 2).
+        unsafe { self.heads.get_unchecked(index) }.load(Ordering::Relaxed) < head
     }
 
     /// `index` is the first with this head; usually it is the only one.

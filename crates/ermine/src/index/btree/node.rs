@@ -18,6 +18,7 @@
 //!    to free the node once no other thread has it.
 
 use super::{
+    LeafPtr,
     entries::Entries,
     key::{HEAD, LongKey, Word, head_of},
     keys::{Keys, long_bytes},
@@ -104,6 +105,12 @@ impl Leaf {
     /// Returns the pointer to the leaf that its parent keeps.
     pub(super) fn as_node(&self) -> NodePtr {
         ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Returns the name of the leaf, which is a pointer to the whole of it.
+    #[inline]
+    pub(super) fn name(&self) -> LeafPtr {
+        LeafPtr(NonNull::from(self).cast())
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! which keys were appended for a while is split at its end, so that ascending keys leave full leaves behind.
 
 use super::{
-    At, BTree, Inserted, LeafPtr, Step,
+    At, BTree, Inserted, Step,
     key::{LongKey, common_prefix},
     keys::Place,
     node::{INNER_KEYS, Inner, Leaf, NodePtr},
@@ -28,6 +28,7 @@ impl BTree {
         let left = at.leaf;
         let mut lock = left.version().lock(at.seen).ok_or(Torn)?;
         let mut inserted = Inserted::begin(&left.coverage, &mut lock);
+        inserted.change.leaf = left.name();
         let (gap, removed) = left.coverage.stamps(&lock);
 
         let mut entries = left.keys.gather();
@@ -47,7 +48,7 @@ impl BTree {
         left.upper.set(separator, guard);
         link_right(left, right);
         self.add_child(guard, parent, 0, left.as_node(), separator, right.as_node());
-        inserted.change.split = Some((LeafPtr::of(&right.coverage), inserted.change.after));
+        inserted.change.split = Some((right.name(), inserted.change.after));
         Ok(inserted)
     }
 
