@@ -450,11 +450,11 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     /// Notes that the transaction inserted an entry into a leaf.
-    pub(super) fn inserted(&mut self, inserted: &Inserted, site: ConflictSite) -> Result<()> {
+    pub(super) fn inserted(&mut self, index: IndexOrdinal, inserted: &Inserted, site: ConflictSite) -> Result<()> {
         match P::RANGES {
             Ranges::Excluded => Ok(()),
             Ranges::AtCommit => {
-                self.state.sets.leaves.inserted(inserted);
+                self.state.sets.leaves.inserted((site.table, index), inserted);
                 Ok(())
             }
             Ranges::Stamped => self.entered_gap(inserted.gap, site),

@@ -145,7 +145,7 @@ impl<P: InPlace> Operation<'_, P> {
         match table.index(ordinal).insert_if_absent(&self.nodes, entry, row) {
             Insert::Done(_) if again && P::RANGES == Ranges::AtCommit => Ok(()),
             Insert::Done(_) if again && P::RANGES == Ranges::Excluded => Err(self.lose(stale(site))),
-            Insert::Done(inserted) => self.inserted(&inserted, site),
+            Insert::Done(inserted) => self.inserted(ordinal, &inserted, site),
             Insert::Exists(existing, _) if existing == row && again => Ok(()),
             // Transactions that scanned the leaf before the entry was inserted have not seen the row.
             Insert::Exists(existing, looked) if existing == row => self.entered_gap(looked, site),

@@ -303,7 +303,7 @@ impl<P: InPlace> Operation<'_, P> {
                 if self.is_observed() {
                     self.trace_write(table, key, None, value)?;
                 }
-                self.inserted(&inserted, site)?;
+                self.inserted(IndexOrdinal::PRIMARY, &inserted, site)?;
                 // The transaction's own insert does not invalidate its reads of the leaf. From now on, the absence of
                 // the row is stated by the record, which other transactions find and write, too.
                 if how == Put::Insert || P::RANGES == Ranges::AtCommit {

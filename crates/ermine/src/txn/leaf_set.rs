@@ -6,7 +6,8 @@
 //! steps. So an insert costs the same whatever has been read, and validation takes n log n time in reads and inserts.
 //!
 //! Invariant: a read stands if all versions of leaves that its steps end at are current. A step is needed only if an
-//! earlier read can lead to it: a later read sees the version that the insert left.
+//! earlier read can lead to it: a later read sees the version that the insert left, and a read leads to leaves of its own
+//! index only.
 
 use std::ops::Bound;
 
@@ -15,7 +16,7 @@ use smallvec::SmallVec;
 use crate::{
     access::Direction,
     epoch::Guard,
-    ids::{IndexOrdinal, Stamp},
+    ids::{IndexOrdinal, Stamp, TableId},
     index::{Inserted, LeafChange, LeafPtr, LeafSeen, LeafVersion},
     scheme::ConflictSite,
 };
@@ -64,6 +65,8 @@ impl ScannedRange {
 #[derive(Default)]
 pub(crate) struct LeafSet {
     reads: Vec<LeafRead>,
+    /// The indexes that the reads are of.
+    indexes: Vec<(TableId, IndexOrdinal)>,
     own_changes: Vec<LeafChange>,
     /// Number of reads at the last of these changes.
     reads_at_change: usize,
@@ -77,6 +80,7 @@ impl LeafSet {
 
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
+        self.indexes.clear();
         self.own_changes.clear();
     }
 
@@ -92,6 +96,9 @@ impl LeafSet {
         site: ConflictSite,
         scanned: Option<ScannedRange>,
     ) -> usize {
+        if !self.indexes.contains(&(site.table, index)) {
+            self.indexes.push((site.table, index));
+        }
         self.reads.push(LeafRead { index, seen: (seen.leaf, seen.version), site, scanned });
         self.reads.len() - 1
     }
@@ -101,9 +108,9 @@ impl LeafSet {
         self.reads[at].scanned.as_mut()
     }
 
-    /// Notes an insert of the transaction's own: the reads of the leaf stay valid.
-    pub(crate) fn inserted(&mut self, inserted: &Inserted) {
-        if self.reads.is_empty() {
+    /// Notes an insert of the transaction's own into an index: the reads of the leaf stay valid.
+    pub(crate) fn inserted(&mut self, index: (TableId, IndexOrdinal), inserted: &Inserted) {
+        if !self.indexes.contains(&index) {
             return;
         }
         let Inserted { change, growth, .. } = *inserted;
@@ -185,10 +192,11 @@ mod tests {
     use super::*;
     use crate::{
         epoch::EpochManager,
-        ids::{RowId, TableId},
+        ids::RowId,
         index::{Index, IndexKind, Insert},
     };
 
+    const INDEX: (TableId, IndexOrdinal) = (TableId(0), IndexOrdinal::PRIMARY);
     const KEYS: u64 = if cfg!(miri) { 100 } else { 3000 };
 
     /// A transaction that misses keys, inserts some of them, and has read each as often as it has looked for it.
@@ -202,8 +210,9 @@ mod tests {
         fn miss(&mut self, n: u64) {
             let lookup = self.index.get(self.nodes, &n.to_be_bytes());
             assert_eq!(lookup.row, None);
-            let site = ConflictSite { table: TableId(0), at: n as u32, length: 8 };
-            self.set.read(IndexOrdinal::PRIMARY, &lookup.seen, site, None);
+            let (table, index) = INDEX;
+            let site = ConflictSite { table, at: n as u32, length: 8 };
+            self.set.read(index, &lookup.seen, site, None);
         }
 
         fn insert(&self, n: u64) -> Inserted {
@@ -245,7 +254,7 @@ mod tests {
                     looking.miss(2 * n + 1);
                     if !n.is_multiple_of(3) {
                         let inserted = looking.insert(2 * n + 1);
-                        looking.set.inserted(&inserted);
+                        looking.set.inserted(INDEX, &inserted);
                     }
                 }
                 println!("{kind:?}, {stride}");
@@ -282,7 +291,7 @@ mod tests {
         let mut looking = Looking { index: Index::new(IndexKind::BTree), nodes: &guard, set: LeafSet::default() };
         let own = |looking: &mut Looking<'_>, n| {
             let inserted = looking.insert(n);
-            looking.set.inserted(&inserted);
+            looking.set.inserted(INDEX, &inserted);
         };
         looking.miss(1);
         (10..15).for_each(|n| own(&mut looking, n));
@@ -300,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn inserts_into_indexes_that_were_not_read_are_no_steps() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let mut looking = Looking { index: Index::new(IndexKind::BTree), nodes: &guard, set: LeafSet::default() };
+        let inserted = looking.insert(1);
+        looking.set.inserted(INDEX, &inserted);
+        looking.miss(2);
+        for other in [(TableId(1), IndexOrdinal::PRIMARY), (TableId(0), IndexOrdinal(1))] {
+            looking.set.inserted(other, &inserted);
+        }
+        assert!(looking.set.own_changes.is_empty());
+    }
+
+    #[test]
     fn an_own_insert_after_another_transactions_hides_nothing() {
         let epochs = EpochManager::new("test");
         let worker = epochs.join();
@@ -308,7 +332,7 @@ mod tests {
         looking.miss(5);
         looking.insert(5);
         let inserted = looking.insert(6);
-        looking.set.inserted(&inserted);
+        looking.set.inserted(INDEX, &inserted);
         assert_eq!(looking.changed(), [5]);
     }
 }

@@ -429,11 +429,11 @@ impl<'t, S: Scheme> Operation<'t, S> {
 
     /// Notes that the transaction inserted an entry into a leaf: it comes after the transactions that looked there
     /// before.
-    pub(super) fn inserted(&mut self, inserted: &Inserted, site: ConflictSite) -> Result<()> {
+    pub(super) fn inserted(&mut self, index: IndexOrdinal, inserted: &Inserted, site: ConflictSite) -> Result<()> {
         if !S::Certifier::TRACKS {
             return Ok(());
         }
-        self.state.sets.leaves.inserted(inserted);
+        self.state.sets.leaves.inserted((site.table, index), inserted);
         self.entered_gap(inserted.gap, site)
     }
 

@@ -111,7 +111,7 @@ impl<S: Scheme> Operation<'_, S> {
     ) -> Result<()> {
         let site = self.state.sets.keep(table.id, entry)?;
         match table.index(ordinal).insert_if_absent(&self.entered.nodes, entry, row) {
-            Insert::Done(inserted) => self.inserted(&inserted, site),
+            Insert::Done(inserted) => self.inserted(ordinal, &inserted, site),
             // An older version of the row has, or had, the same key: a transaction that scanned since the entry was
             // inserted has read the row. One that scanned before has not, and the entry's writer may have aborted and
             // be about to remove it.

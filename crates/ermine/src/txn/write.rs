@@ -17,7 +17,7 @@ use super::{
 use crate::{
     access::{Put, RowLock},
     error::{AbortKind, Error, Result},
-    ids::{RowId, Stamp, TableId, Tid},
+    ids::{IndexOrdinal, RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
     mutant::Mutant,
     platform::budget::Need,
@@ -504,7 +504,7 @@ impl<S: Scheme> Operation<'_, S> {
                 self.wrote(Write { row, new, old: absent, fresh: true, site }, content);
                 self.need_entries(table, row, &entries)?;
                 self.state.sets.entered(table.id, &inserted);
-                self.inserted(&inserted, site)?;
+                self.inserted(IndexOrdinal::PRIMARY, &inserted, site)?;
                 if self.is_observed() {
                     self.trace_write(table, key, None, content)?;
                 }
