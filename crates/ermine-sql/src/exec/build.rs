@@ -7,10 +7,10 @@
 //! Invariants of a table with an index that is being built, once all transactions that use the table know of it
 //! 1. *Writers maintain it*: a transaction that writes a row writes its entry, and deletes the row's old entry, if it
 //!    exists.
-//! 2. *A batch writes the rows it indexes*: the row, unchanged, and its entry. So of two transactions that write a row,
-//!    a batch among them, one comes after the other and sees its effect, under every scheme in which writers of a row
-//!    do. A writer after the batch finds the entry and deletes it; a batch after a writer finds the writer's entry and
-//!    leaves it. No entry of an old version of a row stays.
+//! 2. *A batch writes the rows it indexes*: the row, unchanged, and its entry, if it is not there yet. So of two
+//!    transactions that write a row, a batch among them, one comes after the other and sees its effect, under every
+//!    scheme in which writers of a row do. A writer after the batch finds the entry and deletes it; a batch after a
+//!    writer finds the writer's entry and leaves it. No entry of an old version of a row stays.
 //! 3. *The part behind the batches is complete*: every row up to the key that the batches have reached has its entry. A
 //!    row that appears there later was put there by a writer. When the batches have reached the end, every row has its
 //!    entry.
@@ -19,7 +19,7 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{EncodedRange, KeyBuffer};
+use ermine::{EncodedRange, Error, KeyBuffer};
 
 use super::{EachRow, Run, scan::whole_row, write::primary_key};
 use crate::{
@@ -163,20 +163,21 @@ fn fill_row(
     bytes: &[u8],
     row: &[Value],
 ) -> Result<()> {
-    let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
-    let put = match run.txn.view(&table.indexes[at], &entry[..]).sql()? {
-        Some(own) if own == key => Ok(()),
-        Some(_) => Err(run.exists(table, Path::Index(at), row)),
-        None => {
-            // Invariant 2.
-            if !run.txn.update(&table.rows, key, bytes).sql()? {
-                let message = "could not serialize access due to concurrent delete";
-                return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
-            }
-            run.put_entry(table, at, &entry, is_unique, key, row)
+    let Some((entry, _)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
+    // Invariant 2.
+    if !run.txn.update(&table.rows, key, bytes).sql()? {
+        let message = "could not serialize access due to concurrent delete";
+        return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
+    }
+    let index: &RawTable = &table.indexes[at];
+    match run.txn.insert(index, &entry[..], key) {
+        // A writer has put it there.
+        Err(Error::KeyExists { .. }) if run.txn.view(index, &entry[..]).sql()? == Some(key) => Ok(()),
+        Err(Error::KeyExists { .. }) => {
+            Err(duplicated(&table.def.indexes[at].name, run.exists(table, Path::Index(at), row)))
         }
-    };
-    put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
+        inserted => inserted.sql(),
+    }
 }
 
 /// Returns the error of two rows that conflict in a new unique index.

@@ -406,13 +406,12 @@ impl Run<'_> {
         row: &[Value],
     ) -> Result<()> {
         let index: &RawTable = &table.indexes[at];
-        if !is_unique {
-            return self.txn.put(index, entry, key).sql();
+        match self.txn.insert(index, entry, key) {
+            Err(Error::KeyExists { .. }) if is_unique => Err(self.exists(table, Path::Index(at), row)),
+            // It contains the key of its row.
+            Err(Error::KeyExists { .. }) => Ok(()),
+            inserted => inserted.sql(),
         }
-        self.txn.insert(index, entry, key).map_err(|error| match error {
-            Error::KeyExists { .. } => self.exists(table, Path::Index(at), row),
-            error => sql_error(error),
-        })
     }
 
     /// Deletes the entry of a row. While an index is incomplete, the entry may be that of another row, or missing.

@@ -83,8 +83,8 @@ pub(crate) struct ReadWriteSets<W, D> {
     pub(crate) writes: Vec<W>,
     pub(crate) entries: Vec<NeededEntry>,
     pub(crate) leaves: LeafSet,
-    /// The leaf that the last row entered, in the index of its table.
-    entered: Option<(TableId, LeafPtr)>,
+    /// The leaf that the last row entered, in the index of its table, and whether the next one is expected there, too.
+    entered: Option<(TableId, LeafPtr, bool)>,
     last_found: LastFound,
     /// Versions that the transaction removed from rows: freed when it ends, as views of them may be in use.
     pub(crate) discarded: Vec<D>,
@@ -178,16 +178,19 @@ impl<W, D> ReadWriteSets<W, D> {
         Some(at)
     }
 
-    /// Returns the leaf that the last row of the transaction entered, if it was one of this table.
+    /// Returns the leaf that the next row is expected to enter: the one that the last row entered, if it was of this
+    /// table, and unless the one before it entered another leaf.
     #[inline]
     pub(crate) fn near(&self, table: TableId) -> Option<LeafPtr> {
-        self.entered.filter(|(of, _)| *of == table).map(|(_, leaf)| leaf)
+        self.entered.filter(|&(of, _, expected)| of == table && expected).map(|(_, leaf, _)| leaf)
     }
 
     /// Notes that a row has entered the index of its table.
     #[inline]
     pub(crate) fn entered(&mut self, table: TableId, inserted: &Inserted) {
-        self.entered = Some((table, inserted.near()));
+        let leaf = inserted.near();
+        let expected = self.entered.is_none_or(|(of, last, _)| of != table || last == leaf);
+        self.entered = Some((table, leaf, expected));
     }
 
     /// Notes that a read found the row of a key.
