@@ -15,10 +15,7 @@ use std::{
 
 use ermine::{Database, TxnOptions, prefix};
 
-use super::{
-    rows::Rows,
-    schema::{OrderKey, Tables},
-};
+use super::{rows::Rows, schema::OrderKey, tables::Tables};
 use crate::{Error, Result, verdict::Verdict};
 
 /// An order as its customer knows it.

@@ -8,7 +8,7 @@ use super::{
     business::{DISTRICTS, Scale},
     ledger::{DistrictFacts, Ledger, Moment, Payments, WarehouseSums},
     rows::{LineRow, Rows},
-    schema::{CreditTables, Tables},
+    tables::{CreditTables, Tables},
 };
 use crate::verdict::Verdict;
 

@@ -28,7 +28,8 @@ use ermine::{Access, Job, Scheme, Transaction, prefix};
 use super::{
     business::{Business, Failure},
     rows::{LineRow, Rows},
-    schema::{Credit, CreditCheckRow, Tables, Text},
+    schema::{Credit, CreditCheckRow, Text},
+    tables::Tables,
 };
 use crate::{pause::Pause, random::Random};
 

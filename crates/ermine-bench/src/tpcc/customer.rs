@@ -7,7 +7,8 @@ use super::{
     business::{Business, Failure},
     random::{C_LAST_RUN, last_name, non_uniform},
     rows::Rows,
-    schema::{Customer, Tables},
+    schema::Customer,
+    tables::Tables,
 };
 use crate::random::Random;
 use std::ops::ControlFlow;

@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 use super::{
     business::{Business, DISTRICTS, Failure},
     rows::{LineRow, Rows},
-    schema::{Order, Tables},
+    schema::Order,
+    tables::Tables,
 };
 use crate::random::Random;
 

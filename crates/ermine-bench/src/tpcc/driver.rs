@@ -25,9 +25,9 @@ use super::{
     order_status::{OrderStatus, OrderStatusInput},
     payment::{Payment, PaymentInput},
     rows::{RowChoice, Rows, SiloRows, StandardRows},
-    schema::Tables,
     stock_level::{StockLevel, StockLevelInput},
     summary::{Outcome, Summary},
+    tables::Tables,
 };
 use crate::{
     Error, Result,

@@ -18,9 +18,8 @@ use super::{
     business::{DISTRICTS, Failure, Scale, microseconds_since_1970},
     random::{C_LAST_LOAD, brand_data, digits, full_text, last_name, non_uniform, text, zip},
     rows::{LineRow, Rows, StockRow},
-    schema::{
-        Credit, Customer, District, History, Item, Order, ShortLine, StockCounts, StockNotes, Tables, Text, Warehouse,
-    },
+    schema::{Credit, Customer, District, History, Item, Order, ShortLine, StockCounts, StockNotes, Text, Warehouse},
+    tables::Tables,
 };
 use crate::{random::Random, storage};
 

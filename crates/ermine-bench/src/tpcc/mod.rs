@@ -8,7 +8,7 @@
 //! | file | responsibility |
 //! |---|---|
 //! | `options`, `business` | the options of a run; its size, and the draws that depend on it |
-//! | `schema` | the nine tables, their rows as fixed structs, their indexes |
+//! | `schema`, `tables` | rows as fixed structs; the nine tables and their indexes |
 //! | `rows` | the rows and rules that Silo's benchmark has instead |
 //! | `random` | non-uniform numbers, names and strings |
 //! | `load` | the initial data, in parallel, the same for the same seed |
@@ -47,6 +47,7 @@ mod rows;
 mod schema;
 mod stock_level;
 mod summary;
+mod tables;
 
 pub use self::{
     acknowledged::{AcknowledgedOrder, OrderSink, check_acknowledged, read_acknowledged},
@@ -66,10 +67,11 @@ pub use self::{
     random::{C_CUSTOMER, C_ITEM, C_LAST_LOAD, C_LAST_RUN, last_name, non_uniform},
     rows::{LineRow, RowChoice, Rows, SiloRows, StandardRows, StockRow},
     schema::{
-        Credit, CreditCheckRow, CreditTables, Customer, District, History, Item, Order, OrderLine, ShortLine, Stock,
-        StockCounts, StockNotes, Tables, Text, Warehouse,
+        Credit, CreditCheckRow, Customer, District, History, Item, Order, OrderLine, ShortLine, Stock, StockCounts,
+        StockNotes, Text, Warehouse,
     },
     stock_level::{StockLevel, StockLevelInput},
     summary::{KindSummary, Outcome, Summary},
+    tables::{CreditTables, Tables},
 };
 pub use crate::verdict::{Verdict, all_hold};

@@ -8,7 +8,8 @@ use super::{
     business::{Business, Failure},
     random::is_original,
     rows::{LineRow, Rows, StockRow},
-    schema::{DistrictKey, Item, Order, ShortLine, StockCounts, Tables},
+    schema::{DistrictKey, Item, Order, ShortLine, StockCounts},
+    tables::Tables,
 };
 use crate::random::Random;
 

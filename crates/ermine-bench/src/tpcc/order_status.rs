@@ -8,7 +8,7 @@ use super::{
     business::{Business, Failure},
     customer::{Pick, find},
     rows::{LineRow, Rows},
-    schema::Tables,
+    tables::Tables,
 };
 use crate::random::Random;
 

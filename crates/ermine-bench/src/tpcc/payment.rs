@@ -8,7 +8,8 @@ use super::{
     business::{Business, Failure},
     customer::{Pick, find},
     rows::Rows,
-    schema::{Customer, District, History, Tables, Text, Warehouse},
+    schema::{Customer, District, History, Text, Warehouse},
+    tables::Tables,
 };
 use crate::random::Random;
 

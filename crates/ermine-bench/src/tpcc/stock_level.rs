@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{
     business::{Business, Failure},
     rows::{LineRow, Rows, StockRow},
-    schema::Tables,
+    tables::Tables,
 };
 use crate::random::Random;
 
