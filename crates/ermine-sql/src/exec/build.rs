@@ -19,7 +19,7 @@
 
 use std::ops::ControlFlow;
 
-use ermine::{EncodedRange, Error, KeyBuffer};
+use ermine::{EncodedRange, KeyBuffer};
 
 use super::{EachRow, Run, scan::whole_row, write::primary_key};
 use crate::{
@@ -27,7 +27,6 @@ use crate::{
     catalog::Table,
     error::{Result, SqlError, SqlState},
     failure::EngineResult as _,
-    query::Path,
     storage::{RawKey, RawRange, RawTable},
     types::Value,
 };
@@ -163,20 +162,21 @@ fn fill_row(
     bytes: &[u8],
     row: &[Value],
 ) -> Result<()> {
-    let Some((entry, _)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
+    let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
     // Invariant 2.
     if !run.txn.update(&table.rows, key, bytes).sql()? {
         let message = "could not serialize access due to concurrent delete";
         return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
     }
-    let index: &RawTable = &table.indexes[at];
-    match run.txn.insert(index, &entry[..], key) {
+    match run.put_entry(table, at, &entry, is_unique, key, row) {
         // A writer has put it there.
-        Err(Error::KeyExists { .. }) if run.txn.view(index, &entry[..]).sql()? == Some(key) => Ok(()),
-        Err(Error::KeyExists { .. }) => {
-            Err(duplicated(&table.def.indexes[at].name, run.exists(table, Path::Index(at), row)))
+        Err(error)
+            if error.state() == SqlState::UNIQUE_VIOLATION
+                && run.txn.view(&table.indexes[at], &entry[..]).sql()? == Some(key) =>
+        {
+            Ok(())
         }
-        inserted => inserted.sql(),
+        put => put.map_err(|error| duplicated(&table.def.indexes[at].name, error)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Point reads.
 
+use smallvec::SmallVec;
+
 use super::{
     running::{Operation, RowRead, Txn},
     trace::LookupKey,
@@ -43,7 +45,7 @@ impl<S: Scheme> Txn<'_, S> {
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group).into_iter().flatten()) {
+            for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group)) {
                 let version = operation.read_key(table, keys.key(at), lookup, from)?;
                 version.inspect(|version| version.prefetch_payload());
                 found(version.map(|version| version.payload(&self.worker().pins)))?;
@@ -60,19 +62,19 @@ impl<S: Scheme> Operation<'_, S> {
         table: &TableStore<StampsOf<S>>,
         keys: &KeyList,
         group: std::ops::Range<usize>,
-    ) -> [Option<Lookup>; SIDE_BY_SIDE] {
+    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
         let (index, nodes) = (&table.primary, &self.entered.nodes);
-        let mut approaches = [const { Approach::Later }; SIDE_BY_SIDE];
-        for (approach, at) in approaches.iter_mut().zip(group.clone()) {
-            *approach = index.approach(nodes, keys.key(at));
+        let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
+            group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
+        let mut lookups = SmallVec::new();
+        for (at, approach) in group.zip(approaches) {
+            let lookup = index.arrive(nodes, keys.key(at), approach);
+            if let Some(row) = lookup.row {
+                table.rows.prefetch(row);
+            }
+            lookups.push(lookup);
         }
-        let mut lookups = [None; SIDE_BY_SIDE];
-        for ((lookup, approach), at) in lookups.iter_mut().zip(approaches).zip(group.clone()) {
-            let found = index.arrive(nodes, keys.key(at), approach);
-            found.row.into_iter().for_each(|row| table.rows.prefetch(row));
-            *lookup = Some(found);
-        }
-        table.prefetch_versions(lookups[..group.len()].iter().flatten().filter_map(|lookup| lookup.row));
+        table.prefetch_versions(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
         lookups
     }
 

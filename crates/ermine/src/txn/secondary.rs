@@ -41,7 +41,6 @@ impl<S: Scheme> Operation<'_, S> {
     }
 
     /// Checks before a write that no other row has its unique keys.
-    #[inline]
     pub(super) fn check_unique(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -73,7 +72,6 @@ impl<S: Scheme> Operation<'_, S> {
 
     /// Inserts the entries of a write into the indexes, after the write. No other version committed below `since` has
     /// its unique keys, as an earlier lookup has shown.
-    #[inline]
     pub(super) fn add_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -81,17 +79,9 @@ impl<S: Scheme> Operation<'_, S> {
         entries: &NewEntries,
         since: Stamp,
     ) -> Result<()> {
-        if entries.is_empty() { Ok(()) } else { self.add_some_entries(table, row, entries, since) }
-    }
-
-    fn add_some_entries(
-        &mut self,
-        table: &TableStore<StampsOf<S>>,
-        row: RowId,
-        entries: &NewEntries,
-        since: Stamp,
-    ) -> Result<()> {
-        installed();
+        if !entries.is_empty() {
+            installed();
+        }
         for entry in entries {
             self.add_entry(table, entry.index, row, &entry.key)?;
             if entry.unique {

@@ -186,6 +186,8 @@ fn keys_keep_their_order_and_come_back() {
     check!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, bool, char, [u8; 0], [u8; 3], Vec<u8>, String);
     check!(Option<u16>, Option<String>, Option<Option<i8>>, Option<Vec<u8>>, (u8,), (bool, i8), (String, u8));
     check!((Vec<u8>, Vec<u8>), (Option<String>, u8), (u8, (bool, String), [u8; 2]), (bool, bool, bool, i16));
+    // Of known widths: encoded at once up to 40 bytes.
+    check!((u32, u8, i32, u8), (u64, (i16, [u8; 3])), ([u8; 32], u64), ([u8; 32], i64, u8));
     check!((bool, bool, bool, bool, String), (bool, bool, bool, bool, bool, Vec<u8>));
     check!((bool, bool, bool, bool, bool, u8, Option<i8>), (bool, bool, u8, bool, bool, String, bool, i8));
 }
@@ -204,6 +206,7 @@ fn forms_of_a_key_encode_alike() {
     same((7_u32, String::from("stoat")), &(&7, &String::from("stoat")));
     same((Some(String::from("stoat")), -1_i64, vec![0]), &(Some("stoat"), -1, &[0]));
     same(Some(1_u8), &Some(1));
+    same((7_u32, (-1_i16, 3_u8)), &(&7, (-1, &3)));
 }
 
 /// Compiles only when a literal takes the type of the table's key and value.

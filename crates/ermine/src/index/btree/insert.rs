@@ -13,8 +13,7 @@ use std::ptr;
 impl BTree {
     /// Inserts `key` unless it exists.
     pub(in crate::index) fn insert_if_absent(&self, guard: &Guard<'_>, key: &[u8], row: RowId) -> Insert {
-        assert!(key.len() <= KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
-        assert_row_fits(row);
+        assert_fits(key, row);
         loop {
             if let Ok(outcome) = self.try_insert(guard, key, row) {
                 return outcome;
@@ -49,6 +48,7 @@ impl BTree {
         key: &[u8],
         row: RowId,
     ) -> Option<Insert> {
+        assert_fits(key, row);
         // SAFETY: an insert names leaves of its tree, by pointers to the whole of them; they are kept by the guard, which
         // the caller holds since (invariant 5 of the index).
         let leaf: &Leaf = unsafe { near.0.cast().as_ref() };
@@ -85,6 +85,11 @@ impl At<'_> {
         }
         Ok(Insert::Done(inserted))
     }
+}
+
+fn assert_fits(key: &[u8], row: RowId) {
+    assert!(key.len() <= KEY_LENGTH_MAX, "a key of {} bytes is too long for the index", key.len());
+    assert_row_fits(row);
 }
 
 /// Inserts a key that does not begin with the leaf's prefix, or is the first: chooses the prefix anew.
