@@ -376,6 +376,27 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_keeps_one_absent_version_a_transaction() {
+        let engine = Engine::<SiSsn>::new(&Options::default());
+        let table = table(&engine);
+        let reader = Txn::begin(&engine, TxnOptions::default(), true).unwrap();
+        for first in [0, 100] {
+            let txn = Txn::begin(&engine, TxnOptions::default(), true).unwrap();
+            for n in first..first + 100_u32 {
+                txn.put(table, &n.to_be_bytes(), b"", Put::Insert).unwrap();
+            }
+            txn.commit().unwrap();
+        }
+        maintain(&engine);
+        assert_eq!(engine.garbage_versions(), 2);
+        assert!((0..200_u32).all(|n| reader.get(table, &n.to_be_bytes()).unwrap().is_none()));
+        drop(reader);
+        put(&engine, table, b"");
+        maintain(&engine);
+        assert_eq!(engine.garbage_versions(), 0);
+    }
+
+    #[test]
     fn a_long_snapshot_keeps_one_supersession_a_row() {
         let engine = Engine::<SiSsn>::new(&Options::default());
         let table = table(&engine);

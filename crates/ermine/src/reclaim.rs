@@ -230,7 +230,7 @@ fn prune<H: CertifierStamps>(
                 newer = older;
             }
             None => {
-                newer.set_older(older.older());
+                newer.set_below(older.below());
                 if let Some(key) = key {
                     remove_entries(table, superseded.row, older, newer_at, key, nodes);
                 }

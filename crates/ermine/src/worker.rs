@@ -11,6 +11,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     sync::Arc,
     time::Duration,
 };
@@ -34,7 +35,7 @@ use crate::{
     savepoints::Savepoints,
     scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::{Instant, Ordering},
-    txn::{readers::ReaderSlot, table::TidLease, write_set::ChainSets},
+    txn::{absence::Absence, readers::ReaderSlot, table::TidLease, write_set::ChainSets},
     work::Counts,
 };
 
@@ -88,6 +89,8 @@ pub(crate) struct State<S: Scheme> {
     /// The last place in the log that the transaction's reads come from.
     pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
+    /// The absent version of the transaction's inserts.
+    pub(crate) absence: Option<Absence<StampsOf<S>>>,
     /// The TID under which the transaction is prepared, if it is.
     pub(crate) prepared_as: Option<Tid>,
     /// The transaction's actions, for an observer.
@@ -119,6 +122,8 @@ impl<H> Default for ScanBuffers<H> {
 /// The versions that a worker has superseded, and those that it has unlinked.
 struct Garbage<H> {
     queue: Queue,
+    /// Absent versions of committed transactions, with their stamps, which ascend.
+    absent: VecDeque<(Stamp, VersionPtr<H>)>,
     horizon: Horizon,
     versions: Limbo<VersionPtr<H>>,
     rows: Limbo<(TableId, RowId, Option<VersionPtr<H>>)>,
@@ -142,6 +147,7 @@ impl<S: Scheme> Worker<S> {
         engine.snapshots.push(slot.clone());
         let garbage = Garbage {
             queue: Queue::default(),
+            absent: VecDeque::new(),
             horizon: Horizon::default(),
             versions: Limbo::new(),
             rows: Limbo::new(),
@@ -162,6 +168,7 @@ impl<S: Scheme> Worker<S> {
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
+            absence: None,
             trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,
             prepared_as: None,
@@ -228,7 +235,7 @@ impl<S: Scheme> Worker<S> {
         pins.nodes.reclaim(at_most);
         garbage.kept.set(garbage.bytes(), &engine.budget);
         // Relaxed: a statistic.
-        slot.garbage.store((garbage.queue.len() + garbage.versions.len()) as u64, Ordering::Relaxed);
+        slot.garbage.store(garbage.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -268,6 +275,14 @@ impl<S: Scheme> State<S> {
         self.since_housekeeping += 1;
     }
 
+    /// Queues the absent version of the inserts of a transaction that committed at `stamp`.
+    pub(crate) fn supersede_absence(&mut self, stamp: Stamp) {
+        if let Some(absence) = self.absence.take() {
+            self.garbage.absent.push_back((stamp, absence.version));
+            self.since_housekeeping += 1;
+        }
+    }
+
     /// Retires a version of this worker's own that has been unlinked and that no transaction can have read.
     pub(crate) fn retire_version(&mut self, engine: &Engine<S>, version: VersionPtr<StampsOf<S>>) {
         self.garbage.versions.push(&engine.versions, version);
@@ -286,9 +301,14 @@ impl<S: Scheme> State<S> {
 }
 
 impl<H: CertifierStamps> Garbage<H> {
+    /// Number of superseded versions that wait to be unlinked or freed.
+    fn len(&self) -> usize {
+        self.queue.len() + self.absent.len() + self.versions.len()
+    }
+
     /// Returns the approximate number of bytes that the queues take.
     fn bytes(&self) -> u64 {
-        let limbo = (self.versions.len() + self.rows.len()) * 4 * size_of::<u64>();
+        let limbo = (self.absent.len() + self.versions.len() + self.rows.len()) * 4 * size_of::<u64>();
         (self.queue.len() * size_of::<Superseded>() + limbo) as u64
     }
 
@@ -297,11 +317,19 @@ impl<H: CertifierStamps> Garbage<H> {
     where
         S::Certifier: Certifier<Stamps = H>,
     {
-        if self.queue.len() == 0 {
+        if self.queue.len() + self.absent.len() == 0 {
             return;
         }
         let slots = || engine.snapshots.iter().map(|(_, slot)| &**slot);
         self.horizon.refresh(&engine.shared.clock, engine.safe.holder(), slots);
+        // Each snapshot that keeps one keeps those of all later transactions.
+        while let Some(&(stamp, absent)) = self.absent.front()
+            && self.horizon.is_settled(stamp)
+            && self.horizon.wanted_by(Stamp::ZERO, stamp).is_none()
+        {
+            self.unlinked.push(absent);
+            self.absent.pop_front();
+        }
         self.queue.wake(&self.horizon);
         let _versions = pins.versions.enter();
         let nodes = pins.nodes.enter();

@@ -406,7 +406,7 @@ mod loom_models {
         ids::Tid,
         rows::{
             arena::Pool,
-            chain::{Kind, NewVersion, RowSlot, installed},
+            chain::{Below, Kind, NewVersion, RowSlot, installed},
         },
     };
     use loom::{sync::Arc, thread};
@@ -513,7 +513,7 @@ mod loom_models {
                 let entry = entry.clone();
                 move || remove_unused(&entry)
             });
-            let new = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[] };
+            let new = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), below: Below::Nothing, write: 0, payload: &[] };
             entry.row.push(&mut pool.arena(), None, new).expect("no other thread writes the row");
             installed();
             add(&entry);

@@ -1,7 +1,7 @@
 //! One version of a row: header, certifier stamps, bytes; and the slot that holds the head of a chain of versions.
 //!
 //! ```text
-//!   | certifier stamps (scheme) | origin | shape | write | older | payload ... |
+//!   | certifier stamps (scheme) | origin | shape | write | below | payload ... |
 //! ```
 //!
 //! Why one allocation: a read touches header and payload together; the certifier's words cost memory only under a
@@ -15,6 +15,9 @@
 //! 4. A handle is used only while its version is protected: inside the epoch guard under which it was found, or, for a
 //!    version visible to a registered snapshot, until that snapshot is given up (`snapshots`), or, for tombstones and
 //!    absent versions, until the transaction-scale guard ends (`reclaim`).
+//! 5. The absent version below a row's first one is shared by all rows that its transaction inserted (`txn::absence`).
+//!    It may be freed before the link to it is gone: the link is followed only by a reader that does not see the
+//!    version above it.
 
 use std::{mem::size_of, ptr::NonNull, slice};
 
@@ -117,7 +120,7 @@ pub(crate) enum Kind {
     Live,
     /// A deleted row.
     Tombstone,
-    /// The row before its first insert: the invalid version that an insert overwrites (SSN section 2).
+    /// Rows before their first insert: the invalid version that an insert overwrites (SSN section 2).
     Absent,
 }
 
@@ -157,7 +160,52 @@ pub(crate) struct Version<H> {
     /// Position in the writer's write set: used by the writer, and afterwards the version's number in the log
     /// (`txn::journal`).
     write: AtomicU32,
-    older: AtomicPtr<Version<H>>,
+    below: AtomicPtr<Version<H>>,
+}
+
+/// What is behind a version in its chain: in the version, a pointer whose lowest bit distinguishes the last two.
+pub(crate) enum Below<H> {
+    Nothing,
+    /// The next older version of the row.
+    Older(VersionPtr<H>),
+    /// The state before the row's first version (invariant 5).
+    Absence(VersionPtr<H>),
+}
+
+impl<H> Clone for Below<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<H> Copy for Below<H> {}
+
+impl<H> Below<H> {
+    const ABSENCE: usize = 1;
+
+    fn raw(self) -> *mut Version<H> {
+        match self {
+            Self::Nothing => std::ptr::null_mut(),
+            Self::Older(version) => version.0.as_ptr(),
+            Self::Absence(version) => version.0.as_ptr().map_addr(|address| address | Self::ABSENCE),
+        }
+    }
+
+    fn from_raw(raw: *mut Version<H>) -> Self {
+        let pointer = raw.map_addr(|address| address & !Self::ABSENCE);
+        match NonNull::new(pointer).map(VersionPtr) {
+            None => Self::Nothing,
+            Some(version) if pointer == raw => Self::Older(version),
+            Some(version) => Self::Absence(version),
+        }
+    }
+
+    /// The version to go on with, for a reader that does not see the one above.
+    pub(crate) fn next(self) -> Option<VersionPtr<H>> {
+        match self {
+            Self::Nothing => None,
+            Self::Older(version) | Self::Absence(version) => Some(version),
+        }
+    }
 }
 
 /// A handle of a version; invariant 4 says how long it may be used.
@@ -183,22 +231,15 @@ unsafe impl<H: Send + Sync> Send for VersionPtr<H> {}
 impl<H: CertifierStamps> VersionPtr<H> {
     /// Creates an absent version in `arena`, as of before the first transaction.
     pub(crate) fn absent(arena: &mut Arena) -> Self {
-        Self::create(arena, Kind::Absent, OriginWord::at(Stamp::ZERO), None, 0, &[])
+        Self::create(arena, Kind::Absent, OriginWord::at(Stamp::ZERO), Below::Nothing, 0, &[])
     }
 
-    fn create(
-        arena: &mut Arena,
-        kind: Kind,
-        origin: OriginWord,
-        older: Option<Self>,
-        write: u32,
-        payload: &[u8],
-    ) -> Self {
+    fn create(arena: &mut Arena, kind: Kind, origin: OriginWord, below: Below<H>, write: u32, payload: &[u8]) -> Self {
         let block = arena.allocate(Self::bytes(payload.len())).cast::<Version<H>>();
         let header = Version {
             certifier: H::default(),
             origin: AtomicOrigin::new(origin),
-            older: AtomicPtr::new(older.map_or(std::ptr::null_mut(), |older| older.0.as_ptr())),
+            below: AtomicPtr::new(below.raw()),
             shape: Shape::new(kind, payload.len()),
             write: AtomicU32::new(write),
         };
@@ -246,17 +287,26 @@ impl<H: CertifierStamps> VersionPtr<H> {
         self.origin().store(OriginWord::at(Stamp::INFINITY));
     }
 
-    /// The next older version.
-    pub(crate) fn older(self) -> Option<Self> {
-        // Acquire: pairs with the Release of `set_older` and of the slot's publication.
-        NonNull::new(self.header().older.load(Ordering::Acquire)).map(Self)
+    /// What is behind the version.
+    #[inline]
+    pub(crate) fn below(self) -> Below<H> {
+        // Acquire: pairs with the Release of `set_below` and of the slot's publication.
+        Below::from_raw(self.header().below.load(Ordering::Acquire))
     }
 
-    /// Replaces the next older version, and so unlinks versions behind this one.
-    pub(crate) fn set_older(self, older: Option<Self>) {
-        let pointer = older.map_or(std::ptr::null_mut(), |older| older.0.as_ptr());
-        // Release: pairs with `older`.
-        self.header().older.store(pointer, Ordering::Release);
+    /// The next older version of the row; `None` for its first one.
+    #[inline]
+    pub(crate) fn older(self) -> Option<Self> {
+        match self.below() {
+            Below::Older(version) => Some(version),
+            Below::Nothing | Below::Absence(_) => None,
+        }
+    }
+
+    /// Replaces what is behind the version, and so unlinks versions.
+    pub(crate) fn set_below(self, below: Below<H>) {
+        // Release: pairs with `below`.
+        self.header().below.store(below.raw(), Ordering::Release);
     }
 
     /// The state of the row that the version represents.
@@ -308,8 +358,8 @@ impl<H: CertifierStamps> VersionPtr<H> {
 pub(crate) struct NewVersion<'a, H> {
     pub(crate) kind: Kind,
     pub(crate) tid: Tid,
-    /// The version in front of which it is to be installed.
-    pub(crate) older: Option<VersionPtr<H>>,
+    /// What it is to be installed in front of.
+    pub(crate) below: Below<H>,
     /// Its position in the writer's write set.
     pub(crate) write: u32,
     pub(crate) payload: &'a [u8],
@@ -404,7 +454,7 @@ impl<H: CertifierStamps> RowSlot<H> {
         number: u32,
         payload: &[u8],
     ) -> bool {
-        let version = VersionPtr::create(arena, Kind::Live, OriginWord::at(stamp), None, number, payload);
+        let version = VersionPtr::create(arena, Kind::Live, OriginWord::at(stamp), Below::Nothing, number, payload);
         let expected = std::ptr::without_provenance_mut(address.word() as usize);
         // SeqCst: as `install`.
         let done = self.0.compare_exchange(expected, version.0.as_ptr(), Ordering::SeqCst, Ordering::Relaxed).is_ok();
@@ -422,8 +472,8 @@ impl<H: CertifierStamps> RowSlot<H> {
         expected: Option<VersionPtr<H>>,
         new: NewVersion<'_, H>,
     ) -> Option<VersionPtr<H>> {
-        let NewVersion { kind, tid, older, write, payload } = new;
-        let version = VersionPtr::create(arena, kind, OriginWord::by(tid), older, write, payload);
+        let NewVersion { kind, tid, below, write, payload } = new;
+        let version = VersionPtr::create(arena, kind, OriginWord::by(tid), below, write, payload);
         if self.install(expected, Some(version)) {
             return Some(version);
         }

@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::{
     arena::{Arena, Pool},
-    chain::{Kind, NewVersion, OriginWord, RowSlot, SlotContent},
+    chain::{Below, Kind, NewVersion, OriginWord, RowSlot, SlotContent},
     snapshots::{Horizon, SnapshotSlot},
 };
 use crate::{
@@ -52,7 +52,8 @@ impl Row {
             prepared: PreparedTransactions::new(),
         };
         let row = Self { shared, slot: RowSlot::empty(), pool: Pool::unlimited() };
-        let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[FIRST] };
+        let first =
+            NewVersion { kind: Kind::Live, tid: Tid(1 << 16), below: Below::Nothing, write: 0, payload: &[FIRST] };
         let first = row.slot.push(&mut row.pool.arena(), None, first).unwrap();
         first.origin().store(OriginWord::at(row.shared.clock.reserve(1)));
         Arc::new(row)
@@ -100,16 +101,16 @@ impl Writer {
         let (row, tid, payload) = (&*self.row, self.tids.tid(), &[content]);
         loop {
             let head = row.slot.head().unwrap();
-            let new = |older| NewVersion { kind: Kind::Live, tid, older, write: 0, payload };
+            let new = |below| NewVersion { kind: Kind::Live, tid, below, write: 0, payload };
             match standing(&row.shared, Some(tid), self.begin, head) {
                 Standing::Committed(stamp) if stamp < self.begin => {
-                    if let Some(new) = row.slot.push(&mut self.arena, Some(head), new(Some(head))) {
+                    if let Some(new) = row.slot.push(&mut self.arena, Some(head), new(Below::Older(head))) {
                         self.writes.push(Write { row: RowId(0), new, old: Some(head), fresh: false, site: SITE });
                         return true;
                     }
                 }
                 Standing::Own => {
-                    self.writes[0].new = row.slot.replace(&mut self.arena, head, new(head.older()));
+                    self.writes[0].new = row.slot.replace(&mut self.arena, head, new(head.below()));
                     return true;
                 }
                 Standing::Void => thread::yield_now(),

@@ -28,9 +28,10 @@ use crate::{
     ids::{RowId, Stamp, TableId, Tid},
     rows::{
         arena::{Arena, Pool},
-        chain::{Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
+        chain::{Below, Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
     },
     txn::{
+        absence::Absence,
         commit_order::{Ending, Unlogged, Unwritten, Write},
         prepared::PreparedTransactions,
         readers::{ReaderSlot, ReaderSlots},
@@ -96,7 +97,8 @@ impl<S: Scheme> Rows<S> {
         };
         let mut arena = rows.pool.arena();
         for slot in &rows.slots {
-            let first = NewVersion { kind: Kind::Live, tid: Tid(1 << 16), older: None, write: 0, payload: &[] };
+            let first =
+                NewVersion { kind: Kind::Live, tid: Tid(1 << 16), below: Below::Nothing, write: 0, payload: &[] };
             let first = slot.push(&mut arena, None, first).unwrap();
             first.origin().store(OriginWord::at(rows.shared.clock.reserve(1)));
         }
@@ -215,12 +217,29 @@ impl<S: Scheme> Actor<S> {
                     return Err(Conflict::write(SITE, None));
                 }
             };
-            let new = NewVersion { kind: Kind::Live, tid, older: Some(head), write: 0, payload: &[] };
+            let new = NewVersion { kind: Kind::Live, tid, below: Below::Older(head), write: 0, payload: &[] };
             if let Some(new) = slot.push(&mut self.arena, Some(head), new) {
                 self.writes.push(Write { row: RowId(row as u64), new, old: Some(head), fresh: false, site: SITE });
                 return self.certifier.overwrite(tid, head, created, SITE);
             }
         }
+    }
+
+    /// Inserts rows, before others run: they share an absent version.
+    fn insert(mut self, rows: &[usize]) -> Self {
+        self.has_tid = true;
+        let (tid, absent) = (self.tids.tid(), VersionPtr::absent(&mut self.arena));
+        self.certifier.overwrite(tid, absent, Stamp::ZERO, SITE).unwrap();
+        let mut absence = Absence::new(absent, 0);
+        for &row in rows {
+            let slot = &self.rows.slots[row];
+            slot.install(slot.head(), None);
+            let new = NewVersion { kind: Kind::Live, tid, below: Below::Absence(absent), write: 0, payload: &[] };
+            let new = slot.push(&mut self.arena, None, new).unwrap();
+            let old = absence.inserted(SITE.table);
+            self.writes.push(Write { row: RowId(row as u64), new, old, fresh: true, site: SITE });
+        }
+        self
     }
 
     /// Reads and writes, then commits if there was no conflict.
@@ -286,7 +305,7 @@ impl<S: Scheme> Actor<S> {
                 return self.abort();
             }
         }
-        let overwrote = self.writes.iter().map(|write| (write.old.unwrap(), write.new)).collect();
+        let overwrote = self.writes.iter().filter_map(|write| Some((write.old?, write.new))).collect();
         let (read, ended_before) = (std::mem::take(&mut self.read), std::mem::take(&mut self.ended_before));
         Some(History { read, overwrote, ended_before })
     }
@@ -417,6 +436,42 @@ fn loom_write_skew_of_late_reads_under_ssi() {
 #[test]
 fn loom_write_skew_of_late_reads_under_read_validation() {
     write_skew_of_late_reads::<MvOcc>();
+}
+
+/// One transaction inserts two rows and has read a third one, which the other one writes when it has missed both, or the
+/// second: never both commit.
+fn write_skew_of_inserts<S: Scheme>(reads: Reads, missed: &'static [usize]) {
+    let met = outcomes::<S>(3, move || {
+        let rows = Rows::with(reads);
+        let mut one = Actor::begun(&rows).insert(&[A, B]);
+        let other = Actor::begun(&rows);
+        one.read(C).unwrap();
+        let theirs = thread::spawn(move || other.run(missed, &[C]));
+        let mine = one.commit();
+        vec![mine, theirs.join().unwrap()]
+    });
+    assert!(met.contains(&vec![true, false]) && met.contains(&vec![false, true]), "{met:?}");
+}
+
+#[test]
+fn loom_write_skew_of_inserts_under_the_safety_net() {
+    write_skew_of_inserts::<SiSsn>(Reads::Tracked, &[A, B]);
+    write_skew_of_inserts::<SiSsn>(Reads::Tracked, &[B]);
+}
+
+#[test]
+fn loom_write_skew_of_inserts_into_a_table_read_as_a_whole() {
+    write_skew_of_inserts::<SiSsn>(Reads::Whole, &[B]);
+}
+
+#[test]
+fn loom_write_skew_of_inserts_under_ssi() {
+    write_skew_of_inserts::<SiSsi>(Reads::Tracked, &[A, B]);
+}
+
+#[test]
+fn loom_write_skew_of_inserts_under_read_validation() {
+    write_skew_of_inserts::<MvOcc>(Reads::Tracked, &[A, B]);
 }
 
 /// Two transactions read both rows, and each writes one, all concurrently: the read, the mark, the push and the lock

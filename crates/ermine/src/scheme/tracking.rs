@@ -213,7 +213,7 @@ fn overwritten_at<H: CertifierStamps>(shared: &Shared, head: VersionPtr<H>, vers
     loop {
         let mut chain = iter::successors(Some(head), |newer| newer.older());
         // Versions in between may have been unlinked: then the result is too late rather than too early.
-        let Some(newer) = chain.find(|newer| newer.older() == Some(version)) else { return Stamp::INFINITY };
+        let Some(newer) = chain.find(|newer| newer.below().next() == Some(version)) else { return Stamp::INFINITY };
         match newer.origin().load() {
             Origin::At(stamp) => return stamp,
             Origin::By(writer) => match shared.tids.inquire(writer) {

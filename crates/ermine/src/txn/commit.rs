@@ -16,9 +16,9 @@ use crate::{
     ids::{IndexOrdinal, Stamp},
     mutant::Mutant,
     reclaim::{Superseded, remove_unused_entry},
-    rows::chain::{CertifierStamps, Kind},
+    rows::chain::{CertifierStamps, Kind, VersionPtr},
     savepoints::Mark,
-    scheme::{Certifier, Conflict, Scheme},
+    scheme::{Certifier, Conflict, Scheme, StampsOf},
     sync::{Ordering, Spin},
     worker::State,
 };
@@ -174,10 +174,11 @@ impl<S: Scheme> Operation<'_, S> {
             let needs_key = deleted || table.secondaries().next().is_some();
             let key = needs_key.then(|| SmallVec::from_slice(self.state.sets.key(write.site)));
             let superseded = Superseded { stamp, table: table.id, row: write.row, key, deleted };
-            if write.old.is_some() || deleted {
+            if !write.fresh || deleted {
                 self.state.superseded(superseded);
             }
         }
+        self.state.supersede_absence(stamp);
         if !self.state.sets.discarded.is_empty() {
             // Entries of versions that the transaction replaced by later ones of its own.
             self.remove_unused_entries();
@@ -216,14 +217,30 @@ impl<S: Scheme> Operation<'_, S> {
         if !write.fresh {
             return;
         }
+        let (absent, withdrawn) = self.undo_insert();
         let key = self.state.sets.key(write.site);
-        let gap = write.old.map_or(Stamp::ZERO, |absent| absent.certifier().last_read());
+        let gap = absent.map_or(Stamp::ZERO, |absent| absent.certifier().last_read());
         let removed =
             table
                 .index(IndexOrdinal::PRIMARY)
                 .remove_if(&self.entered.nodes, key, write.row, gap, Stamp::ZERO, || true);
         debug_assert!(removed, "an undone insert is still in the index");
-        self.state.retire_row(self.engine, table.id, write.row, write.old);
+        self.state.retire_row(self.engine, table.id, write.row, withdrawn);
+    }
+
+    /// Takes the last insert, which is not in the write set any more, from the transaction's absent version. Returns
+    /// that version, and once more if no insert is left that needs it: then it is not marked any more.
+    fn undo_insert(&mut self) -> (Option<VersionPtr<StampsOf<S>>>, Option<VersionPtr<StampsOf<S>>>) {
+        let State { absence, sets, certifier, tids, .. } = &mut *self.state;
+        let absent = absence.as_mut().map(|absence| {
+            absence.undone();
+            absence.version
+        });
+        let withdrawn = absence.take_if(|absence| absence.begins_at(sets.writes.len()));
+        if let Some(absence) = &withdrawn {
+            certifier.withdraw(tids.tid(), absence.version);
+        }
+        (absent, withdrawn.map(|absence| absence.version))
     }
 
     fn ending(&mut self) -> Ending<'_, S::Certifier> {

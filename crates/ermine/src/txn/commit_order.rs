@@ -30,7 +30,8 @@ pub(crate) struct Write<H> {
     pub(crate) row: RowId,
     /// The newest version of the row, the transaction's own.
     pub(crate) new: VersionPtr<H>,
-    /// The version that `new` overwrote; `None` for a fresh key of a scheme without absent versions.
+    /// The version that `new` overwrote, for the certifier; `None` for a fresh key, unless a certifier has to be told
+    /// that it overwrote an absent version (`absence`).
     pub(crate) old: Option<VersionPtr<H>>,
     /// Whether this transaction inserted the key into the index.
     pub(crate) fresh: bool,
@@ -156,7 +157,8 @@ impl<C: Certifier> Ending<'_, C> {
 
     /// Removes a write of an aborted transaction from its row.
     pub(crate) fn take_back(&self, slot: &RowSlot<C::Stamps>, write: &Write<C::Stamps>) {
-        if let Some(old) = write.old {
+        // The absent version of an insert keeps its mark as long as there are others.
+        if let Some(old) = write.old.filter(|_| !write.fresh) {
             self.certifier.withdraw(self.tids.tid(), old);
         }
         write.new.void();

@@ -7,7 +7,8 @@
 //!
 //! - `visible`: the version of a chain that a transaction sees
 //! - `read`, `scan`: point reads and ranges, with the leaves that they add to the leaf set
-//! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them
+//! - `write`: insert, update, upsert, delete; `secondary`: the entries that follow them; `absence`: the absent version
+//!   that inserts overwrite
 //! - `commit_order`: the steps of the end, written once for all schemes; `commit`: the engine's work around them
 //! - `savepoints`: rolling a transaction back to a savepoint, and moving it on to another snapshot
 //! - `journal`: the log records of a commit
@@ -26,6 +27,7 @@
 //! 3. A point read that finds nothing adds its leaf to the leaf set, even when it met a tombstone or an absent version:
 //!    the key may be removed from the index and inserted anew at any time.
 
+pub(crate) mod absence;
 mod claims;
 pub(crate) mod commit_order;
 #[cfg(all(test, loom))]

@@ -108,7 +108,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Returns the lowest stamp of any version of a row, none of which was visible; at most `at`.
     fn before_all(&self, head: VersionPtr<StampsOf<S>>, at: Stamp) -> Stamp {
         let chain = iter::successors(Some(head), |version| version.older());
-        let stamps = chain.filter(|version| version.kind() != Kind::Absent).filter_map(|version| {
+        let stamps = chain.filter_map(|version| {
             let mut spin = Spin::default();
             loop {
                 let writer = match version.origin().load() {

@@ -94,7 +94,7 @@ pub(crate) fn visible<S: Scheme>(
             Standing::Committed(stamp) if stamp < begin || !snapshot => return Seen::At(version, stamp),
             _ => {
                 passed();
-                next = version.older();
+                next = version.below().next();
             }
         }
     }

@@ -8,6 +8,7 @@
 //! entry second, so that a reader that finds the entry finds the row.
 
 use super::{
+    absence::Absence,
     commit_order::Write,
     read::check_key,
     running::{Operation, Txn},
@@ -21,7 +22,7 @@ use crate::{
     index::{Insert, Lookup},
     mutant::Mutant,
     platform::budget::Need,
-    rows::chain::{CertifierStamps, Kind, NewVersion, VersionPtr},
+    rows::chain::{Below, CertifierStamps, Kind, NewVersion, VersionPtr},
     scheme::{Certifier, Conflict, ConflictSite, Scheme, Shared, StampsOf},
     sync::{Instant, Spin},
     table::TableStore,
@@ -225,10 +226,10 @@ impl<S: Scheme> Operation<'_, S> {
     /// Indexes may grow into the part of the reserve that is for reads.
     fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let need = content.value().map_or(Need::Shrink, |_| table.need());
-        let arena = &mut self.state.arena;
+        let State { arena, absence, .. } = &mut *self.state;
         arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
         if let Content::Value(_) = content {
-            if S::Certifier::TRACKS {
+            if S::Certifier::TRACKS && absence.is_none() {
                 arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), need)?;
             }
             self.engine.budget.check(0, Need::Work)?;
@@ -432,7 +433,8 @@ impl<S: Scheme> Operation<'_, S> {
         let before = (old.kind() == Kind::Live).then_some(old);
         let entries = self.new_entries(table, key, before, content)?;
         self.check_unique(table, Some(row), &entries)?;
-        let new = NewVersion { kind: content.kind(), tid, older: Some(old), write, payload: content.bytes() };
+        let below = Below::Older(old);
+        let new = NewVersion { kind: content.kind(), tid, below, write, payload: content.bytes() };
         let Some(new) = table.rows.slot(row).push(&mut self.state.arena, Some(old), new) else {
             return Ok(Tried::Again);
         };
@@ -458,8 +460,8 @@ impl<S: Scheme> Operation<'_, S> {
         let before = (own.kind() == Kind::Live).then_some(own);
         let entries = self.new_entries(table, key, before, content)?;
         self.check_unique(table, Some(row), &entries)?;
-        let (older, write) = (own.older(), own.write());
-        let new = NewVersion { kind: content.kind(), tid, older, write, payload: content.bytes() };
+        let (below, write) = (own.below(), own.write());
+        let new = NewVersion { kind: content.kind(), tid, below, write, payload: content.bytes() };
         let new = table.rows.slot(row).replace(&mut self.state.arena, own, new);
         self.state.replaced(own);
         self.state.sets.writes[write as usize].new = new;
@@ -480,28 +482,22 @@ impl<S: Scheme> Operation<'_, S> {
         self.check_unique(table, None, &entries)?;
         let row = self.state.row_ids(table.id).take(&table.rows)?;
         let slot = table.rows.slot(row);
-        let arena = &mut self.state.arena;
-        let absent = S::Certifier::TRACKS.then(|| VersionPtr::absent(arena));
-        let new = NewVersion { kind: content.kind(), tid, older: absent, write, payload: content.bytes() };
+        let below = if S::Certifier::TRACKS { Below::Absence(self.absent_version(tid, site)) } else { Below::Nothing };
+        let new = NewVersion { kind: content.kind(), tid, below, write, payload: content.bytes() };
         let new = slot.push(&mut self.state.arena, None, new).expect("no other transaction knows the row yet");
-        if let Some(absent) = absent {
-            // The mark is set before another transaction can find the row. Nothing depends on a version that was never
-            // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted
-            // (`inserted`).
-            let _ = self.state.certifier.overwrite(tid, absent, Stamp::ZERO, site);
-        }
         match table.primary.insert_near(&self.entered.nodes, self.state.sets.near(table.id), key, row) {
             Insert::Exists(..) => {
                 slot.install(Some(new), None);
                 self.state.row_ids(table.id).give(row);
                 self.state.retire_version(self.engine, new);
-                if let Some(absent) = absent {
-                    self.state.retire_version(self.engine, absent);
+                if let Some(absence) = self.state.absence.take_if(|absence| absence.begins_at(write as usize)) {
+                    self.state.retire_version(self.engine, absence.version);
                 }
                 Ok(Tried::Again)
             }
             Insert::Done(inserted) => {
-                self.wrote(Write { row, new, old: absent, fresh: true, site }, content);
+                let old = self.state.absence.as_mut().and_then(|absence| absence.inserted(table.id));
+                self.wrote(Write { row, new, old, fresh: true, site }, content);
                 self.need_entries(table, row, &entries)?;
                 self.state.sets.entered(table.id, &inserted);
                 self.inserted(IndexOrdinal::PRIMARY, &inserted, site)?;
@@ -512,6 +508,22 @@ impl<S: Scheme> Operation<'_, S> {
                 Ok(Tried::Done(true))
             }
         }
+    }
+
+    /// Returns the absent version of the transaction's inserts; the first insert creates it.
+    #[inline]
+    fn absent_version(&mut self, tid: Tid, site: ConflictSite) -> VersionPtr<StampsOf<S>> {
+        let State { absence, arena, certifier, sets, .. } = &mut *self.state;
+        if let Some(absence) = absence {
+            return absence.version;
+        }
+        let version = VersionPtr::absent(arena);
+        // The mark is set before another transaction can find the row. Nothing depends on a version that was never
+        // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted
+        // (`inserted`).
+        let _ = certifier.overwrite(tid, version, Stamp::ZERO, site);
+        *absence = Some(Absence::new(version, sets.writes.len()));
+        version
     }
 
     /// Adds a write to the write set.
