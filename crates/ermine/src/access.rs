@@ -123,6 +123,8 @@ pub(crate) mod sealed {
         fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
         /// Works as [`Operations::get`] for several keys; `found` gets their values in the order of the keys.
         fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;
+        /// Starts loading the rows under several keys from memory, without reading them.
+        fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()>;
         /// Writes a value; returns whether a row was written.
         fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool>;
         /// Deletes a row; returns whether there was one.

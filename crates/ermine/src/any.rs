@@ -54,6 +54,10 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
         Txn::get_many(self, table, keys, found)
     }
 
+    fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
+        Txn::prefetch(self, table, keys)
+    }
+
     fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
         Txn::put(self, table, key, value, how)
     }
@@ -121,6 +125,10 @@ impl<P: InPlace> Operations for single::Txn<'_, P> {
 
     fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()> {
         single::Txn::get_many(self, table, keys, found)
+    }
+
+    fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
+        single::Txn::prefetch(self, table, keys)
     }
 
     fn put(&self, table: TableId, key: &[u8], value: &[u8], how: Put) -> Result<bool> {
@@ -349,6 +357,12 @@ macro_rules! schemes {
             fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.get_many(table, keys, found),)*
+                }
+            }
+
+            fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.prefetch(table, keys),)*
                 }
             }
 

@@ -447,7 +447,7 @@ impl Database {
     }
 
     /// Runs a transaction until it ends, and returns the result of its body; fails if the transaction cannot be run.
-    fn run_body<'db, T, E>(
+    pub(crate) fn run_body<'db, T, E>(
         &'db self,
         options: TxnOptions,
         body: impl FnMut(&Transaction<'db>) -> Result<T, E>,
@@ -489,7 +489,7 @@ impl Database {
 
     /// Returns the result of a transaction; waits until it is durable first, where the transaction or the database asks
     /// for that.
-    fn settle<T, E: From<Error>>(
+    pub(crate) fn settle<T, E: From<Error>>(
         &self,
         durability: Option<Durability>,
         (result, receipt): (Result<T, E>, Receipt<'_>),

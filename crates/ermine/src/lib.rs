@@ -55,6 +55,8 @@ mod access;
 #[cfg(not(loom))]
 mod any;
 #[cfg(not(loom))]
+mod batch;
+#[cfg(not(loom))]
 mod begin;
 #[cfg(not(loom))]
 #[doc(hidden)]
@@ -129,6 +131,7 @@ pub use zerocopy;
 pub use {
     access::{Access, Direction, RowLock},
     any::AnyAccess,
+    batch::FirstReads,
     database::{Database, IndexDescription, TableDescription},
     declared::AccessSet,
     durable::{

@@ -74,6 +74,25 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.many(table, keys, |bytes| table.framing().view::<V>(bytes))
     }
 
+    /// Starts loading the rows under several keys into the processor's caches, from memory, in parallel. A hint: it
+    /// reads nothing that the transaction would depend on, and keys that are not there are no error.
+    ///
+    /// Useful before rows are read and written one after another. [`get_many`](Self::get_many) needs no hint;
+    /// [`Database::run_many`](crate::Database::run_many) gives hints for many transactions.
+    pub fn prefetch<'k, K: Key, V: Value, Q: AsKey<K> + ?Sized + 'k>(
+        &self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = &'k Q>,
+    ) -> Result<()> {
+        let mut list = KeyList::default();
+        keys.into_iter().for_each(|key| list.push(key));
+        self.prefetch_encoded(table.id_in(self.database)?, &list)
+    }
+
+    pub(crate) fn prefetch_encoded(&self, table: TableId, keys: &KeyList) -> Result<()> {
+        self.access.prefetch(table, keys)
+    }
+
     /// Returns whether there is a row under `key`.
     pub fn contains<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
         Ok(self.bytes(table, key)?.is_some())

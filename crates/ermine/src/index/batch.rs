@@ -45,6 +45,19 @@ impl Batch {
         self.entries[indexes].iter().map(|entry| entry.row)
     }
 
+    /// Returns some keys.
+    #[inline]
+    pub(crate) fn keys(&self, indexes: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        self.key_spans(indexes).map(|span| &self.bytes[span])
+    }
+
+    /// Returns the positions of some keys in [`Batch::key_bytes`].
+    #[inline]
+    pub(crate) fn key_spans(&self, indexes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let span = |entry: &Entry| entry.start as usize..entry.start as usize + entry.length as usize;
+        self.entries[indexes].iter().map(span)
+    }
+
     /// Returns all keys, one after the other.
     pub(crate) fn key_bytes(&self) -> &[u8] {
         &self.bytes[..self.used()]

@@ -10,6 +10,7 @@
 
 use std::{
     collections::BTreeSet,
+    iter,
     sync::{Arc, Mutex},
 };
 
@@ -191,9 +192,7 @@ impl<S: Scheme> Actor<S> {
                 certifier.read(
                     &rows.staleness,
                     || Running { slot: reader, tids, tid: &mut tid, begin, table_readers, rows: 3 },
-                    version,
-                    created,
-                    SITE,
+                    iter::once((version, created, SITE)),
                 )
             }
             Seen::Nothing => panic!("the first version is always there"),

@@ -193,15 +193,13 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// when it began.
     fn begin(&mut self, after: Stamp);
 
-    /// Notes that the transaction read a version, made at `created`, of a table of that staleness. Most reads do not
-    /// need `running`.
+    /// Notes that the transaction read versions of rows of one table of that staleness, each made at its stamp. Most
+    /// reads do not need `running`.
     fn read<'a>(
         &mut self,
-        staleness: &Staleness,
+        staleness: &'a Staleness,
         running: impl FnOnce() -> Running<'a>,
-        version: VersionPtr<Self::Stamps>,
-        created: Stamp,
-        site: ConflictSite,
+        reads: impl Iterator<Item = (VersionPtr<Self::Stamps>, Stamp, ConflictSite)>,
     ) -> Result<(), Conflict>;
 
     /// Notes that the transaction comes after a deletion at `stamp` that left no version behind: the key has been

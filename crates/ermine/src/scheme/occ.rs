@@ -85,15 +85,15 @@ impl Certifier for ReadValidation {
 
     fn read<'a>(
         &mut self,
-        _: &Staleness,
+        _: &'a Staleness,
         _: impl FnOnce() -> Running<'a>,
-        version: Handle,
-        _: Stamp,
-        site: ConflictSite,
+        reads: impl Iterator<Item = (Handle, Stamp, ConflictSite)>,
     ) -> Result<(), Conflict> {
-        match version.certifier().0.load() {
-            Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
-            Origin::At(at) => self.stale = Some((site, at)),
+        for (version, _, site) in reads {
+            match version.certifier().0.load() {
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
+                Origin::At(at) => self.stale = Some((site, at)),
+            }
         }
         self.test()
     }

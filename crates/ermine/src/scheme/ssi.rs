@@ -190,16 +190,22 @@ impl Certifier for Ssi {
 
     fn read<'a>(
         &mut self,
-        staleness: &Staleness,
+        staleness: &'a Staleness,
         running: impl FnOnce() -> Running<'a>,
-        version: Handle,
-        created: Stamp,
-        site: ConflictSite,
+        reads: impl Iterator<Item = (Handle, Stamp, ConflictSite)>,
     ) -> Result<(), Conflict> {
-        if !self.untracked.read(staleness, running, version, created, site, self.reads.len()) {
+        let Self { reads: tracked, untracked, overwriter, pivot, .. } = self;
+        let mut run = untracked.run(staleness, running);
+        for (version, created, site) in reads {
+            if run.read(tracked.len(), version, created, site) {
+                continue;
+            }
             match version.certifier().track.successor.load() {
-                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
-                Origin::At(at) => self.overwritten(at, version.certifier().pivot(), site, None),
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => tracked.push(version, site),
+                Origin::At(at) => {
+                    overwriter.lower(Cause::new(at, Dependency::OverwrittenBy, site));
+                    pivot.lower(Cause::new(version.certifier().pivot(), Dependency::OverwrittenBy, site));
+                }
             }
         }
         self.test_writer()

@@ -137,19 +137,20 @@ impl Certifier for Ssn {
     #[inline(always)]
     fn read<'a>(
         &mut self,
-        staleness: &Staleness,
+        staleness: &'a Staleness,
         running: impl FnOnce() -> Running<'a>,
-        version: Handle,
-        created: Stamp,
-        site: ConflictSite,
+        reads: impl Iterator<Item = (Handle, Stamp, ConflictSite)>,
     ) -> Result<(), Conflict> {
-        self.predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
-        if !self.untracked.read(staleness, running, version, created, site, self.reads.len()) {
+        let Self { reads: tracked, untracked, predecessor, successor, .. } = self;
+        let mut run = untracked.run(staleness, running);
+        for (version, created, site) in reads {
+            predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
+            if run.read(tracked.len(), version, created, site) {
+                continue;
+            }
             match version.certifier().successor.load() {
-                Origin::At(Stamp::INFINITY) | Origin::By(_) => self.reads.push(version, site),
-                Origin::At(successor) => {
-                    self.successor.lower(Cause::new(successor, Dependency::OverwrittenBy, site));
-                }
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => tracked.push(version, site),
+                Origin::At(left) => successor.lower(Cause::new(left, Dependency::OverwrittenBy, site)),
             }
         }
         self.test()

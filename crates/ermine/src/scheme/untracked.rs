@@ -93,61 +93,14 @@ impl Untracked {
         self.tracks_all = true;
     }
 
-    /// Reads a version without tracking, if the transaction is long, the version is stale, and no transaction is about
-    /// to overwrite it. `tracked`: how many reads the transaction tracks so far.
-    ///
-    /// A short transaction tracks everything: that is cheap, it goes on to write most rows that it reads, and it leaves
-    /// no stamp in its slot that would harm overwriters of rows that it never read.
+    /// Begins reads of rows of one table, which follow one another.
     #[inline]
-    pub(super) fn read<'a, H: Tracked>(
+    pub(super) fn run<'r, F: FnOnce() -> Running<'r>>(
         &mut self,
-        staleness: &Staleness,
-        running: impl FnOnce() -> Running<'a>,
-        version: VersionPtr<H>,
-        created: Stamp,
-        site: ConflictSite,
-        tracked: usize,
-    ) -> bool {
-        (tracked >= LONG || staleness.is_given()) && self.read_long(staleness, &mut running(), version, created, site)
-    }
-
-    fn read_long<H: Tracked>(
-        &mut self,
-        staleness: &Staleness,
-        running: &mut Running<'_>,
-        version: VersionPtr<H>,
-        created: Stamp,
-        site: ConflictSite,
-    ) -> bool {
-        if self.tracks_all {
-            return false;
-        }
-        let track = version.certifier().track();
-        let is_whole = self.reads_whole(site.table) || self.escalates(running, site.table);
-        if !is_whole && !self.is_stale(staleness, running.begin, created) {
-            return false;
-        }
-        if !Mutant::UntrackedSaidLate.is_on() && !self.announce(running) {
-            return false;
-        }
-        if self.tables.last() != Some(&site.table) {
-            self.tables.retain(|table| *table != site.table);
-            self.tables.push(site.table);
-        }
-        if !is_whole {
-            track.add_reader(running.slot.bit());
-            version.certifier().read_by(running.begin);
-        }
-        // Invariant 1.
-        let stays = match track.successor.load_in_order() {
-            Origin::At(Stamp::INFINITY) => true,
-            Origin::By(_) => Mutant::NoLockout.is_on(),
-            Origin::At(_) => false,
-        };
-        if stays && Mutant::UntrackedSaidLate.is_on() {
-            return self.announce(running);
-        }
-        stays
+        staleness: &'r Staleness,
+        running: F,
+    ) -> Run<'_, 'r, F> {
+        Run { untracked: self, staleness, running: Some(running), began: None }
     }
 
     fn is_stale(&mut self, staleness: &Staleness, begin: Stamp, created: Stamp) -> bool {
@@ -168,18 +121,44 @@ impl Untracked {
         self.whole.iter().any(|&(whole, _)| whole == table)
     }
 
-    /// Counts a read; a transaction that has read most of the table reads all of it from then on.
-    #[inline]
+    /// Whether a transaction has read most of the table with the next read: then it reads all of it from here on.
     fn escalates(&mut self, running: &mut Running<'_>, table: TableId) -> bool {
-        let reads = if self.of_table.0 == Some(table) { self.of_table.1 + 1 } else { 1 };
-        self.of_table = (Some(table), reads);
-        let escalates = running.table_readers.is_most(reads, running.rows)
+        if self.of_table.0 != Some(table) {
+            self.of_table = (Some(table), 0);
+        }
+        let escalates = running.table_readers.is_most(self.of_table.1 + 1, running.rows)
             && self.announce(running)
             && running.table_readers.enter(running.slot);
         if escalates {
             self.whole.push((table, running.table_readers.clone()));
         }
         escalates
+    }
+
+    /// Begins a run of reads of which some may go untracked.
+    fn begin_run<'r>(&mut self, mut running: Running<'r>, table: TableId) -> Began<'r> {
+        let how = if self.tracks_all {
+            How::Tracked
+        } else if self.reads_whole(table) || self.escalates(&mut running, table) {
+            let is_announced = self.announce_in(&mut running, table);
+            debug_assert!(is_announced, "a transaction that reads a table as a whole has announced it");
+            How::Whole
+        } else {
+            How::Unannounced
+        };
+        Began { running, how }
+    }
+
+    /// Announces untracked reads of a table; `false` if that is impossible.
+    fn announce_in(&mut self, running: &mut Running<'_>, table: TableId) -> bool {
+        if !self.announce(running) {
+            return false;
+        }
+        if self.tables.last() != Some(&table) {
+            self.tables.retain(|other| *other != table);
+            self.tables.push(table);
+        }
+        true
     }
 
     /// Announces untracked reads, once; `false` if that is impossible.
@@ -275,6 +254,90 @@ impl Untracked {
     /// Returns the table in which untracked reads may have caused an abort.
     pub(super) fn table(&self) -> Option<TableId> {
         self.tables.last().copied()
+    }
+}
+
+/// Reads of rows of one table that follow one another.
+pub(super) struct Run<'u, 'r, F> {
+    untracked: &'u mut Untracked,
+    staleness: &'r Staleness,
+    running: Option<F>,
+    /// Set by the first read that may go untracked.
+    began: Option<Began<'r>>,
+}
+
+/// The state of a run whose reads may go untracked.
+struct Began<'r> {
+    running: Running<'r>,
+    how: How,
+}
+
+/// How the reads of a run are treated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// All are tracked.
+    Tracked,
+    /// Reads of stale versions are not tracked: there was none yet.
+    Unannounced,
+    /// The same, after the first one.
+    Announced,
+    /// The table is read as a whole.
+    Whole,
+}
+
+impl<'r, F: FnOnce() -> Running<'r>> Run<'_, 'r, F> {
+    /// Reads a version without tracking, if the transaction is long, the version is stale, and no transaction is about
+    /// to overwrite it. `tracked`: how many reads the transaction tracks so far.
+    ///
+    /// A short transaction tracks everything: that is cheap, it goes on to write most rows that it reads, and it leaves
+    /// no stamp in its slot that would harm overwriters of rows that it never read.
+    #[inline(always)]
+    pub(super) fn read<H: Tracked>(
+        &mut self,
+        tracked: usize,
+        version: VersionPtr<H>,
+        created: Stamp,
+        site: ConflictSite,
+    ) -> bool {
+        (tracked >= LONG || self.staleness.is_given()) && self.read_long(version, created, site.table)
+    }
+
+    #[inline]
+    fn read_long<H: Tracked>(&mut self, version: VersionPtr<H>, created: Stamp, table: TableId) -> bool {
+        let Self { untracked, staleness, running, began } = self;
+        let Began { running, how } = match began {
+            Some(began) => began,
+            None => began.insert(untracked.begin_run(running.take().expect("it begins once")(), table)),
+        };
+        if *how == How::Tracked {
+            return false;
+        }
+        untracked.of_table.1 += 1;
+        let track = version.certifier().track();
+        if *how != How::Whole {
+            if !untracked.is_stale(staleness, running.begin, created) {
+                return false;
+            }
+            if *how == How::Unannounced && !Mutant::UntrackedSaidLate.is_on() {
+                if !untracked.announce_in(running, table) {
+                    *how = How::Tracked;
+                    return false;
+                }
+                *how = How::Announced;
+            }
+            track.add_reader(running.slot.bit());
+            version.certifier().read_by(running.begin);
+        }
+        // Invariant 1.
+        let stays = match track.successor.load_in_order() {
+            Origin::At(Stamp::INFINITY) => true,
+            Origin::By(_) => Mutant::NoLockout.is_on(),
+            Origin::At(_) => false,
+        };
+        if stays && Mutant::UntrackedSaidLate.is_on() {
+            return untracked.announce_in(running, table);
+        }
+        stays
     }
 }
 

@@ -47,6 +47,16 @@ impl<P: InPlace> Txn<'_, P> {
         }
         Ok(())
     }
+
+    /// Starts loading the records under several keys from memory.
+    pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
+        let operation = self.operation()?;
+        let table = self.engine.tables.live(table)?;
+        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+            operation.look_up(table, keys, first..keys.len().min(first + SIDE_BY_SIDE));
+        }
+        Ok(())
+    }
 }
 
 impl<P: InPlace> Operation<'_, P> {

@@ -217,9 +217,8 @@ impl<S: Scheme> Operation<'_, S> {
         if !write.fresh {
             return;
         }
-        let (absent, withdrawn) = self.undo_insert();
+        let (gap, withdrawn) = self.undo_insert();
         let key = self.state.sets.key(write.site);
-        let gap = absent.map_or(Stamp::ZERO, |absent| absent.certifier().last_read());
         let removed =
             table
                 .index(IndexOrdinal::PRIMARY)
@@ -229,18 +228,17 @@ impl<S: Scheme> Operation<'_, S> {
     }
 
     /// Takes the last insert, which is not in the write set any more, from the transaction's absent version. Returns
-    /// that version, and once more if no insert is left that needs it: then it is not marked any more.
-    fn undo_insert(&mut self) -> (Option<VersionPtr<StampsOf<S>>>, Option<VersionPtr<StampsOf<S>>>) {
+    /// the stamp of that version's last reader, and the version if no insert is left that needs it.
+    fn undo_insert(&mut self) -> (Stamp, Option<VersionPtr<StampsOf<S>>>) {
         let State { absence, sets, certifier, tids, .. } = &mut *self.state;
-        let absent = absence.as_mut().map(|absence| {
-            absence.undone();
-            absence.version
-        });
-        let withdrawn = absence.take_if(|absence| absence.begins_at(sets.writes.len()));
-        if let Some(absence) = &withdrawn {
-            certifier.withdraw(tids.tid(), absence.version);
+        let Some(inserts) = absence else { return (Stamp::ZERO, None) };
+        inserts.undone();
+        let (version, is_last) = (inserts.version, inserts.begins_at(sets.writes.len()));
+        if is_last {
+            certifier.withdraw(tids.tid(), version);
+            *absence = None;
         }
-        (absent, withdrawn.map(|absence| absence.version))
+        (version.certifier().last_read(), is_last.then_some(version))
     }
 
     fn ending(&mut self) -> Ending<'_, S::Certifier> {

@@ -53,6 +53,16 @@ impl<S: Scheme> Txn<'_, S> {
         }
         Ok(())
     }
+
+    /// Starts loading the rows under several keys from memory.
+    pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
+        let operation = self.operation()?;
+        let table = self.engine.live_table(table)?;
+        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+            operation.look_up(table, keys, first..keys.len().min(first + SIDE_BY_SIDE));
+        }
+        Ok(())
+    }
 }
 
 impl<S: Scheme> Operation<'_, S> {

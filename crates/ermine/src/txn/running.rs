@@ -1,6 +1,6 @@
 //! A running transaction and a single operation of it.
 
-use std::{cell::RefMut, sync::Arc};
+use std::{cell::RefMut, iter, sync::Arc};
 
 use crate::{
     clock::LogOffset,
@@ -298,6 +298,49 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(true)
     }
 
+    /// Reads rows of a table, of at most 32 given by their newest versions and places, as [`Operation::read_settled`]
+    /// reads one. Returns the others: a bit each.
+    #[inline]
+    pub(super) fn read_all_settled(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        heads: &[Option<VersionPtr<StampsOf<S>>>],
+        sites: impl Iterator<Item = ConflictSite>,
+    ) -> Result<u32> {
+        if self.is_observed() {
+            return Ok(u32::MAX);
+        }
+        let snapshot = self.reads_snapshot();
+        let State { uncertified, certifier, tids, tid, reader, begin, read_from, counts, .. } = &mut *self.state;
+        let (begin, mut others) = (*begin, 0_u32);
+        let settled = heads.iter().zip(sites).zip(0..).filter_map(|((head, site), at)| {
+            if let Some(head) = *head
+                && let Origin::At(created) = head.origin().load()
+                && (created < begin || !snapshot && created != Stamp::INFINITY)
+                && head.kind() == Kind::Live
+            {
+                *read_from = (*read_from).max(created);
+                return Some((head, created, site));
+            }
+            others |= 1 << at;
+            None
+        });
+        let read = if *uncertified {
+            settled.for_each(drop);
+            Ok(())
+        } else {
+            let (rows, staleness, table_readers) = (&table.rows, &table.beside.staleness, &table.beside.readers);
+            certifier.read(
+                staleness,
+                || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
+                settled,
+            )
+        };
+        counts.rows_read += heads.len() as u64 - u64::from(others.count_ones());
+        read.map_err(|conflict| self.lose(conflict))?;
+        Ok(others)
+    }
+
     /// Counts the memory of the transaction's sets now and then: before so many reads of rows.
     #[inline]
     pub(super) fn count_reads(&mut self, reads: usize) -> Result<()> {
@@ -386,9 +429,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let read = certifier.read(
             staleness,
             move || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
-            version,
-            created,
-            site,
+            iter::once((version, created, site)),
         );
         read.map_err(|conflict| self.lose(conflict))
     }

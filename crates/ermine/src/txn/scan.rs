@@ -110,10 +110,10 @@ impl<S: Scheme> Txn<'_, S> {
                 let entered = operation.suspend();
                 let changes = self.worker().changes(table.id);
                 let before = changes.get();
-                for (at, version) in entries.zip(&*versions) {
+                for ((at, key), version) in entries.clone().zip(batch.keys(entries)).zip(&*versions) {
                     let Some(version) = *version else { continue };
                     left -= 1;
-                    let flow = visit(batch.key(at), version.payload(&self.worker().pins));
+                    let flow = visit(key, version.payload(&self.worker().pins));
                     if left == 0 || !matches!(flow, Ok(flow) if flow.is_continue()) {
                         let last = batch_place(table.id, batch, at, keys_at);
                         walk.stop(&mut self.worker().state.borrow_mut(), range.direction, last);
@@ -156,11 +156,24 @@ impl Walk {
 /// Returns the place of an entry's key in the transaction's key bytes.
 #[inline]
 pub(crate) fn batch_place(table: TableId, batch: &Batch, at: usize, keys_at: Option<u32>) -> ConflictSite {
+    place(table, batch.key_span(at), keys_at)
+}
+
+/// Returns the places of some entries' keys.
+#[inline]
+fn batch_places(
+    table: TableId,
+    batch: &Batch,
+    entries: Range<usize>,
+    keys_at: Option<u32>,
+) -> impl Iterator<Item = ConflictSite> {
+    batch.key_spans(entries).map(move |span| place(table, span, keys_at))
+}
+
+#[inline]
+fn place(table: TableId, span: Range<usize>, keys_at: Option<u32>) -> ConflictSite {
     match keys_at {
-        Some(first) => {
-            let span = batch.key_span(at);
-            ConflictSite { table, at: first + span.start as u32, length: span.len() as u16 }
-        }
+        Some(first) => ConflictSite { table, at: first + span.start as u32, length: span.len() as u16 },
         None => ConflictSite { table, at: 0, length: 0 },
     }
 }
@@ -219,16 +232,22 @@ impl<S: Scheme> Operation<'_, S> {
         keys_at: Option<u32>,
     ) -> Result<()> {
         self.count_reads(entries.len())?;
-        for (at, version) in entries.zip(versions) {
-            let site = batch_place(table.id, batch, at, keys_at);
-            *version = match *version {
-                Some(head) if self.read_settled(table, head, site)? => {
-                    self.belonging(table, index, batch.key(at), head)?
-                }
-                _ => self.read_entry(table, index, batch.row(at), batch.key(at), site)?,
-            };
-            version.inspect(|version| version.prefetch_payload());
+        let first = entries.start;
+        let others = self.read_all_settled(table, versions, batch_places(table.id, batch, entries.clone(), keys_at))?;
+        if others != 0 || index != IndexOrdinal::PRIMARY {
+            for (at, version) in entries.zip(&mut *versions) {
+                *version = match *version {
+                    Some(head) if others & 1 << (at - first) == 0 => {
+                        self.belonging(table, index, batch.key(at), head)?
+                    }
+                    _ => {
+                        let site = batch_place(table.id, batch, at, keys_at);
+                        self.read_entry(table, index, batch.row(at), batch.key(at), site)?
+                    }
+                };
+            }
         }
+        versions.iter().flatten().for_each(|version| version.prefetch_payload());
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 mod admission;
 mod api;
 mod backup;
+mod batches;
 mod checkpoints;
 mod cleaner;
 mod concurrent;
