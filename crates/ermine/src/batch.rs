@@ -125,8 +125,7 @@ impl Database {
             if trial.begin() {
                 let mut reads = FirstReads { database: self.identity().address(), tables: SmallVec::new() };
                 group.iter().for_each(|job| first_reads(job, &mut reads));
-                // Without the hint, the jobs wait longer.
-                let _ = self.load(&reads);
+                self.prefetch(&reads);
             }
             ended.extend(group.iter().map(|job| self.run_body(TxnOptions::default(), |txn| body(txn, job))));
             trial.end();
@@ -134,11 +133,9 @@ impl Database {
         ended.into_iter().map(|ended| self.settle(None, ended?)).collect()
     }
 
-    fn load(&self, reads: &FirstReads) -> Result<()> {
-        if reads.tables.is_empty() {
-            return Ok(());
+    fn prefetch(&self, reads: &FirstReads) {
+        for (table, keys) in &reads.tables {
+            self.prefetch_rows(*table, keys);
         }
-        let txn = self.begin(TxnOptions::default())?;
-        reads.tables.iter().try_for_each(|(table, keys)| txn.prefetch_encoded(*table, keys))
     }
 }

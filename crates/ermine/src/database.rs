@@ -38,7 +38,7 @@ use crate::{
     table::KeyOf,
     tables::{OpenTable, TableTypes},
     transaction::Transaction,
-    types::{Key, Value, type_name},
+    types::{Key, KeyList, Value, type_name},
 };
 
 /// Why no checkpoint is made.
@@ -485,6 +485,11 @@ impl Database {
     /// for. Returns at once where nothing is written to files.
     pub fn sync(&self) -> Result<()> {
         with_engine!(&*self.engine, engine => engine.sync())
+    }
+
+    /// Starts loading rows from memory.
+    pub(crate) fn prefetch_rows(&self, table: TableId, keys: &KeyList) {
+        with_engine!(&*self.engine, engine => engine.prefetch(table, keys));
     }
 
     /// Returns the result of a transaction; waits until it is durable first, where the transaction or the database asks

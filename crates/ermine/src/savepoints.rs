@@ -51,6 +51,12 @@ impl<R> Savepoints<R> {
         !self.marks.is_empty()
     }
 
+    /// Returns the number of writes before the last savepoint.
+    #[inline]
+    pub(crate) fn last_writes(&self) -> usize {
+        self.marks.last().map_or(0, |mark| mark.1.writes)
+    }
+
     pub(crate) fn add(&mut self, mark: Mark) -> Savepoint {
         self.next += 1;
         let savepoint = Savepoint(self.next);

@@ -86,11 +86,7 @@ impl<'db, A: Access> Transaction<'db, A> {
     ) -> Result<()> {
         let mut list = KeyList::default();
         keys.into_iter().for_each(|key| list.push(key));
-        self.prefetch_encoded(table.id_in(self.database)?, &list)
-    }
-
-    pub(crate) fn prefetch_encoded(&self, table: TableId, keys: &KeyList) -> Result<()> {
-        self.access.prefetch(table, keys)
+        self.access.prefetch(table.id_in(self.database)?, &list)
     }
 
     /// Returns whether there is a row under `key`.

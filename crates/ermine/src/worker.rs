@@ -35,7 +35,7 @@ use crate::{
     savepoints::Savepoints,
     scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::{Instant, Ordering},
-    txn::{absence::Absence, readers::ReaderSlot, table::TidLease, write_set::ChainSets},
+    txn::{absence::Absences, readers::ReaderSlot, table::TidLease, write_set::ChainSets},
     work::Counts,
 };
 
@@ -89,8 +89,8 @@ pub(crate) struct State<S: Scheme> {
     /// The last place in the log that the transaction's reads come from.
     pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
-    /// The absent version of the transaction's inserts.
-    pub(crate) absence: Option<Absence<StampsOf<S>>>,
+    /// The absent versions of the transaction's inserts.
+    pub(crate) absences: Absences<StampsOf<S>>,
     /// The TID under which the transaction is prepared, if it is.
     pub(crate) prepared_as: Option<Tid>,
     /// The transaction's actions, for an observer.
@@ -168,7 +168,7 @@ impl<S: Scheme> Worker<S> {
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
-            absence: None,
+            absences: Absences::default(),
             trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,
             prepared_as: None,
@@ -275,10 +275,10 @@ impl<S: Scheme> State<S> {
         self.since_housekeeping += 1;
     }
 
-    /// Queues the absent version of the inserts of a transaction that committed at `stamp`.
-    pub(crate) fn supersede_absence(&mut self, stamp: Stamp) {
-        if let Some(absence) = self.absence.take() {
-            self.garbage.absent.push_back((stamp, absence.version));
+    /// Queues the absent versions of the inserts of a transaction that committed at `stamp`.
+    pub(crate) fn supersede_absences(&mut self, stamp: Stamp) {
+        while let Some(version) = self.absences.pop_from(0) {
+            self.garbage.absent.push_back((stamp, version));
             self.since_housekeeping += 1;
         }
     }
@@ -323,7 +323,8 @@ impl<H: CertifierStamps> Garbage<H> {
         let slots = || engine.snapshots.iter().map(|(_, slot)| &**slot);
         self.horizon.refresh(&engine.shared.clock, engine.safe.holder(), slots);
         // Each snapshot that keeps one keeps those of all later transactions.
-        while let Some(&(stamp, absent)) = self.absent.front()
+        while self.unlinked.len() < at_most
+            && let Some(&(stamp, absent)) = self.absent.front()
             && self.horizon.is_settled(stamp)
             && self.horizon.wanted_by(Stamp::ZERO, stamp).is_none()
         {

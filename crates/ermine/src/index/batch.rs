@@ -84,28 +84,27 @@ impl Batch {
     }
 
     /// Adds short entries: the key of each is a common prefix of at most a word (`prefix`, left-aligned), then at most
-    /// a word of its own. `entry` returns the head and the word of an entry.
+    /// a word of its own: a head and a word each.
     #[inline]
     pub(super) fn push_short(
         &mut self,
         prefix: u64,
         prefix_length: usize,
-        indexes: impl ExactSizeIterator<Item = usize>,
-        entry: impl Fn(usize) -> (u64, Word),
+        entries: impl ExactSizeIterator<Item = (u64, Word)>,
     ) {
-        let mut at = self.used();
+        let (mut at, prefix, prefix_length) = (self.used(), prefix.to_be_bytes(), prefix_length.min(HEAD));
         // The node may be changing: a key may have become a long one.
         let longest = HEAD + Word::SHORT_LENGTH_MAX;
-        self.reserve(at + indexes.len() * longest + HEAD);
+        self.reserve(at + entries.len() * longest + HEAD);
         let bytes = &mut self.bytes[..];
-        self.entries.extend(indexes.map(|index| {
-            let (head, word) = entry(index);
+        self.entries.extend(entries.map(|(head, word)| {
             // Whole words, which need no call to copy; the surplus bytes are overwritten by the next entry.
-            let (start, rest) = (at, at + prefix_length);
-            bytes[start..start + HEAD].copy_from_slice(&prefix.to_be_bytes());
-            bytes[rest..rest + HEAD].copy_from_slice(&head.to_be_bytes());
-            at = rest + word.short_length();
-            Entry { row: word.short_row(), start: start as u32, length: (at - start) as u32 }
+            let (start, key) = (at, &mut bytes[at..at + 2 * HEAD]);
+            key[..HEAD].copy_from_slice(&prefix);
+            key[prefix_length..prefix_length + HEAD].copy_from_slice(&head.to_be_bytes());
+            let length = prefix_length + word.short_length();
+            at += length;
+            Entry { row: word.short_row(), start: start as u32, length: length as u32 }
         }));
     }
 

@@ -9,7 +9,7 @@
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 use super::{
@@ -77,7 +77,7 @@ impl SegmentFiles {
 
     /// Returns the file of a segment that exists.
     pub(crate) fn get(&self, span: &Span) -> io::Result<Arc<dyn File>> {
-        let mut open = self.open.lock().expect("no code panics while it holds the files");
+        let mut open = self.files();
         if let Some(file) = open.get(&span.sequence) {
             return Ok(file.clone());
         }
@@ -90,17 +90,27 @@ impl SegmentFiles {
     /// returns, the name is durable, and the existence of the segment is noted: nothing in the segment counts before.
     /// Everything in front of the segment is durable already.
     ///
-    /// An attempt that fails for lack of room is undone, and can be repeated.
+    /// An attempt that fails for lack of room can be repeated. The file stays if it was to be noted: it may have been.
     pub(crate) fn create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
-        let created = self.try_create(span);
-        if created.as_ref().is_err_and(is_full) {
+        let made = self.files().get(&span.sequence).cloned();
+        let file = made.map_or_else(|| self.make(span), Ok)?;
+        if let Some(identity) = self.identity.get() {
+            identity.note(span.sequence + 1, span.start)?;
+        }
+        Ok(file)
+    }
+
+    /// Makes the file of a new segment, durably, and undoes that for lack of room.
+    fn make(&self, span: &Span) -> io::Result<Arc<dyn File>> {
+        let made = self.try_make(span);
+        if made.as_ref().is_err_and(is_full) {
             // If the file stayed, the next attempt would fail permanently.
             let _ = self.directory.remove(&name_of(span));
         }
-        created
+        made
     }
 
-    fn try_create(&self, span: &Span) -> io::Result<Arc<dyn File>> {
+    fn try_make(&self, span: &Span) -> io::Result<Arc<dyn File>> {
         let file = self.directory.open(&name_of(span), Open::Create)?;
         file.set_length(span.position(span.end).next_multiple_of(PAGE_BYTES))?;
         if let Some(identity) = self.identity.get() {
@@ -108,11 +118,12 @@ impl SegmentFiles {
             file.sync()?;
         }
         self.directory.sync().map_err(is_final)?;
-        if let Some(identity) = self.identity.get() {
-            identity.note(span.sequence + 1, span.start)?;
-        }
-        self.open.lock().expect("no code panics while it holds the files").insert(span.sequence, file.clone());
+        self.files().insert(span.sequence, file.clone());
         Ok(file)
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<dyn File>>> {
+        self.open.lock().expect("no code panics while it holds the files")
     }
 
     /// Removes the file of a segment.
@@ -123,13 +134,41 @@ impl SegmentFiles {
 
     /// Closes the file of a segment that is no longer live.
     pub(crate) fn forget(&self, span: &Span) {
-        self.open.lock().expect("no code panics while it holds the files").remove(&span.sequence);
+        self.files().remove(&span.sequence);
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    #[cfg(not(shuttle))]
+    use crate::{
+        log::identity::{IDENTITY, Said, read},
+        platform::file::faulty::{Attempt, Fault, FaultyDirectory},
+    };
+
+    /// The note may have reached the device although its write failed: then the database opens only with the file.
+    #[cfg(not(shuttle))]
+    #[test]
+    fn a_segment_that_may_have_been_noted_keeps_its_file() {
+        for written in [0, 59, 60] {
+            let directory = FaultyDirectory::new();
+            let files = SegmentFiles::new(Arc::new(directory.clone()));
+            files.label(Arc::new(IdentityFile::create(&directory, Said::of_new(0)).unwrap()));
+            directory.fail_when(move |_, attempt| match attempt {
+                Attempt::Write { name, .. } if name == IDENTITY => Some(Fault::Short(written)),
+                _ => None,
+            });
+            let span = Span { sequence: 0, start: 32, end: 8192 };
+            assert!(files.create(&span).is_err_and(|error| is_full(&error)));
+            let is_noted = read(&directory).unwrap().unwrap().newest == 1;
+            assert_eq!(is_noted, written == 60);
+            assert!(directory.list().unwrap().contains(&name_of(&span)), "{written}");
+            directory.fail_when(|_, _| None);
+            files.create(&span).unwrap();
+            assert_eq!(read(&directory).unwrap().unwrap().newest, 1);
+        }
+    }
 
     #[test]
     fn a_name_gives_its_segment_back() {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   index            array (8 bytes a row)       arena (per worker)
-//!   key -> RowId --> [ pointer to newest ] ----> version --older--> version --older--> absent
+//!   key -> RowId --> [ pointer to newest ] ----> version --below--> version --below--> absent
 //! ```
 //!
 //! - `array`: the indirection array of a table (ERMIA 3.5), RowIds and their recycling
-//! - `chain`: one version: its origin, the next older version, its bytes, the stamps of its certifier
+//! - `chain`: one version: its origin, what is below it, its bytes, the stamps of its certifier
 //! - `arena`: the memory of versions
 //! - `snapshots`: which snapshots are in use, and so which versions a transaction may still need
 //! - `in_place`: one record, for schemes with a single version; `copies`: the bytes that a transaction has copied out

@@ -10,7 +10,6 @@
 
 use std::{
     collections::BTreeSet,
-    iter,
     sync::{Arc, Mutex},
 };
 
@@ -32,7 +31,7 @@ use crate::{
         chain::{Below, Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
     },
     txn::{
-        absence::Absence,
+        absence::Absences,
         commit_order::{Ending, Unlogged, Unwritten, Write},
         prepared::PreparedTransactions,
         readers::{ReaderSlot, ReaderSlots},
@@ -192,7 +191,7 @@ impl<S: Scheme> Actor<S> {
                 certifier.read(
                     &rows.staleness,
                     || Running { slot: reader, tids, tid: &mut tid, begin, table_readers, rows: 3 },
-                    iter::once((version, created, SITE)),
+                    (version, created, SITE),
                 )
             }
             Seen::Nothing => panic!("the first version is always there"),
@@ -229,13 +228,14 @@ impl<S: Scheme> Actor<S> {
         self.has_tid = true;
         let (tid, absent) = (self.tids.tid(), VersionPtr::absent(&mut self.arena));
         self.certifier.overwrite(tid, absent, Stamp::ZERO, SITE).unwrap();
-        let mut absence = Absence::new(absent, 0);
+        let mut absences = Absences::default();
+        absences.push(absent, 0);
         for &row in rows {
             let slot = &self.rows.slots[row];
             slot.install(slot.head(), None);
             let new = NewVersion { kind: Kind::Live, tid, below: Below::Absence(absent), write: 0, payload: &[] };
             let new = slot.push(&mut self.arena, None, new).unwrap();
-            let old = absence.inserted(SITE.table);
+            let old = absences.inserted(SITE.table);
             self.writes.push(Write { row: RowId(row as u64), new, old, fresh: true, site: SITE });
         }
         self
@@ -322,6 +322,9 @@ impl<S: Scheme> Actor<S> {
             let writes = std::mem::take(&mut self.writes);
             let ending = self.ending();
             ending.abort();
+            for absent in writes.iter().filter(|write| write.fresh).filter_map(|write| write.old) {
+                ending.certifier.withdraw(ending.tids.tid(), absent);
+            }
             for write in writes.iter().rev() {
                 ending.take_back(&rows.slots[write.row.0 as usize], write);
             }
@@ -450,6 +453,20 @@ fn write_skew_of_inserts<S: Scheme>(reads: Reads, missed: &'static [usize]) {
         vec![mine, theirs.join().unwrap()]
     });
     assert!(met.contains(&vec![true, false]) && met.contains(&vec![false, true]), "{met:?}");
+}
+
+/// The inserter aborts while the other one commits.
+#[test]
+fn loom_inserts_that_are_undone() {
+    let met = outcomes::<SiSsn>(3, || {
+        let rows = Rows::new();
+        let mut one = Actor::begun(&rows).insert(&[A, B]);
+        let other = Actor::begun(&rows);
+        let theirs = thread::spawn(move || other.run(&[A, B], &[C]));
+        let mine = one.abort();
+        vec![mine, theirs.join().unwrap()]
+    });
+    assert_eq!(met, BTreeSet::from([vec![false, true]]));
 }
 
 #[test]

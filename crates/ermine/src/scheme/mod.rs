@@ -39,7 +39,7 @@ pub(crate) mod vll;
 
 pub(crate) use tracking::Cause;
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use crate::{
     clock::LogOffset,
@@ -158,10 +158,12 @@ pub(crate) struct Running<'a> {
     pub(crate) rows: u64,
 }
 
-/// A version that a transaction overwrote and the version that it installed instead.
+/// A version that a transaction read, the stamp at which it was made, and the place of its row.
+pub(crate) type Read<H> = (VersionPtr<H>, Stamp, ConflictSite);
+
+/// A version that a transaction overwrote.
 pub(crate) struct Overwrite<'a, H> {
     pub(crate) old: VersionPtr<H>,
-    pub(crate) new: VersionPtr<H>,
     pub(crate) site: ConflictSite,
     pub(crate) table_readers: &'a TableReaders,
 }
@@ -193,13 +195,23 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// when it began.
     fn begin(&mut self, after: Stamp);
 
-    /// Notes that the transaction read versions of rows of one table of that staleness, each made at its stamp. Most
-    /// reads do not need `running`.
+    /// Notes that the transaction read a version of a row, made at a stamp, of a table of that staleness. Most reads do
+    /// not need `running`.
     fn read<'a>(
         &mut self,
         staleness: &'a Staleness,
         running: impl FnOnce() -> Running<'a>,
-        reads: impl Iterator<Item = (VersionPtr<Self::Stamps>, Stamp, ConflictSite)>,
+        read: Read<Self::Stamps>,
+    ) -> Result<(), Conflict> {
+        self.read_all(staleness, running, iter::once(read))
+    }
+
+    /// Notes all reads of one table that the iterator returns, as [`Certifier::read`] notes one.
+    fn read_all<'a>(
+        &mut self,
+        staleness: &'a Staleness,
+        running: impl FnOnce() -> Running<'a>,
+        reads: impl Iterator<Item = Read<Self::Stamps>>,
     ) -> Result<(), Conflict>;
 
     /// Notes that the transaction comes after a deletion at `stamp` that left no version behind: the key has been
@@ -303,7 +315,7 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// Leaves the committed transaction's stamps in the versions it read.
     fn publish_reads(&mut self, slot: &ReaderSlot, stamp: Stamp);
 
-    /// Leaves the stamps in one version it overwrote and in the version it installed, before that one's commit stamp is
+    /// Leaves the stamps in one version that it overwrote, before the commit stamp of the version that it installed is
     /// set.
     fn publish_write(&self, write: Overwrite<'_, Self::Stamps>, stamp: Stamp, successor: Stamp);
 

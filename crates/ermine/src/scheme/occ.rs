@@ -10,7 +10,7 @@
 //! Waits, for overwriters that are committing, are for lower stamps: no deadlock.
 
 use super::{
-    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
+    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Read, Running, Scheme, Shared,
     staleness::Staleness,
     tracking::{Overwriter, Reads, holds, overwriter_below},
 };
@@ -83,11 +83,11 @@ impl Certifier for ReadValidation {
         (self.stale, self.writes) = (None, false);
     }
 
-    fn read<'a>(
+    fn read_all<'a>(
         &mut self,
         _: &'a Staleness,
         _: impl FnOnce() -> Running<'a>,
-        reads: impl Iterator<Item = (Handle, Stamp, ConflictSite)>,
+        reads: impl Iterator<Item = Read<Overwritten>>,
     ) -> Result<(), Conflict> {
         for (version, _, site) in reads {
             match version.certifier().0.load() {

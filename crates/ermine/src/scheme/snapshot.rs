@@ -4,7 +4,7 @@
 //! happen, everything else can. Snapshot isolation (`si`): all reads see the snapshot of the beginning, and a
 //! transaction that updates a row that was committed since aborts; write skew and the read-only anomaly can happen.
 
-use super::{Certifier, Conflict, ConflictSite, Overwrite, Running, Scheme, Shared, staleness::Staleness};
+use super::{Certifier, Conflict, ConflictSite, Overwrite, Read, Running, Scheme, Shared, staleness::Staleness};
 use crate::{
     ids::{Stamp, Tid},
     rows::chain::VersionPtr,
@@ -38,11 +38,11 @@ impl Certifier for Uncertified {
 
     fn begin(&mut self, _: Stamp) {}
 
-    fn read<'a>(
+    fn read_all<'a>(
         &mut self,
         _: &'a Staleness,
         _: impl FnOnce() -> Running<'a>,
-        reads: impl Iterator<Item = (VersionPtr<()>, Stamp, ConflictSite)>,
+        reads: impl Iterator<Item = Read<()>>,
     ) -> Result<(), Conflict> {
         reads.for_each(drop);
         Ok(())

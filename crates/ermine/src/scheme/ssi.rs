@@ -29,7 +29,7 @@
 //! committed first: so here the overwriter also pushes its commit stamp to readers that still run, which is their s1.
 
 use super::{
-    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
+    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Read, Running, Scheme, Shared,
     staleness::Staleness,
     tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
@@ -188,11 +188,11 @@ impl Certifier for Ssi {
         *self = Self { reads, untracked, ..Self::default() };
     }
 
-    fn read<'a>(
+    fn read_all<'a>(
         &mut self,
         staleness: &'a Staleness,
         running: impl FnOnce() -> Running<'a>,
-        reads: impl Iterator<Item = (Handle, Stamp, ConflictSite)>,
+        reads: impl Iterator<Item = Read<SsiStamps>>,
     ) -> Result<(), Conflict> {
         let Self { reads: tracked, untracked, overwriter, pivot, .. } = self;
         let mut run = untracked.run(staleness, running);

@@ -15,10 +15,11 @@
 //!
 //! Errata to the paper, found in reading: Algorithm 3 line 28 waits on *committing*, not on in flight; line 39 compares
 //! with the transaction's own stamp; post-commit stores pi(T), not c(T), in the overwritten version; an overwriter also
-//! takes the stamp of the overwritten version's creator, which `predecessor` does not hold until the creator is done.
+//! takes the stamp of the overwritten version's creator, which the paper's pstamp does not hold until the creator is
+//! done. As every overwriter does that, `predecessor` is left to readers.
 
 use super::{
-    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Running, Scheme, Shared,
+    Cause, Certifier, Conflict, ConflictSite, Late, Overwrite, Read, Running, Scheme, Shared,
     staleness::Staleness,
     tracking::{Overwriter, Reads, Track, Tracked, holds, overwriter_below, stands_below},
     untracked::{Met, Overwriting, TooLate, Untracked},
@@ -99,6 +100,27 @@ impl Ssn {
         }
     }
 
+    /// Returns a function that notes one read after the other.
+    #[inline(always)]
+    fn read_next<'a>(
+        &mut self,
+        staleness: &'a Staleness,
+        running: impl FnOnce() -> Running<'a>,
+    ) -> impl FnMut(Read<Track>) {
+        let Self { reads: tracked, untracked, predecessor, successor, .. } = self;
+        let mut run = untracked.run(staleness, running);
+        move |(version, created, site)| {
+            predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
+            if run.read(tracked.len(), version, created, site) {
+                return;
+            }
+            match version.certifier().successor.load() {
+                Origin::At(Stamp::INFINITY) | Origin::By(_) => tracked.push(version, site),
+                Origin::At(left) => successor.lower(Cause::new(left, Dependency::OverwrittenBy, site)),
+            }
+        }
+    }
+
     #[cold]
     fn conflict(&self) -> Conflict {
         let (mut predecessor, successor) = (self.predecessor, self.successor);
@@ -134,25 +156,25 @@ impl Certifier for Ssn {
         self.successor = Cause::none(Stamp::INFINITY);
     }
 
+    // Not by way of `read_all`: the compiler would make a call of it.
     #[inline(always)]
     fn read<'a>(
         &mut self,
         staleness: &'a Staleness,
         running: impl FnOnce() -> Running<'a>,
-        reads: impl Iterator<Item = (Handle, Stamp, ConflictSite)>,
+        read: Read<Track>,
     ) -> Result<(), Conflict> {
-        let Self { reads: tracked, untracked, predecessor, successor, .. } = self;
-        let mut run = untracked.run(staleness, running);
-        for (version, created, site) in reads {
-            predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
-            if run.read(tracked.len(), version, created, site) {
-                continue;
-            }
-            match version.certifier().successor.load() {
-                Origin::At(Stamp::INFINITY) | Origin::By(_) => tracked.push(version, site),
-                Origin::At(left) => successor.lower(Cause::new(left, Dependency::OverwrittenBy, site)),
-            }
-        }
+        self.read_next(staleness, running)(read);
+        self.test()
+    }
+
+    fn read_all<'a>(
+        &mut self,
+        staleness: &'a Staleness,
+        running: impl FnOnce() -> Running<'a>,
+        reads: impl Iterator<Item = Read<Track>>,
+    ) -> Result<(), Conflict> {
+        reads.for_each(self.read_next(staleness, running));
         self.test()
     }
 
@@ -311,9 +333,8 @@ impl Certifier for Ssn {
         self.untracked.publish(slot, stamp);
     }
 
-    fn publish_write(&self, write: Overwrite<'_, Track>, stamp: Stamp, successor: Stamp) {
+    fn publish_write(&self, write: Overwrite<'_, Track>, _: Stamp, successor: Stamp) {
         write.old.certifier().successor.store(OriginWord::at(successor));
-        write.new.certifier().raise_predecessor(stamp);
     }
 
     fn reads_whole(&self, table: TableId) -> bool {

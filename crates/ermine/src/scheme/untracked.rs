@@ -312,9 +312,9 @@ impl<'r, F: FnOnce() -> Running<'r>> Run<'_, 'r, F> {
         if *how == How::Tracked {
             return false;
         }
-        untracked.of_table.1 += 1;
         let track = version.certifier().track();
         if *how != How::Whole {
+            untracked.of_table.1 += 1;
             if !untracked.is_stale(staleness, running.begin, created) {
                 return false;
             }

@@ -2,9 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::running::{Operation, RowRead, TableOf, Txn};
+use super::{
+    engine::Engine,
+    running::{Operation, RowRead, TableOf, Txn},
+};
 use crate::{
     access::Found,
+    epoch::Guard,
     error::Result,
     ids::{IndexOrdinal, Stamp, TableId},
     index::{Approach, Lookup},
@@ -40,7 +44,7 @@ impl<P: InPlace> Txn<'_, P> {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             group.clone().try_for_each(|at| operation.begin_read(table, keys.key(at)))?;
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group)) {
+            for (at, lookup) in group.clone().zip(look_up::<P>(table, &operation.nodes, keys, group)) {
                 let value = operation.read_key(table, keys.key(at), lookup, from)?;
                 found(value.map(|value| value.bytes(self)))?;
             }
@@ -51,12 +55,53 @@ impl<P: InPlace> Txn<'_, P> {
     /// Starts loading the records under several keys from memory.
     pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
         let operation = self.operation()?;
-        let table = self.engine.tables.live(table)?;
-        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
-            operation.look_up(table, keys, first..keys.len().min(first + SIDE_BY_SIDE));
-        }
+        prefetch::<P>(self.engine.tables.live(table)?, &operation.nodes, keys);
         Ok(())
     }
+}
+
+impl<P: InPlace> Engine<P> {
+    /// Starts loading the records under several keys from memory, outside of a transaction; does nothing without an
+    /// idle worker.
+    pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) {
+        let Some(worker) = self.workers.take() else { return };
+        let nodes = worker.nodes.enter();
+        if let Ok(table) = self.tables.live(table) {
+            prefetch::<P>(table, &nodes, keys);
+        }
+        drop(nodes);
+        self.workers.give(worker);
+    }
+}
+
+/// Starts loading the records under several keys from memory.
+fn prefetch<P: InPlace>(table: &TableOf<P>, nodes: &Guard<'_>, keys: &KeyList) {
+    if (0..keys.len()).any(|at| check_key(keys.key(at)).is_err()) {
+        return;
+    }
+    for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+        look_up::<P>(table, nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE));
+    }
+}
+
+/// Finds the rows of a group of keys, and starts loading their records.
+fn look_up<P: InPlace>(
+    table: &TableOf<P>,
+    nodes: &Guard<'_>,
+    keys: &KeyList,
+    group: std::ops::Range<usize>,
+) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
+    let index = &table.primary;
+    let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
+        group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
+    let mut lookups = SmallVec::new();
+    for (at, approach) in group.zip(approaches) {
+        let lookup = index.arrive(nodes, keys.key(at), approach);
+        lookup.row.inspect(|&row| table.rows.prefetch(row));
+        lookups.push(lookup);
+    }
+    table.prefetch_records(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
+    lookups
 }
 
 impl<P: InPlace> Operation<'_, P> {
@@ -68,26 +113,6 @@ impl<P: InPlace> Operation<'_, P> {
         }
         let site = self.state.sets.note(table.id, key);
         self.reach_key(table, key, false, site)
-    }
-
-    /// Finds the rows of a group of keys, and starts loading their records.
-    fn look_up(
-        &self,
-        table: &TableOf<P>,
-        keys: &KeyList,
-        group: std::ops::Range<usize>,
-    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
-        let (index, nodes) = (&table.primary, &self.nodes);
-        let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
-            group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
-        let mut lookups = SmallVec::new();
-        for (at, approach) in group.zip(approaches) {
-            let lookup = index.arrive(nodes, keys.key(at), approach);
-            lookup.row.inspect(|&row| table.rows.prefetch(row));
-            lookups.push(lookup);
-        }
-        table.prefetch_records(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
-        lookups
     }
 
     /// Returns the value under a key, if there is a row; `first` is the result of its lookup, which an observed

@@ -178,7 +178,7 @@ impl<S: Scheme> Operation<'_, S> {
                 self.state.superseded(superseded);
             }
         }
-        self.state.supersede_absence(stamp);
+        self.state.supersede_absences(stamp);
         if !self.state.sets.discarded.is_empty() {
             // Entries of versions that the transaction replaced by later ones of its own.
             self.remove_unused_entries();
@@ -203,6 +203,10 @@ impl<S: Scheme> Operation<'_, S> {
         while !self.state.sets.writes.is_empty() {
             self.undo_last_write();
         }
+        // Of an insert that panicked before it was in the write set.
+        if let Some(absent) = self.withdraw_absence(0) {
+            self.state.retire_version(self.engine, absent);
+        }
         self.remove_unused_entries();
         self.ending().release();
         self.state.tid = None;
@@ -212,12 +216,17 @@ impl<S: Scheme> Operation<'_, S> {
     pub(super) fn undo_last_write(&mut self) {
         let Some(write) = self.state.sets.writes.pop() else { return };
         let table = self.engine.table(write.site.table);
+        let (mut absent, mut withdrawn) = (None, None);
+        if write.fresh {
+            absent = self.state.absences.undone();
+            withdrawn = self.withdraw_absence(self.state.sets.writes.len());
+        }
         self.ending().take_back(table.rows.slot(write.row), &write);
         self.state.sets.discarded.push(write.new);
         if !write.fresh {
             return;
         }
-        let (gap, withdrawn) = self.undo_insert();
+        let gap = absent.map_or(Stamp::ZERO, |absent| absent.certifier().last_read());
         let key = self.state.sets.key(write.site);
         let removed =
             table
@@ -227,18 +236,11 @@ impl<S: Scheme> Operation<'_, S> {
         self.state.retire_row(self.engine, table.id, write.row, withdrawn);
     }
 
-    /// Takes the last insert, which is not in the write set any more, from the transaction's absent version. Returns
-    /// the stamp of that version's last reader, and the version if no insert is left that needs it.
-    fn undo_insert(&mut self) -> (Stamp, Option<VersionPtr<StampsOf<S>>>) {
-        let State { absence, sets, certifier, tids, .. } = &mut *self.state;
-        let Some(inserts) = absence else { return (Stamp::ZERO, None) };
-        inserts.undone();
-        let (version, is_last) = (inserts.version, inserts.begins_at(sets.writes.len()));
-        if is_last {
-            certifier.withdraw(tids.tid(), version);
-            *absence = None;
-        }
-        (version.certifier().last_read(), is_last.then_some(version))
+    /// Removes the transaction's last absent version, if its first insert has this position in the write set and is
+    /// undone, and its mark.
+    fn withdraw_absence(&mut self, first: usize) -> Option<VersionPtr<StampsOf<S>>> {
+        let State { absences, certifier, tids, .. } = &mut *self.state;
+        absences.pop_from(first).inspect(|&version| certifier.withdraw(tids.tid(), version))
     }
 
     fn ending(&mut self) -> Ending<'_, S::Certifier> {

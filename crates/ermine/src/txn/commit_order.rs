@@ -40,9 +40,9 @@ pub(crate) struct Write<H> {
 }
 
 impl<H> Write<H> {
-    /// Returns the pair of versions, as certifiers see it.
+    /// Returns the version that was overwritten, as certifiers see it.
     pub(crate) fn overwrite<'a>(&self, tables: impl Fn(TableId) -> &'a TableReaders) -> Option<Overwrite<'a, H>> {
-        Some(Overwrite { old: self.old?, new: self.new, site: self.site, table_readers: tables(self.site.table) })
+        Some(Overwrite { old: self.old?, site: self.site, table_readers: tables(self.site.table) })
     }
 }
 
@@ -157,7 +157,7 @@ impl<C: Certifier> Ending<'_, C> {
 
     /// Removes a write of an aborted transaction from its row.
     pub(crate) fn take_back(&self, slot: &RowSlot<C::Stamps>, write: &Write<C::Stamps>) {
-        // The absent version of an insert keeps its mark as long as there are others.
+        // The mark of an absent version belongs to several inserts (`absence`).
         if let Some(old) = write.old.filter(|_| !write.fresh) {
             self.certifier.withdraw(self.tids.tid(), old);
         }

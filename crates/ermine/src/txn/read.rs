@@ -8,10 +8,12 @@ use super::{
 };
 use crate::{
     access::Found,
+    engine::Engine,
+    epoch::Guard,
     error::{Error, Result},
     ids::{Stamp, TableId},
     index::{Approach, Lookup},
-    rows::chain::VersionPtr,
+    rows::chain::{CertifierStamps, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
@@ -45,7 +47,7 @@ impl<S: Scheme> Txn<'_, S> {
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(operation.look_up(table, keys, group)) {
+            for (at, lookup) in group.clone().zip(look_up(table, &operation.entered.nodes, keys, group)) {
                 let version = operation.read_key(table, keys.key(at), lookup, from)?;
                 version.inspect(|version| version.prefetch_payload());
                 found(version.map(|version| version.payload(&self.worker().pins)))?;
@@ -57,37 +59,58 @@ impl<S: Scheme> Txn<'_, S> {
     /// Starts loading the rows under several keys from memory.
     pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
         let operation = self.operation()?;
-        let table = self.engine.live_table(table)?;
-        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
-            operation.look_up(table, keys, first..keys.len().min(first + SIDE_BY_SIDE));
-        }
+        prefetch(self.engine.live_table(table)?, &operation.entered.nodes, keys);
         Ok(())
     }
 }
 
-impl<S: Scheme> Operation<'_, S> {
-    /// Finds the rows of a group of keys, and prefetches their versions.
-    fn look_up(
-        &self,
-        table: &TableStore<StampsOf<S>>,
-        keys: &KeyList,
-        group: std::ops::Range<usize>,
-    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
-        let (index, nodes) = (&table.primary, &self.entered.nodes);
-        let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
-            group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
-        let mut lookups = SmallVec::new();
-        for (at, approach) in group.zip(approaches) {
-            let lookup = index.arrive(nodes, keys.key(at), approach);
-            if let Some(row) = lookup.row {
-                table.rows.prefetch(row);
-            }
-            lookups.push(lookup);
+impl<S: Scheme> Engine<S> {
+    /// Starts loading the rows under several keys from memory, outside of a transaction; does nothing without an idle
+    /// worker.
+    pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) {
+        let Some(worker) = self.workers.take() else { return };
+        let nodes = worker.pins.nodes.enter();
+        if let Ok(table) = self.live_table(table) {
+            prefetch(table, &nodes, keys);
         }
-        table.prefetch_versions(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
-        lookups
+        drop(nodes);
+        self.workers.give(worker);
     }
+}
 
+/// Starts loading the rows under several keys from memory.
+fn prefetch<H: CertifierStamps>(table: &TableStore<H>, nodes: &Guard<'_>, keys: &KeyList) {
+    if (0..keys.len()).any(|at| check_key(keys.key(at)).is_err()) {
+        return;
+    }
+    for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+        look_up(table, nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE));
+    }
+}
+
+/// Finds the rows of a group of keys, and prefetches their versions.
+fn look_up<H: CertifierStamps>(
+    table: &TableStore<H>,
+    nodes: &Guard<'_>,
+    keys: &KeyList,
+    group: std::ops::Range<usize>,
+) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
+    let index = &table.primary;
+    let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
+        group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
+    let mut lookups = SmallVec::new();
+    for (at, approach) in group.zip(approaches) {
+        let lookup = index.arrive(nodes, keys.key(at), approach);
+        if let Some(row) = lookup.row {
+            table.rows.prefetch(row);
+        }
+        lookups.push(lookup);
+    }
+    table.prefetch_versions(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
+    lookups
+}
+
+impl<S: Scheme> Operation<'_, S> {
     /// Returns the version under a key that the transaction sees, if there is a row; `first` is the result of the key's
     /// lookup, which an [observed](Self::observed_from) transaction did from `at` on.
     fn read_key(

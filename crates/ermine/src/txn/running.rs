@@ -1,6 +1,6 @@
 //! A running transaction and a single operation of it.
 
-use std::{cell::RefMut, iter, sync::Arc};
+use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     clock::LogOffset,
@@ -313,7 +313,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let snapshot = self.reads_snapshot();
         let State { uncertified, certifier, tids, tid, reader, begin, read_from, counts, .. } = &mut *self.state;
         let (begin, mut others) = (*begin, 0_u32);
-        let settled = heads.iter().zip(sites).zip(0..).filter_map(|((head, site), at)| {
+        let settled = heads.iter().zip(sites).enumerate().filter_map(|(at, (head, site))| {
             if let Some(head) = *head
                 && let Origin::At(created) = head.origin().load()
                 && (created < begin || !snapshot && created != Stamp::INFINITY)
@@ -330,7 +330,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             Ok(())
         } else {
             let (rows, staleness, table_readers) = (&table.rows, &table.beside.staleness, &table.beside.readers);
-            certifier.read(
+            certifier.read_all(
                 staleness,
                 || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
                 settled,
@@ -429,7 +429,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let read = certifier.read(
             staleness,
             move || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
-            iter::once((version, created, site)),
+            (version, created, site),
         );
         read.map_err(|conflict| self.lose(conflict))
     }

@@ -8,7 +8,6 @@
 //! entry second, so that a reader that finds the entry finds the row.
 
 use super::{
-    absence::Absence,
     commit_order::Write,
     read::check_key,
     running::{Operation, Txn},
@@ -226,10 +225,10 @@ impl<S: Scheme> Operation<'_, S> {
     /// Indexes may grow into the part of the reserve that is for reads.
     fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let need = content.value().map_or(Need::Shrink, |_| table.need());
-        let State { arena, absence, .. } = &mut *self.state;
+        let State { arena, absences, .. } = &mut *self.state;
         arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
         if let Content::Value(_) = content {
-            if S::Certifier::TRACKS && absence.is_none() {
+            if S::Certifier::TRACKS && absences.is_empty() {
                 arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), need)?;
             }
             self.engine.budget.check(0, Need::Work)?;
@@ -490,13 +489,13 @@ impl<S: Scheme> Operation<'_, S> {
                 slot.install(Some(new), None);
                 self.state.row_ids(table.id).give(row);
                 self.state.retire_version(self.engine, new);
-                if let Some(absence) = self.state.absence.take_if(|absence| absence.begins_at(write as usize)) {
-                    self.state.retire_version(self.engine, absence.version);
+                if let Some(absent) = self.state.absences.pop_from(write as usize) {
+                    self.state.retire_version(self.engine, absent);
                 }
                 Ok(Tried::Again)
             }
             Insert::Done(inserted) => {
-                let old = self.state.absence.as_mut().and_then(|absence| absence.inserted(table.id));
+                let old = self.state.absences.inserted(table.id);
                 self.wrote(Write { row, new, old, fresh: true, site }, content);
                 self.need_entries(table, row, &entries)?;
                 self.state.sets.entered(table.id, &inserted);
@@ -510,19 +509,19 @@ impl<S: Scheme> Operation<'_, S> {
         }
     }
 
-    /// Returns the absent version of the transaction's inserts; the first insert creates it.
+    /// Returns the absent version for an insert; the first one creates it.
     #[inline]
     fn absent_version(&mut self, tid: Tid, site: ConflictSite) -> VersionPtr<StampsOf<S>> {
-        let State { absence, arena, certifier, sets, .. } = &mut *self.state;
-        if let Some(absence) = absence {
-            return absence.version;
+        let State { absences, arena, certifier, sets, savepoints, .. } = &mut *self.state;
+        if let Some(version) = absences.current(savepoints.last_writes()) {
+            return version;
         }
         let version = VersionPtr::absent(arena);
         // The mark is set before another transaction can find the row. Nothing depends on a version that was never
         // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted
         // (`inserted`).
         let _ = certifier.overwrite(tid, version, Stamp::ZERO, site);
-        *absence = Some(Absence::new(version, sets.writes.len()));
+        absences.push(version, sets.writes.len());
         version
     }
 

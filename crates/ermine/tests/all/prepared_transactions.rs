@@ -196,3 +196,30 @@ fn what_was_read_is_shown_as_ranges() {
     let silo = Database::open_in_memory(Options::default().scheme(Scheme::Silo)).unwrap();
     assert!(!silo.begin(TxnOptions::default()).unwrap().prepare().unwrap());
 }
+
+/// The writer has inserted the row that the prepared transaction missed, and one from before its savepoint; it commits
+/// the other one alone.
+#[test]
+fn an_insert_that_was_rolled_back_overwrites_nothing() {
+    for scheme in certified().filter(|scheme| scheme.reads_snapshot()) {
+        let (db, rows) = open(Options::default().scheme(scheme), 0..10);
+        let mut writer = begin(&db);
+        writer.insert(&rows, &100, &1).unwrap();
+        let savepoint = writer.savepoint().unwrap();
+        writer.insert(&rows, &101, &1).unwrap();
+        writer.insert(&rows, &102, &1).unwrap();
+        let txn = begin(&db);
+        assert_eq!(txn.get(&rows, &101).unwrap(), None);
+        txn.put(&rows, &3, &1).unwrap();
+        assert!(txn.prepare().unwrap(), "{scheme}");
+        writer.roll_back_to(savepoint).unwrap();
+        writer.insert(&rows, &103, &1).unwrap();
+        writer.commit().unwrap();
+        let reader = begin(&db);
+        assert_eq!((reader.get(&rows, &3).unwrap(), reader.get(&rows, &103).unwrap()), (Some(0), Some(1)));
+        reader.commit().unwrap();
+        txn.commit().unwrap();
+        let stored = db.run(|txn| txn.scan(&rows, 99..).collect()).unwrap();
+        assert_eq!(stored, [(100, 1), (103, 1)], "{scheme}");
+    }
+}

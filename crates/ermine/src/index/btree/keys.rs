@@ -286,7 +286,7 @@ impl<const N: usize> Keys<N> {
         let length = self.shape().prefix_length();
         if !self.prefetch_long(indexes.clone()) && length <= HEAD {
             let prefix = self.prefix.load(Ordering::Relaxed);
-            batch.push_short(prefix, length, indexes, |index| (self.head(index), self.word(index)));
+            batch.push_short(prefix, length, indexes.map(|index| (self.head(index), self.word(index))));
             return Ok(());
         }
         self.visit(indexes, still, |short, long| match long {
