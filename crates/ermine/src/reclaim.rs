@@ -89,6 +89,11 @@ impl Queue {
         self.settled.pop_if(|newest| horizon.is_settled(newest.stamp))
     }
 
+    /// Returns a row that will be processed later: the `ahead`-th from the next one.
+    pub(crate) fn peek(&self, ahead: usize) -> Option<&Superseded> {
+        self.settled.len().checked_sub(ahead + 1).map(|at| &self.settled[at])
+    }
+
     /// Queues a row until `snapshot` is given up.
     pub(crate) fn keep(&mut self, snapshot: Stamp, superseded: Superseded) {
         let rows = self.kept.entry(snapshot).or_default();

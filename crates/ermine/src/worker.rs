@@ -336,6 +336,7 @@ impl<H: CertifierStamps> Garbage<H> {
         let nodes = pins.nodes.enter();
         for _ in 0..at_most {
             let Some(superseded) = self.queue.pop(&self.horizon) else { break };
+            self.prefetch_rows(engine);
             // The versions of a dropped table are freed with the table.
             let Some(table) = engine.find_table(superseded.table) else { continue };
             let mut row = None;
@@ -354,13 +355,39 @@ impl<H: CertifierStamps> Garbage<H> {
         }
     }
 
+    /// Starts loading the parts of rows that are processed soon, which a row's processing would wait for one after the
+    /// other: the slot of the one that comes last, the newest version of one before, the next version of one before
+    /// that. The guards are held.
+    fn prefetch_rows<S: Scheme>(&self, engine: &Engine<S>)
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        const STEP: usize = 4;
+        let slot = |ahead| {
+            let later = self.queue.peek(ahead)?;
+            Some((&engine.find_table(later.table)?.rows, later.row))
+        };
+        if let Some((rows, row)) = slot(3 * STEP) {
+            rows.prefetch(row);
+        }
+        if let Some(head) = slot(2 * STEP).and_then(|(rows, row)| rows.slot(row).head()) {
+            head.prefetch_header();
+        }
+        if let Some(older) = slot(STEP).and_then(|(rows, row)| rows.slot(row).head()?.older()) {
+            older.prefetch_header();
+        }
+    }
+
     /// Frees the garbage that no thread can access any more.
     fn free<S: Scheme>(&mut self, engine: &Engine<S>, arena: &mut Arena, row_ids: &mut Vec<RowIds>) {
         if self.versions.len() > 0 {
             engine.versions.advance();
         }
         engine.nodes.advance();
+        /// Versions that are freed while the header of one arrives.
+        const AHEAD: usize = 8;
         while let Some(version) = self.versions.pop_closed(&engine.versions) {
+            self.versions.peek(AHEAD).inspect(|version| version.prefetch_header());
             // SAFETY: it was unlinked in an epoch that has closed, and no snapshot saw it: no handle of it is in use
             // (chain.rs, invariant 4).
             unsafe { version.destroy(arena) };

@@ -37,6 +37,11 @@ impl<T> Limbo<T> {
         self.queue.pop_front().map(|(_, item)| item)
     }
 
+    /// Returns an object that comes later: the `ahead`-th from the oldest.
+    pub(crate) fn peek(&self, ahead: usize) -> Option<&T> {
+        self.queue.get(ahead).map(|(_, item)| item)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }

@@ -347,6 +347,12 @@ impl<H: CertifierStamps> VersionPtr<H> {
     /// The processor's own prefetcher continues in longer payloads.
     const PREFETCHED_MAX: usize = 16 * 64;
 
+    /// Starts loading the header from memory.
+    #[inline]
+    pub(crate) fn prefetch_header(self) {
+        prefetch::lines(self.0.as_ptr().cast_const().cast(), 1);
+    }
+
     /// Starts loading the header and the beginning of the payload from memory.
     #[inline]
     pub(crate) fn prefetch(self) {
