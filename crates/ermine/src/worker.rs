@@ -242,7 +242,8 @@ impl<S: Scheme> Worker<S> {
 impl<S: Scheme> State<S> {
     /// Returns the approximate number of bytes that the worker keeps of the transaction.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        (self.sets.bytes() + self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>()) as u64
+        (self.sets.bytes() + self.absences.bytes() + self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>())
+            as u64
     }
 
     /// Returns the worker's RowIds of a table.

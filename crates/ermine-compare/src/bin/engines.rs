@@ -102,8 +102,16 @@ fn check(key: u64, value: &[u8]) -> u64 {
     word(value, 8)
 }
 
-/// Returns a copy of a value with its number incremented.
-fn incremented(seen: &[u8]) -> Value {
+/// Checks a row of a scan, which is expected to be the one with the key `next`.
+fn check_next(next: &mut u64, key: u64, value: &[u8]) {
+    assert_eq!(key, *next, "the scan has left out rows, or shows others");
+    black_box(check(key, value));
+    *next += 1;
+}
+
+/// Checks a value, and returns a copy with its number incremented.
+fn incremented(key: u64, seen: &[u8]) -> Value {
+    check(key, seen);
     let mut value: Value = seen.try_into().expect("all values have the same length");
     let number = word(&value, 8) + 1;
     value[8..16].copy_from_slice(&number.to_be_bytes());
@@ -124,7 +132,8 @@ trait Engine: Sync {
     }
     /// Reads 100 rows from a key on; returns their number.
     fn scan(&self, first: u64) -> usize;
-    fn put(&self, key: u64, value: &Value);
+    /// Writes a row; returns how often the transaction was tried in vain.
+    fn put(&self, key: u64, value: &Value) -> u64;
     /// Increments the numbers of ten rows in one transaction; returns how often it was tried in vain.
     fn increment(&self, keys: &[u64; STEPS]) -> u64;
 }
@@ -172,19 +181,24 @@ impl Engine for Ermine {
 
     fn scan(&self, first: u64) -> usize {
         let read: ermine::Result<_> = self.db.run(|txn| {
-            let mut count = 0;
+            let mut next = first;
             txn.scan(&self.table, first..).limit(SCAN_ROWS).for_each(|key, value| {
-                black_box(check(key, value));
-                count += 1;
+                check_next(&mut next, key, value);
                 Ok(ControlFlow::Continue(()))
             })?;
-            Ok(count)
+            Ok((next - first) as usize)
         });
         read.expect("a scan commits")
     }
 
-    fn put(&self, key: u64, value: &Value) {
-        self.db.run(|txn| txn.put(&self.table, &key, &value[..])).expect("a put commits");
+    fn put(&self, key: u64, value: &Value) -> u64 {
+        let mut tries = 0;
+        let done = self.db.run(|txn| {
+            tries += 1;
+            txn.put(&self.table, &key, &value[..])
+        });
+        done.expect("a put commits");
+        tries - 1
     }
 
     fn increment(&self, keys: &[u64; STEPS]) -> u64 {
@@ -193,7 +207,7 @@ impl Engine for Ermine {
             tries += 1;
             for key in keys {
                 let seen = txn.view(&self.table, key)?.expect("all rows are there");
-                let value = incremented(seen);
+                let value = incremented(*key, seen);
                 txn.put(&self.table, key, &value[..])?;
             }
             Ok(())
@@ -211,18 +225,17 @@ impl Engine for surrealmx::Database {
     }
 
     fn get(&self, key: u64) -> u64 {
-        let mut txn = self.transaction(false);
-        let read = txn.with_value(key.to_be_bytes().as_slice(), |value| check(key, value));
-        let read = read.expect("a read succeeds").expect("all rows are there");
-        txn.cancel().expect("a reader ends");
-        read
+        // Without a transaction: its documentation calls that linearizable, and it is faster.
+        let read = self.with_value(key.to_be_bytes().as_slice(), |value| check(key, value));
+        read.expect("a read succeeds").expect("all rows are there")
     }
 
     fn scan(&self, first: u64) -> usize {
         let mut txn = self.transaction(false);
         let (first, last) = (first.to_be_bytes(), u64::MAX.to_be_bytes());
+        let mut next = word(&first, 0);
         let count = txn.scan_with(first.as_slice()..last.as_slice(), None, Some(SCAN_ROWS), |key, value| {
-            black_box(check(word(key, 0), value));
+            check_next(&mut next, word(key, 0), value);
             true
         });
         let count = count.expect("a scan succeeds");
@@ -230,30 +243,40 @@ impl Engine for surrealmx::Database {
         count
     }
 
-    fn put(&self, key: u64, value: &Value) {
-        loop {
+    fn put(&self, key: u64, value: &Value) -> u64 {
+        for tries in 0.. {
             let mut txn = self.transaction(true);
             txn.set(key.to_be_bytes().as_slice(), value.as_slice()).expect("a put succeeds");
-            if txn.commit().is_ok() {
-                return;
+            if is_committed(&mut txn) {
+                return tries;
             }
         }
+        unreachable!("it commits before")
     }
 
     fn increment(&self, keys: &[u64; STEPS]) -> u64 {
         for tries in 0.. {
             let mut txn = self.transaction(true);
-            for key in keys {
-                let key = key.to_be_bytes();
-                let read = txn.with_value(key.as_slice(), incremented).expect("a read succeeds");
-                let value = read.expect("all rows are there");
+            for &number in keys {
+                let key = number.to_be_bytes();
+                let read = txn.with_value(key.as_slice(), |value| incremented(number, value));
+                let value = read.expect("a read succeeds").expect("all rows are there");
                 txn.set(key.as_slice(), value.as_slice()).expect("a put succeeds");
             }
-            if txn.commit().is_ok() {
+            if is_committed(&mut txn) {
                 return tries;
             }
         }
         unreachable!("it commits before")
+    }
+}
+
+/// Commits; returns whether the transaction has lost no conflict.
+fn is_committed(txn: &mut surrealmx::Transaction) -> bool {
+    match txn.commit() {
+        Ok(()) => true,
+        Err(surrealmx::Error::KeyReadConflict | surrealmx::Error::KeyWriteConflict) => false,
+        Err(error) => panic!("a transaction does not commit: {error}"),
     }
 }
 
@@ -265,7 +288,10 @@ struct Lmdb {
 
 impl Lmdb {
     fn new() -> Self {
-        let directory = std::env::temp_dir().join(format!("ermine-compare-{}", std::process::id()));
+        // In memory, where the system has a place for that: no page is ever written back.
+        let memory = PathBuf::from("/dev/shm");
+        let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let directory = parent.join(format!("ermine-compare-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory for temporary files is there");
         let mut options = heed::EnvOpenOptions::new();
         options.map_size(8 << 30);
@@ -309,26 +335,26 @@ impl Engine for Lmdb {
         let from = first.to_be_bytes();
         let range = (Bound::Included(&from[..]), Bound::Unbounded);
         let rows = self.table.range(&txn, &range).expect("a scan begins");
-        let mut count = 0;
+        let mut next = first;
         for row in rows.take(SCAN_ROWS) {
             let (key, value) = row.expect("a scan succeeds");
-            black_box(check(word(key, 0), value));
-            count += 1;
+            check_next(&mut next, word(key, 0), value);
         }
-        count
+        (next - first) as usize
     }
 
-    fn put(&self, key: u64, value: &Value) {
+    fn put(&self, key: u64, value: &Value) -> u64 {
         let mut txn = self.env.write_txn().expect("a writer begins");
         self.table.put(&mut txn, &key.to_be_bytes(), value).expect("a put succeeds");
         txn.commit().expect("a writer commits");
+        0
     }
 
     fn increment(&self, keys: &[u64; STEPS]) -> u64 {
         let mut txn = self.env.write_txn().expect("a writer begins");
-        for key in keys {
-            let key = key.to_be_bytes();
-            let read = self.table.get(&txn, &key).expect("a read succeeds").map(incremented);
+        for &number in keys {
+            let key = number.to_be_bytes();
+            let read = self.table.get(&txn, &key).expect("a read succeeds").map(|value| incremented(number, value));
             self.table.put(&mut txn, &key, &read.expect("all rows are there")).expect("a put succeeds");
         }
         txn.commit().expect("a writer commits");
@@ -351,21 +377,21 @@ impl Engine for Locked {
 
     fn scan(&self, first: u64) -> usize {
         let map = self.0.read().expect("no thread panicked");
-        map.range(first..).take(SCAN_ROWS).fold(0, |count, (key, value)| {
-            black_box(check(*key, value));
-            count + 1
-        })
+        let mut next = first;
+        map.range(first..).take(SCAN_ROWS).for_each(|(key, value)| check_next(&mut next, *key, value));
+        (next - first) as usize
     }
 
-    fn put(&self, key: u64, value: &Value) {
+    fn put(&self, key: u64, value: &Value) -> u64 {
         self.0.write().expect("no thread panicked").insert(key, *value);
+        0
     }
 
     fn increment(&self, keys: &[u64; STEPS]) -> u64 {
         let mut map = self.0.write().expect("no thread panicked");
         for key in keys {
             let value = map.get_mut(key).expect("all rows are there");
-            *value = incremented(value);
+            *value = incremented(*key, value);
         }
         0
     }
@@ -395,7 +421,7 @@ fn step(engine: &impl Engine, work: Work, rows: u64, choice: &Choice, random: &m
             if random.percent(70) {
                 black_box(engine.get(key));
             } else {
-                engine.put(key, &value(key));
+                return engine.put(key, &value(key));
             }
         }
         Work::Rmw | Work::RmwZipf => return engine.increment(&std::array::from_fn(|_| choice.draw(random))),
@@ -426,7 +452,7 @@ fn measure(engine: &impl Engine, work: Work, options: &Options) -> (f64, f64) {
                         for _ in 0..16 {
                             let retried = step(engine, work, options.rows, choice, &mut random);
                             all += 1;
-                            if begun.load(Ordering::Relaxed) {
+                            if begun.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
                                 done.committed += transactions;
                                 done.retried += retried;
                             }

@@ -15,7 +15,7 @@
 //! 4. A handle is used only while its version is protected: inside the epoch guard under which it was found, or, for a
 //!    version visible to a registered snapshot, until that snapshot is given up (`snapshots`), or, for tombstones and
 //!    absent versions, until the transaction-scale guard ends (`reclaim`).
-//! 5. The absent version below a row's first one is shared by all rows that its transaction inserted (`txn::absence`).
+//! 5. The absent version below a row's first one is shared by rows that its transaction inserted (`txn::absence`).
 //!    It may be freed before the link to it is gone: the link is followed only by a reader that does not see the
 //!    version above it.
 

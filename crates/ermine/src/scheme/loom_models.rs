@@ -229,13 +229,13 @@ impl<S: Scheme> Actor<S> {
         let (tid, absent) = (self.tids.tid(), VersionPtr::absent(&mut self.arena));
         self.certifier.overwrite(tid, absent, Stamp::ZERO, SITE).unwrap();
         let mut absences = Absences::default();
-        absences.push(absent, 0);
+        absences.push(absent, SITE.table, 0);
         for &row in rows {
             let slot = &self.rows.slots[row];
             slot.install(slot.head(), None);
             let new = NewVersion { kind: Kind::Live, tid, below: Below::Absence(absent), write: 0, payload: &[] };
             let new = slot.push(&mut self.arena, None, new).unwrap();
-            let old = absences.inserted(SITE.table);
+            let old = absences.begun_at(self.writes.len());
             self.writes.push(Write { row: RowId(row as u64), new, old, fresh: true, site: SITE });
         }
         self

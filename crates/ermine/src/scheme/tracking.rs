@@ -31,7 +31,7 @@ use crate::{
     error::Dependency,
     ids::{Stamp, Tid},
     mutant::Mutant,
-    rows::chain::{AtomicOrigin, CertifierStamps, Origin, OriginWord, VersionPtr},
+    rows::chain::{AtomicOrigin, Below, CertifierStamps, Kind, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering, Spin},
     txn::table::Inquiry,
 };
@@ -213,7 +213,12 @@ fn overwritten_at<H: CertifierStamps>(shared: &Shared, head: VersionPtr<H>, vers
     loop {
         let mut chain = iter::successors(Some(head), |newer| newer.older());
         // Versions in between may have been unlinked: then the result is too late rather than too early.
-        let Some(newer) = chain.find(|newer| newer.below().next() == Some(version)) else { return Stamp::INFINITY };
+        // A link to an absent version may be out of date, and its memory in use again.
+        let is_next = |newer: &VersionPtr<H>| match newer.below() {
+            Below::Absence(absent) => absent == version && version.kind() == Kind::Absent,
+            below => below.next() == Some(version),
+        };
+        let Some(newer) = chain.find(is_next) else { return Stamp::INFINITY };
         match newer.origin().load() {
             Origin::At(stamp) => return stamp,
             Origin::By(writer) => match shared.tids.inquire(writer) {

@@ -200,12 +200,10 @@ impl<S: Scheme> Operation<'_, S> {
             return;
         }
         self.ending().abort();
+        // Of an insert that panicked before it was in the write set. Its memory stays: readers may know it.
+        let _ = self.withdraw_absence(self.state.sets.writes.len());
         while !self.state.sets.writes.is_empty() {
             self.undo_last_write();
-        }
-        // Of an insert that panicked before it was in the write set.
-        if let Some(absent) = self.withdraw_absence(0) {
-            self.state.retire_version(self.engine, absent);
         }
         self.remove_unused_entries();
         self.ending().release();
@@ -218,7 +216,7 @@ impl<S: Scheme> Operation<'_, S> {
         let table = self.engine.table(write.site.table);
         let (mut absent, mut withdrawn) = (None, None);
         if write.fresh {
-            absent = self.state.absences.undone();
+            absent = self.state.absences.last_of(write.site.table);
             withdrawn = self.withdraw_absence(self.state.sets.writes.len());
         }
         self.ending().take_back(table.rows.slot(write.row), &write);

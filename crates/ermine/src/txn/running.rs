@@ -218,6 +218,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             // After the stamps are stored in the versions (`prepared`, invariant 2), or after everything is undone.
             self.engine.shared.prepared.leave(tid);
         }
+        debug_assert!(state.absences.is_empty(), "an absent version has outlived its transaction");
         state.certifier.end(&state.reader);
         state.sets.clear(self.engine.budget.is_tight());
         state.kept.set(0, &self.engine.budget);

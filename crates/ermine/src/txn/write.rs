@@ -225,10 +225,10 @@ impl<S: Scheme> Operation<'_, S> {
     /// Indexes may grow into the part of the reserve that is for reads.
     fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let need = content.value().map_or(Need::Shrink, |_| table.need());
-        let State { arena, absences, .. } = &mut *self.state;
+        let State { arena, absences, savepoints, .. } = &mut *self.state;
         arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
         if let Content::Value(_) = content {
-            if S::Certifier::TRACKS && absences.is_empty() {
+            if S::Certifier::TRACKS && absences.current(table.id, savepoints.last_writes()).is_none() {
                 arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), need)?;
             }
             self.engine.budget.check(0, Need::Work)?;
@@ -495,7 +495,7 @@ impl<S: Scheme> Operation<'_, S> {
                 Ok(Tried::Again)
             }
             Insert::Done(inserted) => {
-                let old = self.state.absences.inserted(table.id);
+                let old = self.state.absences.begun_at(write as usize);
                 self.wrote(Write { row, new, old, fresh: true, site }, content);
                 self.need_entries(table, row, &entries)?;
                 self.state.sets.entered(table.id, &inserted);
@@ -513,7 +513,7 @@ impl<S: Scheme> Operation<'_, S> {
     #[inline]
     fn absent_version(&mut self, tid: Tid, site: ConflictSite) -> VersionPtr<StampsOf<S>> {
         let State { absences, arena, certifier, sets, savepoints, .. } = &mut *self.state;
-        if let Some(version) = absences.current(savepoints.last_writes()) {
+        if let Some(version) = absences.current(site.table, savepoints.last_writes()) {
             return version;
         }
         let version = VersionPtr::absent(arena);
@@ -521,7 +521,7 @@ impl<S: Scheme> Operation<'_, S> {
         // seen; a conflict that keeps this transaction from writing at all shows when the entry is inserted
         // (`inserted`).
         let _ = certifier.overwrite(tid, version, Stamp::ZERO, site);
-        absences.push(version, sets.writes.len());
+        absences.push(version, site.table, sets.writes.len());
         version
     }
 
