@@ -177,7 +177,8 @@ impl<S: Scheme> Actor<S> {
     }
 
     fn read(&mut self, row: usize) -> Result<(), Conflict> {
-        let head = self.rows.slots[row].head().unwrap();
+        // Without a head: an insert was undone, and the key is missing.
+        let Some(head) = self.rows.slots[row].head() else { return Ok(()) };
         match visible::<S>(&self.rows.shared, self.begin, self.safe, self.tid(), head, || ()) {
             Seen::Own(_) => Ok(()),
             Seen::At(version, created) => {
