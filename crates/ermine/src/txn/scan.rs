@@ -180,6 +180,8 @@ fn place(table: TableId, span: Range<usize>, keys_at: Option<u32>) -> ConflictSi
 
 impl<S: Scheme> Operation<'_, S> {
     /// Adds a leaf to the leaf set; returns the start of its keys in the key bytes that are kept for reports.
+    // Apart from the loop, as `read_entries` is.
+    #[inline(never)]
     fn begin_leaf(
         &mut self,
         table: &TableStore<StampsOf<S>>,
@@ -221,7 +223,8 @@ impl<S: Scheme> Operation<'_, S> {
     }
 
     /// Reads the rows behind some entries of a leaf: replaces their newest versions by those that are visible.
-    #[inline]
+    // Apart from the loop, whose frame stays on the stack while rows are shown: a join of many tables has as many.
+    #[inline(never)]
     fn read_entries(
         &mut self,
         table: &TableStore<StampsOf<S>>,
