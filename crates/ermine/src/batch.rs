@@ -18,12 +18,10 @@ use crate::{
     ids::TableId,
     options::TxnOptions,
     sync::Instant,
+    table::SIDE_BY_SIDE,
     transaction::Transaction,
     types::{AsKey, Key, KeyList, Value},
 };
-
-/// Number of jobs whose rows are loaded together. The caches nearest to the core hold the lines of about so many.
-const SIDE_BY_SIDE: usize = 16;
 
 /// Decides, by trying both, whether it pays to load the rows of a group beforehand: not where they are in the caches.
 struct Trial {
@@ -125,17 +123,11 @@ impl Database {
             if trial.begin() {
                 let mut reads = FirstReads { database: self.identity().address(), tables: SmallVec::new() };
                 group.iter().for_each(|job| first_reads(job, &mut reads));
-                self.prefetch(&reads);
+                reads.tables.iter().for_each(|(table, keys)| self.prefetch_rows(*table, keys));
             }
             ended.extend(group.iter().map(|job| self.run_body(TxnOptions::default(), |txn| body(txn, job))));
             trial.end();
         }
         ended.into_iter().map(|ended| self.settle(None, ended?)).collect()
-    }
-
-    fn prefetch(&self, reads: &FirstReads) {
-        for (table, keys) in &reads.tables {
-            self.prefetch_rows(*table, keys);
-        }
     }
 }

@@ -11,6 +11,7 @@ use std::{
     any::TypeId,
     cell::UnsafeCell,
     iter,
+    ops::Range,
     sync::{Arc, OnceLock},
 };
 
@@ -21,7 +22,7 @@ use crate::{
     epoch::Guard,
     error::{Error, Result},
     ids::{IndexOrdinal, RowId, Stamp, TableId},
-    index::Index,
+    index::{Approach, Index, Lookup},
     inside,
     options::{Options, Uniqueness},
     partition::PartitionOf,
@@ -34,7 +35,7 @@ use crate::{
     },
     scheme::{escalation::TableReaders, in_place::Reach, staleness::Staleness},
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
-    types::KeyBuffer,
+    types::{KeyBuffer, KeyList},
 };
 
 /// Maximum number of secondary indexes of a table.
@@ -220,6 +221,9 @@ pub(crate) trait Family: Slot {
     /// # Safety
     /// No other thread can access the row any more.
     unsafe fn clear(&self, arena: &mut Arena) -> bool;
+
+    /// Starts loading the newest version, or the record, from memory.
+    fn prefetch_newest(&self);
 }
 
 /// A table whose rows have versions.
@@ -251,6 +255,11 @@ impl<H: CertifierStamps> Family for RowSlot<H> {
         }
         self.stored().is_some()
     }
+
+    #[inline]
+    fn prefetch_newest(&self) {
+        self.head().into_iter().for_each(VersionPtr::prefetch);
+    }
 }
 
 impl<C: Control> Family for RecordSlot<C> {
@@ -264,6 +273,11 @@ impl<C: Control> Family for RecordSlot<C> {
             unsafe { record.destroy(arena) };
         }
         false
+    }
+
+    #[inline]
+    fn prefetch_newest(&self) {
+        self.record().into_iter().for_each(RecordPtr::prefetch);
     }
 }
 
@@ -333,7 +347,48 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) building: Mutex<()>,
 }
 
+/// Number of lookups that run interleaved: each loads one leaf at a time, and the processor supports no more loads in
+/// parallel.
+pub(crate) const SIDE_BY_SIDE: usize = 16;
+
 impl<F: Family> TableParts<F> {
+    /// Starts loading the newest versions or records of rows from memory, in parallel.
+    #[inline]
+    pub(crate) fn prefetch_newest(&self, rows: impl Iterator<Item = RowId>) {
+        rows.for_each(|row| self.rows.slot(row).prefetch_newest());
+    }
+
+    /// Finds the rows of a group of keys side by side, and starts loading their newest versions or records.
+    #[inline]
+    pub(crate) fn look_up(
+        &self,
+        nodes: &Guard<'_>,
+        keys: &KeyList,
+        group: Range<usize>,
+    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
+        let index = &self.primary;
+        let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
+            group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
+        let mut lookups = SmallVec::new();
+        for (at, approach) in group.zip(approaches) {
+            let lookup = index.arrive(nodes, keys.key(at), approach);
+            lookup.row.inspect(|&row| self.rows.prefetch(row));
+            lookups.push(lookup);
+        }
+        self.prefetch_newest(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
+        lookups
+    }
+
+    /// Starts loading the rows under several keys from memory; does nothing if a key is longer than the index permits.
+    pub(crate) fn prefetch(&self, nodes: &Guard<'_>, keys: &KeyList) {
+        if (0..keys.len()).any(|at| keys.key(at).len() > crate::MAX_KEY_BYTES) {
+            return;
+        }
+        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+            self.look_up(nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE));
+        }
+    }
+
     /// Creates an empty table.
     pub(crate) fn new(entry: &TableEntry, options: &Options, budget: &Arc<Budget>) -> Self {
         Self::with_rows(entry, RowArray::new(budget), Index::new(entry.kind), options)
@@ -681,20 +736,7 @@ impl<F: Family> TableParts<F> {
     }
 }
 
-impl<C: Control> TableParts<RecordSlot<C>> {
-    /// Prefetches the records of rows, in parallel.
-    #[inline]
-    pub(crate) fn prefetch_records(&self, rows: impl Iterator<Item = RowId>) {
-        rows.filter_map(|row| self.rows.slot(row).record()).for_each(RecordPtr::prefetch);
-    }
-}
-
 impl<H: CertifierStamps> TableStore<H> {
-    /// Prefetches the newest versions of rows, in parallel.
-    pub(crate) fn prefetch_versions(&self, rows: impl Iterator<Item = RowId>) {
-        rows.filter_map(|row| self.rows.slot(row).head()).for_each(VersionPtr::prefetch);
-    }
-
     /// Replaces the content of `heads` by the newest versions of rows, and starts loading them from memory.
     pub(crate) fn load_heads(&self, rows: impl Iterator<Item = RowId>, heads: &mut Vec<Option<VersionPtr<H>>>) {
         heads.clear();

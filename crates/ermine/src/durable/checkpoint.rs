@@ -413,7 +413,7 @@ impl<S: Scheme> Walk<'_, S> {
                 if !table.index(ordinal).walk(&nodes, &mut walk, &mut batch, BATCH_ENTRIES) {
                     return Ok(());
                 }
-                table.prefetch_versions((0..batch.len()).map(|at| batch.row(at)));
+                table.prefetch_newest((0..batch.len()).map(|at| batch.row(at)));
                 found.clear();
                 for at in 0..batch.len() {
                     let row = batch.row(at);

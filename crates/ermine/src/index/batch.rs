@@ -21,6 +21,13 @@ struct Entry {
     length: u32,
 }
 
+impl Entry {
+    #[inline]
+    fn span(&self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length as usize
+    }
+}
+
 impl Batch {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -54,8 +61,7 @@ impl Batch {
     /// Returns the positions of some keys in [`Batch::key_bytes`].
     #[inline]
     pub(crate) fn key_spans(&self, indexes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        let span = |entry: &Entry| entry.start as usize..entry.start as usize + entry.length as usize;
-        self.entries[indexes].iter().map(span)
+        self.entries[indexes].iter().map(Entry::span)
     }
 
     /// Returns all keys, one after the other.
@@ -66,8 +72,7 @@ impl Batch {
     /// Returns the position of a key in [`Batch::key_bytes`].
     #[inline]
     pub(crate) fn key_span(&self, index: usize) -> Range<usize> {
-        let Entry { start, length, .. } = self.entries[index];
-        start as usize..start as usize + length as usize
+        self.entries[index].span()
     }
 
     pub(super) fn clear(&mut self) {

@@ -1,26 +1,21 @@
 //! Point reads.
 
-use smallvec::SmallVec;
-
 use super::{
     engine::Engine,
     running::{Operation, RowRead, TableOf, Txn},
 };
 use crate::{
     access::Found,
-    epoch::Guard,
     error::Result,
     ids::{IndexOrdinal, Stamp, TableId},
-    index::{Approach, Lookup},
+    index::Lookup,
     rows::copies::Copied,
     scheme::in_place::InPlace,
     sync::Spin,
+    table::SIDE_BY_SIDE,
     txn::check_key,
     types::KeyList,
 };
-
-/// Lookups that are interleaved.
-const SIDE_BY_SIDE: usize = 16;
 
 impl<P: InPlace> Txn<'_, P> {
     /// Returns the value under a key, as the transaction sees it.
@@ -44,7 +39,7 @@ impl<P: InPlace> Txn<'_, P> {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             group.clone().try_for_each(|at| operation.begin_read(table, keys.key(at)))?;
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(look_up::<P>(table, &operation.nodes, keys, group)) {
+            for (at, lookup) in group.clone().zip(table.look_up(&operation.nodes, keys, group)) {
                 let value = operation.read_key(table, keys.key(at), lookup, from)?;
                 found(value.map(|value| value.bytes(self)))?;
             }
@@ -55,7 +50,7 @@ impl<P: InPlace> Txn<'_, P> {
     /// Starts loading the records under several keys from memory.
     pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
         let operation = self.operation()?;
-        prefetch::<P>(self.engine.tables.live(table)?, &operation.nodes, keys);
+        self.engine.tables.live(table)?.prefetch(&operation.nodes, keys);
         Ok(())
     }
 }
@@ -67,41 +62,11 @@ impl<P: InPlace> Engine<P> {
         let Some(worker) = self.workers.take() else { return };
         let nodes = worker.nodes.enter();
         if let Ok(table) = self.tables.live(table) {
-            prefetch::<P>(table, &nodes, keys);
+            table.prefetch(&nodes, keys);
         }
         drop(nodes);
         self.workers.give(worker);
     }
-}
-
-/// Starts loading the records under several keys from memory.
-fn prefetch<P: InPlace>(table: &TableOf<P>, nodes: &Guard<'_>, keys: &KeyList) {
-    if (0..keys.len()).any(|at| check_key(keys.key(at)).is_err()) {
-        return;
-    }
-    for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
-        look_up::<P>(table, nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE));
-    }
-}
-
-/// Finds the rows of a group of keys, and starts loading their records.
-fn look_up<P: InPlace>(
-    table: &TableOf<P>,
-    nodes: &Guard<'_>,
-    keys: &KeyList,
-    group: std::ops::Range<usize>,
-) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
-    let index = &table.primary;
-    let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
-        group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
-    let mut lookups = SmallVec::new();
-    for (at, approach) in group.zip(approaches) {
-        let lookup = index.arrive(nodes, keys.key(at), approach);
-        lookup.row.inspect(|&row| table.rows.prefetch(row));
-        lookups.push(lookup);
-    }
-    table.prefetch_records(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
-    lookups
 }
 
 impl<P: InPlace> Operation<'_, P> {

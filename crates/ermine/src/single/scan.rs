@@ -87,7 +87,7 @@ impl<P: InPlace> Txn<'_, P> {
                 is_first = false;
                 last = KeyBuffer::from_slice(batch.key(batch.len() - 1));
             }
-            table.prefetch_records((0..batch.len()).map(|at| batch.row(at)));
+            table.prefetch_newest((0..batch.len()).map(|at| batch.row(at)));
             for at in 0..batch.len() {
                 let site = batch_place(table.id, batch, at, keys_at);
                 let value = operation.read_entry(table, range.index, batch.row(at), batch.key(at), site)?;

@@ -1,7 +1,5 @@
 //! Point reads.
 
-use smallvec::SmallVec;
-
 use super::{
     running::{Operation, RowRead, Txn},
     trace::LookupKey,
@@ -9,20 +7,15 @@ use super::{
 use crate::{
     access::Found,
     engine::Engine,
-    epoch::Guard,
     error::{Error, Result},
     ids::{Stamp, TableId},
-    index::{Approach, Lookup},
-    rows::chain::{CertifierStamps, VersionPtr},
+    index::Lookup,
+    rows::chain::VersionPtr,
     scheme::{Scheme, StampsOf},
     sync::Spin,
-    table::TableStore,
+    table::{SIDE_BY_SIDE, TableStore},
     types::KeyList,
 };
-
-/// Number of lookups that run interleaved: each loads one leaf at a time, and the processor supports no more loads in
-/// parallel.
-const SIDE_BY_SIDE: usize = 16;
 
 impl<S: Scheme> Txn<'_, S> {
     /// Returns the value under a key, as the transaction sees it.
@@ -47,7 +40,7 @@ impl<S: Scheme> Txn<'_, S> {
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(look_up(table, &operation.entered.nodes, keys, group)) {
+            for (at, lookup) in group.clone().zip(table.look_up(&operation.entered.nodes, keys, group)) {
                 let version = operation.read_key(table, keys.key(at), lookup, from)?;
                 version.inspect(|version| version.prefetch_payload());
                 found(version.map(|version| version.payload(&self.worker().pins)))?;
@@ -59,7 +52,7 @@ impl<S: Scheme> Txn<'_, S> {
     /// Starts loading the rows under several keys from memory.
     pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
         let operation = self.operation()?;
-        prefetch(self.engine.live_table(table)?, &operation.entered.nodes, keys);
+        self.engine.live_table(table)?.prefetch(&operation.entered.nodes, keys);
         Ok(())
     }
 }
@@ -71,43 +64,11 @@ impl<S: Scheme> Engine<S> {
         let Some(worker) = self.workers.take() else { return };
         let nodes = worker.pins.nodes.enter();
         if let Ok(table) = self.live_table(table) {
-            prefetch(table, &nodes, keys);
+            table.prefetch(&nodes, keys);
         }
         drop(nodes);
         self.workers.give(worker);
     }
-}
-
-/// Starts loading the rows under several keys from memory.
-fn prefetch<H: CertifierStamps>(table: &TableStore<H>, nodes: &Guard<'_>, keys: &KeyList) {
-    if (0..keys.len()).any(|at| check_key(keys.key(at)).is_err()) {
-        return;
-    }
-    for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
-        look_up(table, nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE));
-    }
-}
-
-/// Finds the rows of a group of keys, and prefetches their versions.
-fn look_up<H: CertifierStamps>(
-    table: &TableStore<H>,
-    nodes: &Guard<'_>,
-    keys: &KeyList,
-    group: std::ops::Range<usize>,
-) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
-    let index = &table.primary;
-    let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
-        group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
-    let mut lookups = SmallVec::new();
-    for (at, approach) in group.zip(approaches) {
-        let lookup = index.arrive(nodes, keys.key(at), approach);
-        if let Some(row) = lookup.row {
-            table.rows.prefetch(row);
-        }
-        lookups.push(lookup);
-    }
-    table.prefetch_versions(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
-    lookups
 }
 
 impl<S: Scheme> Operation<'_, S> {

@@ -83,7 +83,7 @@ impl<S: Scheme> Txn<'_, S> {
             let mut operation = self.operation()?;
             let keys_at = operation.begin_leaf(table, &range, batch, &seen, &mut walk)?;
             if !S::SNAPSHOT {
-                table.prefetch_versions(batch.rows(0..batch.len()));
+                table.prefetch_newest(batch.rows(0..batch.len()));
             }
             let mut ahead = if S::SNAPSHOT { LOADED_AHEAD } else { RESOLVED_AHEAD };
             let mut loaded = 0..0;
@@ -104,7 +104,7 @@ impl<S: Scheme> Txn<'_, S> {
                 }
                 if next == batch.len() && left > entries.len() {
                     // The first rows of the next leaf arrive while these are shown.
-                    table.prefetch_versions(cursor.peek());
+                    table.prefetch_newest(cursor.peek());
                 }
                 // The visitor may use the transaction.
                 let entered = operation.suspend();
