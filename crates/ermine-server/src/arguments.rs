@@ -117,6 +117,12 @@ pub struct Serve {
     /// Threads that serve clients [default: two per core, at least eight]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
+    /// Microseconds that a thread looks for a lone client's next message before it sleeps; 0: it sleeps at once
+    ///
+    /// A client that sends one statement after the other does not wait for the thread to wake up then. When no message
+    /// comes, it is tried less often. Not with TLS.
+    #[arg(long, default_value_t = 50, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub busy_poll: u32,
     /// Messages to write to the standard error: off, error, warn, info, debug, trace
     #[arg(long, default_value_t = LevelFilter::Info, value_name = "LEVEL")]
     pub log: LevelFilter,
@@ -143,6 +149,7 @@ impl Serve {
         options.tls_required = self.tls_required;
         options.trust = self.trust || self.is_local();
         options.threads = self.threads.map(|threads| threads as usize);
+        options.busy_poll = Duration::from_micros(self.busy_poll.into());
         options
     }
 

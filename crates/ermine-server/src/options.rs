@@ -29,6 +29,8 @@ pub struct ServerOptions {
     pub budget: Option<Arc<Budget>>,
     /// Threads that serve clients [default: two per core, and at least eight].
     pub threads: Option<usize>,
+    /// How long the thread of a lone client looks for input before it sleeps; zero: not at all.
+    pub busy_poll: Duration,
 }
 
 impl Default for ServerOptions {
@@ -44,6 +46,7 @@ impl Default for ServerOptions {
             trust: false,
             budget: None,
             threads: None,
+            busy_poll: Duration::from_micros(50),
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     backend::Backend,
-    connection,
+    connection::{self, polling::Arrivals},
     options::ServerOptions,
     registry::{Registry, Stage},
     shared::Shared,
@@ -70,7 +70,14 @@ impl<B: Backend> Server<B> {
         });
         Ok(Self {
             listeners: listeners.collect::<io::Result<_>>()?,
-            shared: Arc::new(Shared { backend, options, tls, registry, watch: Arc::default() }),
+            shared: Arc::new(Shared {
+                backend,
+                options,
+                tls,
+                registry,
+                watch: Arc::default(),
+                arrivals: Arrivals::default(),
+            }),
         })
     }
 

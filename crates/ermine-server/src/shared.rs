@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use tokio_rustls::TlsAcceptor;
 
-use crate::{connection::aside::Watch, options::ServerOptions, registry::Registry};
+use crate::{
+    connection::{aside::Watch, polling::Arrivals},
+    options::ServerOptions,
+    registry::Registry,
+};
 
 /// State shared by all connections.
 pub struct Shared<B> {
@@ -18,4 +22,6 @@ pub struct Shared<B> {
     pub registry: Arc<Registry>,
     /// Watches running statements.
     pub watch: Arc<Watch>,
+    /// The inputs received so far.
+    pub arrivals: Arrivals,
 }

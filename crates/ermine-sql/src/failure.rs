@@ -1,8 +1,10 @@
 //! The engine's errors in the form that PostgreSQL's clients expect.
 
-use ermine::{Error, Tid};
+use ermine::{Abort, Error, Tid};
 
-use crate::error::{Opponent, Result, SqlError, SqlState};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crate::error::{Lost, Result, SqlError, SqlState};
 
 /// The result of an operation of the engine, as part of a statement.
 pub(crate) trait EngineResult<T> {
@@ -19,17 +21,23 @@ impl<T> EngineResult<T> for ermine::Result<T> {
 
 /// Returns the transaction that won the conflict, if the error is about one and it is known.
 pub(crate) fn opponent(error: &SqlError) -> Option<Tid> {
-    error.report().other.map(|Opponent(number)| Tid::from_u64(number))
+    error.report().lost.and_then(|lost| lost.to).map(Tid::from_u64)
+}
+
+fn lost(abort: &Abort) -> Lost {
+    let mut hasher = DefaultHasher::new();
+    (&abort.table, &abort.key).hash(&mut hasher);
+    Lost { to: abort.other.map(Tid::as_u64), row: hasher.finish() }
 }
 
 /// Converts an error of the engine for which no context is known.
 pub fn sql_error(error: Error) -> SqlError {
     match error {
         Error::Abort(abort) | Error::GaveUp { last: abort, .. } => {
-            let detail = abort.to_string();
+            let (detail, lost) = (abort.to_string(), lost(&abort));
             SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent transactions")
                 .detail(detail)
-                .lost_to(abort.other.map(|other| Opponent(other.as_u64())))
+                .lost(lost)
                 .hint("The transaction might succeed if retried.")
         }
         Error::KeyExists { .. } => {

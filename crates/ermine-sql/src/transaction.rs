@@ -11,6 +11,7 @@ use ermine::{Durability, Isolation, Order, OwnedReceipt, OwnedTransaction, Savep
 use crate::{
     catalog::{
         Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, relation_files::Taken,
+        row_queues::RowQueues,
     },
     cursors::Cursors,
     error::{Result, SqlError, SqlState},
@@ -72,8 +73,19 @@ pub(crate) struct ActiveTransaction {
     /// The number of relation files that had become free when it began.
     free_files: u64,
     taken: RefCell<Option<Taken>>,
-    /// Last field: released when the transaction has ended, however it ended.
+    /// Released when the transaction has ended, however it ended.
     held: RefCell<Held>,
+    /// Last field.
+    _end: End,
+}
+
+/// Tells the statements that wait for rows that a transaction has ended.
+struct End(Arc<RowQueues>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
 }
 
 /// A point that a transaction can be rolled back to.
@@ -178,6 +190,7 @@ impl ActiveTransaction {
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
+        let _end = End(store.row_queues.clone());
         Ok(Self {
             txn,
             catalog,
@@ -191,6 +204,7 @@ impl ActiveTransaction {
             free_files,
             taken,
             held,
+            _end,
         })
     }
 

@@ -107,9 +107,14 @@ states! {
     DATA_CORRUPTED "XX001"
 }
 
-/// The transaction that won a conflict, by the engine's number for it.
+/// The conflict that a statement has lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Opponent(pub u64);
+pub struct Lost {
+    /// The engine's number of the transaction that won, if known.
+    pub to: Option<u64>,
+    /// A number for the row: different rows may have the same one.
+    pub row: u64,
+}
 
 /// The error of a statement.
 #[derive(Clone, Debug)]
@@ -138,8 +143,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint that is violated.
     pub constraint: Option<String>,
-    /// The transaction that won the conflict, if known.
-    pub other: Option<Opponent>,
+    /// The conflict, if it is about one.
+    pub lost: Option<Lost>,
 }
 
 impl SqlError {
@@ -168,7 +173,7 @@ impl SqlError {
             table: None,
             column: None,
             constraint: None,
-            other: None,
+            lost: None,
         }))
     }
 
@@ -224,9 +229,9 @@ impl SqlError {
         self
     }
 
-    /// Adds the transaction that won the conflict.
-    pub fn lost_to(mut self, other: Option<Opponent>) -> Self {
-        self.0.other = other;
+    /// Adds the conflict.
+    pub fn lost(mut self, lost: Lost) -> Self {
+        self.0.lost = Some(lost);
         self
     }
 

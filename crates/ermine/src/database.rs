@@ -223,6 +223,11 @@ impl Database {
         self.order
     }
 
+    /// Returns when commits are acknowledged, unless the transaction says otherwise.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
     /// Opens the table of that name, and creates it when absent; [`Error::Schema`] when it exists with other types.
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         self.table_with(name, TableOptions::default())

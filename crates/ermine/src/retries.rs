@@ -1,6 +1,6 @@
 //! The retry loop for callers that begin their transactions themselves, such as statements of SQL.
 
-use crate::{any::with_engine, database::Database, gate::Pass, ids::Tid, run::Attempts};
+use crate::{any::with_engine, begin::Begins, database::Database, gate::Pass, ids::Tid, run::Attempts};
 
 /// The attempts of a transaction that its caller begins: [`Database::retries`].
 pub struct Retries<'db> {
@@ -36,6 +36,12 @@ impl Database {
     /// ```
     pub fn retries(&self) -> Retries<'_> {
         Retries { database: self, attempts: Attempts::default() }
+    }
+
+    /// Whether the transaction with this number ([`crate::Abort::other`]) has not ended yet. A number is used again
+    /// after many other transactions.
+    pub fn is_in_flight(&self, tid: Tid) -> bool {
+        with_engine!(&*self.engine, engine => Begins::is_in_flight(engine, tid))
     }
 }
 

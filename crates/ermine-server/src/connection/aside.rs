@@ -23,7 +23,7 @@ use std::{
     cell::Cell,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -34,7 +34,8 @@ use tokio::{runtime::Handle, task::block_in_place};
 /// A statement that took longer is expected to do so again, and does not run where it could block others.
 pub const LONG: Duration = Duration::from_millis(1);
 
-/// Interval of the watchdog's checks. Half of the delay that a client may notice.
+/// Interval of the watchdog's checks. Half of the delay that a client may notice: two checks in a row have to find that
+/// no statement has begun, and one has not ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// How long a thread waits for another to take over its queue. A statement tries this repeatedly, each time after twice
@@ -50,9 +51,13 @@ thread_local! {
 /// Counts the statements that run where they could block others, and wakes threads beside them.
 #[derive(Default)]
 pub struct Watch {
-    running: AtomicUsize,
+    /// How many run, and how many have begun, in units of [`BEGUN`].
+    statements: AtomicU64,
     has_ended: AtomicBool,
 }
+
+/// A statement that has begun, in the count.
+const BEGUN: u64 = 1 << 32;
 
 struct Run<'a>(&'a Watch);
 
@@ -64,7 +69,7 @@ impl Watch {
             return block_in_place(part);
         }
         // Relaxed: the watchdog only asks whether there is any.
-        self.running.fetch_add(1, Ordering::Relaxed);
+        self.statements.fetch_add(BEGUN + 1, Ordering::Relaxed);
         RUNNING.set(Some((began, 0)));
         let _run = Run(self);
         part()
@@ -74,9 +79,12 @@ impl Watch {
     pub fn start(self: &Arc<Self>) {
         let (watch, runtime) = (self.clone(), Handle::current());
         let watchdog = thread::Builder::new().name("ermined-watch".into()).spawn(move || {
+            let mut last = 0;
             while !watch.has_ended.load(Ordering::Relaxed) {
                 thread::sleep(LOOK_EVERY);
-                if watch.running.load(Ordering::Relaxed) > 0 {
+                let statements = watch.statements.load(Ordering::Relaxed);
+                // A thread that runs one short statement after the other looks after the sockets itself.
+                if std::mem::replace(&mut last, statements) == statements && statements % BEGUN > 0 {
                     // A thread that wakes up without work goes on to wait for sockets.
                     drop(runtime.spawn(async {}));
                 }
@@ -97,7 +105,7 @@ impl Drop for Run<'_> {
     #[inline]
     fn drop(&mut self) {
         RUNNING.set(None);
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.statements.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

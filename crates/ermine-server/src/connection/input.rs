@@ -9,7 +9,7 @@ use bytes::{Buf, BytesMut};
 use ermine_sql::SqlError;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::counted::Counted;
+use super::{counted::Counted, stream::Stream};
 
 /// Bytes that are read in one call, and kept while a client is silent.
 const CHUNK: usize = 8 << 10;
@@ -65,6 +65,22 @@ impl Input {
 
     /// Waits for more bytes; returns 0 if the client has ended the connection. Cancelling this loses nothing.
     pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<usize, Unfilled> {
+        self.make_room()?;
+        Ok(stream.read_buf(&mut self.bytes).await?)
+    }
+
+    /// Receives the bytes that have come, if any; `None` also where only waiting shows whether there are any.
+    pub fn look(&mut self, stream: &Stream) -> Option<Result<usize, Unfilled>> {
+        if let Err(error) = self.make_room() {
+            return Some(Err(error));
+        }
+        let mut bytes = [0; CHUNK / 2];
+        let received = stream.receive_now(&mut bytes)?;
+        Some(received.map_err(Unfilled::Io).inspect(|&count| self.bytes.extend_from_slice(&bytes[..count])))
+    }
+
+    /// Makes room for the next bytes.
+    fn make_room(&mut self) -> Result<(), Unfilled> {
         if self.room > 4 * CHUNK && self.bytes.len() < CHUNK / 2 {
             self.become_small();
         }
@@ -76,7 +92,7 @@ impl Input {
             self.bytes.reserve(more);
             self.room = room;
         }
-        Ok(stream.read_buf(&mut self.bytes).await?)
+        Ok(())
     }
 
     fn become_small(&mut self) {

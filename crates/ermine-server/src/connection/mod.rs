@@ -17,6 +17,7 @@ mod extended;
 mod input;
 mod opening;
 mod output;
+pub mod polling;
 mod rows;
 mod simple;
 mod statements;
@@ -35,6 +36,7 @@ use self::{
     copy::Copying,
     input::Unfilled,
     opening::{Opened, Refusal},
+    polling::Polling,
     rows::Scratch,
     statements::Statements,
 };
@@ -116,6 +118,7 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         session,
         output,
         cancel,
+        polling: Polling::default(),
         statements: Statements::default(),
         scratch: Scratch::default(),
         told: Vec::new(),
@@ -184,6 +187,7 @@ struct Connection<'s, B: Backend> {
     shared: &'s Shared<B>,
     session: B::Session,
     output: Output,
+    polling: Polling,
     statements: Statements<B::Session>,
     environment: Environment,
     scratch: Scratch,
@@ -249,6 +253,14 @@ impl<B: Backend> Connection<'_, B> {
             self.session.silence_max()
         };
         let began = limit.map(|_| Instant::now());
+        let Shared { arrivals, options, .. } = self.shared;
+        if let Some(read) = self.polling.look(arrivals, options.busy_poll, || input.look(self.output.stream()))
+            && read? > 0
+            && announced.is_none_or(|length| input.bytes().len() >= length)
+        {
+            self.polling.received(arrivals);
+            return Ok(());
+        }
         loop {
             let staged = entry.staged.notified();
             let read = async {
@@ -269,7 +281,10 @@ impl<B: Backend> Connection<'_, B> {
                     Some(_) if is_in_message && announced.is_some_and(|length| input.bytes().len() < length) => {
                         continue;
                     }
-                    Some(_) => return Ok(()),
+                    Some(_) => {
+                        self.polling.received(arrivals);
+                        return Ok(());
+                    }
                     None if is_in_message => {
                         return Err(Malformed("a message was begun and not completed in time").into());
                     }

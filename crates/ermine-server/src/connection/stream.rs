@@ -1,11 +1,12 @@
 //! A client's socket, with TLS or without.
 
 use std::{
-    io,
+    io::{self, Read as _},
     pin::Pin,
     task::{Context, Poll},
 };
 
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -18,6 +19,18 @@ pub enum Stream {
     Plain(TcpStream),
     /// With TLS.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Receives the bytes that have come, if any; `None` also with TLS, where bytes may have come that are no message.
+    pub fn receive_now(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+        let Self::Plain(stream) = self else { return None };
+        // Past the runtime, which asks a socket only after it has waited for it. The socket does not block.
+        match (&*SockRef::from(stream)).read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            received => Some(received),
+        }
+    }
 }
 
 macro_rules! each {

@@ -112,8 +112,7 @@ pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
 }
 
 fn report(out: &mut Vec<u8>, severity: &str, report: &Report) {
-    let Report { state, message, detail, hint, context, position, schema, table, column, constraint, other: _ } =
-        report;
+    let Report { state, message, detail, hint, context, position, schema, table, column, constraint, lost: _ } = report;
     let position = position.map(|position| position.to_string());
     for (code, value) in [
         (b'S', Some(severity)),

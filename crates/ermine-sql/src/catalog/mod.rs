@@ -26,6 +26,7 @@
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod relation_files;
+pub(crate) mod row_queues;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
 
@@ -44,6 +45,7 @@ use self::{
     definition::{Definition, FIRST_OBJECT, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
     relation_files::RelationFiles,
+    row_queues::RowQueues,
     sequence::Sequence,
     sessions::Sessions,
 };
@@ -130,6 +132,7 @@ pub(crate) struct CatalogStore {
     version: AtomicU64,
     numbers: Mutex<()>,
     pub(crate) relation_files: RelationFiles,
+    pub(crate) row_queues: Arc<RowQueues>,
     /// Persistent random bytes, from which the salts of unknown roles are derived.
     pub(crate) secret: [u8; SECRET_LENGTH],
 }
@@ -176,7 +179,8 @@ impl CatalogStore {
         let relation_files = RelationFiles::open(&database, &rows)?;
         let (current, version) = (RwLock::default(), AtomicU64::new(0));
         let secret = secret(&database, &rows)?;
-        let store = Self { database, rows, current, version, numbers: Mutex::new(()), relation_files, secret };
+        let (numbers, row_queues) = (Mutex::new(()), RowQueues::new(database.clone()));
+        let store = Self { database, rows, current, version, numbers, relation_files, row_queues, secret };
         let stored = store
             .database
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());

@@ -21,6 +21,7 @@ mod cursor;
 mod maintenance;
 mod modes;
 pub(crate) mod plan;
+mod row_wait;
 pub(crate) mod settings;
 mod text;
 pub(crate) mod tree;
@@ -45,6 +46,7 @@ pub use self::{
 use self::{
     completion::Tagged,
     copy::Copying,
+    row_wait::RowWait,
     settings::{Extent, Settings},
     tree::Tree,
     waits::Waits,
@@ -64,7 +66,7 @@ use crate::{
     prepared::PreparedStore,
     result::{Column, RowSink},
     row_buffer::RowBuffer,
-    transaction::{ActiveTransaction, Following, Modes, PATIENCE, Patience, changed},
+    transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed},
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -458,13 +460,52 @@ impl Session {
         if current.renews() {
             return self.run_read_committed(current, is_new, prepared, parameters, rows);
         }
-        let is_fresh = current.is_fresh();
-        if self.run_in(current, prepared, parameters, rows, is_fresh)? {
-            return Ok(());
+        if current.is_fresh() {
+            return self.run_first(active, modes, prepared, parameters, rows);
         }
-        // Nothing was done yet: retry with a newer snapshot.
-        **current = self.open(modes)?;
-        if self.run_in(current, prepared, parameters, rows, false)? { Ok(()) } else { Err(changed("of the statement")) }
+        self.run_in(current, prepared, parameters, rows, false).map(|_| ())
+    }
+
+    /// Runs the first statement of a transaction whose statements share a snapshot. If it loses, nothing else is lost:
+    /// it is run again in a new transaction, when the one that won has ended.
+    fn run_first(
+        &mut self,
+        active: &mut Option<Box<ActiveTransaction>>,
+        modes: Modes,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let began = self.environment.transaction_began;
+        let (mut wait, mut may_begin_again) = (self.row_wait(), true);
+        loop {
+            let current = match active {
+                Some(active) => active,
+                None => active.insert(Box::new(self.open(modes)?)),
+            };
+            self.environment.transaction_began = began;
+            let mut tag = Tagged { rows, tag: String::new() };
+            match self.run_in(current, prepared, parameters, &mut tag, may_begin_again) {
+                Ok(true) => {
+                    let tag = tag.tag;
+                    wait.got(current)?;
+                    // The COPY is still in progress.
+                    return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
+                }
+                Ok(false) if may_begin_again => may_begin_again = false,
+                Ok(false) => return Err(changed("of the statement")),
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
+                    // Not one that waits holds rows.
+                    *active = None;
+                    if wait.patience.is_over() {
+                        return Err(error);
+                    }
+                    self.wait_for_row(&mut wait, &error)?;
+                }
+                Err(error) => return Err(error),
+            }
+            *active = None;
+        }
     }
 
     /// Runs a statement that sees what was committed when it began. If it meets a row that another transaction is
@@ -481,13 +522,13 @@ impl Session {
             active.renew(&self.shared.catalog)?;
         }
         let point = active.point(self.settings.mark())?;
-        let mut patience = Patience::new(self.patience());
-        let mut waiting = None;
+        let (mut wait, mut waiting) = (self.row_wait(), None);
         loop {
             let mut tag = Tagged { rows, tag: String::new() };
             match self.run_in(active, prepared, parameters, &mut tag, false) {
                 Ok(_) => {
                     let tag = tag.tag;
+                    wait.got(active)?;
                     active.release(&point)?;
                     // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
@@ -501,7 +542,7 @@ impl Session {
                             return Err(waits::deadlock(&self.named(error)));
                         }
                     }
-                    self.wait_for_others(&mut patience, error)?;
+                    self.wait_patiently(&mut wait, error)?;
                     active.renew(&self.shared.catalog)?;
                 }
                 Err(error) => return Err(error),
@@ -509,10 +550,21 @@ impl Session {
         }
     }
 
-    /// Waits before a statement that lost `conflict` is tried again; fails when the waits have taken too long.
-    fn wait_for_others(&self, patience: &mut Patience, conflict: SqlError) -> Result<()> {
+    fn row_wait(&self) -> RowWait {
+        RowWait::new(self.shared.catalog.row_queues.clone(), self.patience())
+    }
+
+    /// Waits before a statement that lost `conflict` is tried again.
+    fn wait_for_row(&self, wait: &mut RowWait, conflict: &SqlError) -> Result<()> {
         self.environment.check()?;
-        if patience.wait() {
+        wait.wait(conflict.report().lost, self.environment.interrupt.pause);
+        Ok(())
+    }
+
+    /// Waits likewise; fails when the waits have taken too long.
+    fn wait_patiently(&self, wait: &mut RowWait, conflict: SqlError) -> Result<()> {
+        self.wait_for_row(wait, &conflict)?;
+        if !wait.patience.is_over() {
             return Ok(());
         }
         let detail = self.named(conflict).report().detail.clone().unwrap_or_default();
@@ -620,16 +672,15 @@ impl Session {
         let database = self.shared.database.clone();
         let mut retries = database.retries();
         let mut turn = retries.turn();
-        let mut patience = Patience::new(self.patience());
+        let mut wait = self.row_wait();
         loop {
+            drop(turn);
             if self.modes().level == Level::ReadCommitted {
                 // The statement waits for a row; it has not lost.
-                drop(turn);
-                self.wait_for_others(&mut patience, conflict)?;
+                self.wait_patiently(&mut wait, conflict)?;
             } else {
-                drop(turn);
-                self.environment.check()?;
-                if !retries.lost(opponent(&conflict)) || patience.is_over() {
+                self.wait_for_row(&mut wait, &conflict)?;
+                if !retries.lost(None) || wait.patience.is_over() {
                     return Err(conflict);
                 }
             }

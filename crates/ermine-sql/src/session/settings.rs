@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ermine::{Database, Order};
+use ermine::{Database, Durability, Order};
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -17,13 +17,19 @@ pub(crate) struct Settings {
     values: BTreeMap<String, String>,
     /// The former values of the settings that the transaction has set.
     before: Vec<Before>,
-    /// The level of transactions that do not specify one.
-    level: Level,
+    usual: Usual,
     /// The strongest level that the database's scheme provides.
     strongest: Level,
-    /// The order of transactions that the database was opened with.
-    order: Order,
     in_force: InForce,
+}
+
+/// The settings of a session that sets none, as far as they follow from those of the database.
+#[derive(Clone, Copy, Debug)]
+struct Usual {
+    level: Level,
+    order: Order,
+    /// Whether commits are acknowledged before they are durable.
+    is_async: bool,
 }
 
 /// The settings that statements use, in the form in which they use them: made when a setting changes, since every
@@ -135,8 +141,9 @@ impl Settings {
             _ => Level::ReadCommitted,
         };
         let strongest = level.max(Level::RepeatableRead);
-        let in_force = in_force(&values, level, order);
-        Self { values, before: Vec::new(), level, strongest, order, in_force }
+        let usual = Usual { level, order, is_async: database.durability() != Durability::Durable };
+        let in_force = in_force(&values, usual);
+        Self { values, before: Vec::new(), usual, strongest, in_force }
     }
 
     /// Returns the settings that statements use.
@@ -145,7 +152,7 @@ impl Settings {
     }
 
     fn changed(&mut self) {
-        self.in_force = in_force(&self.values, self.level, self.order);
+        self.in_force = in_force(&self.values, self.usual);
     }
 
     /// Returns the level with a name; fails if the scheme does not provide it.
@@ -171,6 +178,9 @@ impl Settings {
         }
         if name == ORDER {
             return Some(self.in_force.order.name());
+        }
+        if name == "synchronous_commit" {
+            return Some(if self.in_force.modes.is_async { "off" } else { "on" });
         }
         own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
     }
@@ -254,22 +264,22 @@ impl Settings {
     }
 }
 
-/// Returns the settings that statements use; `level` and `order` are those of a session that sets none.
-fn in_force(values: &BTreeMap<String, String>, level: Level, order: Order) -> InForce {
+/// Returns the settings that statements use.
+fn in_force(values: &BTreeMap<String, String>, usual: Usual) -> InForce {
     let value = |name: &str| values.get(name).map(|value| &**value);
     let is_on = |name: &str| value(name) == Some("on");
     let time = |name: &str| Duration::from_millis(value(name).and_then(|value| value.parse().ok()).unwrap_or(0));
     let modes = Modes {
         read_only: is_on("default_transaction_read_only"),
         deferrable: is_on("default_transaction_deferrable"),
-        is_async: value("synchronous_commit") == Some("off"),
-        level: value("default_transaction_isolation").map_or(level, Level::of),
+        is_async: value("synchronous_commit").map_or(usual.is_async, |value| value == "off"),
+        level: value("default_transaction_isolation").map_or(usual.level, Level::of),
         tracks_all: false,
     };
     let work_mem = value("work_mem").and_then(|value| kilobytes(&value.to_ascii_lowercase()));
     InForce {
         modes,
-        order: value(ORDER).and_then(|name| name.parse().ok()).unwrap_or(order),
+        order: value(ORDER).and_then(|name| name.parse().ok()).unwrap_or(usual.order),
         lock_timeout: time("lock_timeout"),
         statement_timeout: time("statement_timeout"),
         idle_in_transaction: time("idle_in_transaction_session_timeout"),

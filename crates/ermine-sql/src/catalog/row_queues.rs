@@ -1,0 +1,213 @@
+//! Statements that wait for a row, in the order in which they came.
+//!
+//! A statement that meets a row that another transaction is changing is undone, and queues for the row. The first of a
+//! queue tries again as soon as the other transaction has ended. When it has got the row, the next one waits for *its*
+//! transaction: the row passes on with one attempt by each, and none is overtaken by those that come later.
+//!
+//! Each waiting statement also tries again after a while, whatever its place: deadlocks are found by trying (`session::waits`),
+//! and a queue may be wrong about the transaction it waits for. Different rows may share a queue ([`crate::error::Lost`]).
+//!
+//! Invariant: a session ends its transaction, and then looks whether a statement waits; a statement enters its queue,
+//! and then looks whether the transaction has ended. Both in sequentially consistent order: one of them notices.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering, fence},
+    },
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use ermine::{Database, Tid};
+use hashbrown::HashMap;
+
+/// How long a statement waits at most before it tries again.
+const TRY_AFTER: Duration = Duration::from_millis(10);
+
+/// All queues of a database.
+pub(crate) struct RowQueues {
+    database: Arc<Database>,
+    /// Statements in queues.
+    waiting: AtomicUsize,
+    queues: Mutex<Queues>,
+}
+
+#[derive(Default)]
+struct Queues {
+    by_row: HashMap<u64, Queue>,
+    /// Statements that have come so far.
+    come: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// The transaction that has the row.
+    holder: Option<Tid>,
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    number: u64,
+    thread: Thread,
+}
+
+/// The place of a statement in a queue, until this is dropped.
+pub(crate) struct Place {
+    queues: Arc<RowQueues>,
+    pub(crate) row: u64,
+    number: u64,
+    /// The transaction that the statement belongs to, when it has got the row.
+    pub(crate) got: Option<Tid>,
+}
+
+impl RowQueues {
+    pub(crate) fn new(database: Arc<Database>) -> Arc<Self> {
+        Arc::new(Self { database, waiting: AtomicUsize::new(0), queues: Mutex::default() })
+    }
+
+    /// Enters the queue for a row, at its end.
+    pub(crate) fn enter(self: &Arc<Self>, row: u64) -> Place {
+        let mut queues = self.lock();
+        queues.come += 1;
+        let number = queues.come;
+        queues.by_row.entry(row).or_default().waiting.push_back(Waiting { number, thread: thread::current() });
+        // SeqCst: the invariant.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        Place { queues: self.clone(), row, number, got: None }
+    }
+
+    /// To be called when a transaction has ended.
+    pub(crate) fn ended(&self) {
+        // SeqCst: the invariant.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.lock().by_row.values().for_each(|queue| self.wake_first(queue));
+        }
+    }
+
+    /// Wakes the first statement of a queue if it can go on.
+    fn wake_first(&self, queue: &Queue) {
+        if let Some(first) = queue.waiting.front()
+            && self.is_free(queue)
+        {
+            first.thread.unpark();
+        }
+    }
+
+    fn is_free(&self, queue: &Queue) -> bool {
+        queue.holder.is_none_or(|holder| !self.database.is_in_flight(holder))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Waits until it is the statement's turn, after `holder`, or until it should try anyway; calls `pause` now and then.
+    pub(crate) fn wait(&self, holder: Tid, pause: fn()) {
+        self.with(|queue| queue.holder = Some(holder));
+        let began = Instant::now();
+        // Most waits are short: the thread does not give its other work away at once.
+        let mut slice = Duration::from_millis(1);
+        while began.elapsed() < TRY_AFTER {
+            if self.is_next() {
+                return;
+            }
+            thread::park_timeout(slice);
+            pause();
+            slice = TRY_AFTER.saturating_sub(began.elapsed());
+        }
+    }
+
+    fn is_next(&self) -> bool {
+        self.with(|queue| {
+            queue.waiting.front().is_some_and(|first| first.number == self.number) && self.queues.is_free(queue)
+        })
+    }
+
+    fn with<T>(&self, action: impl FnOnce(&mut Queue) -> T) -> T {
+        action(self.queues.lock().by_row.get_mut(&self.row).expect("a queue exists while a statement is in it"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.queues.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut queues = self.queues.lock();
+        let queue = queues.by_row.get_mut(&self.row).expect("a queue exists while a statement is in it");
+        queue.waiting.retain(|waiting| waiting.number != self.number);
+        queue.holder = self.got.or(queue.holder);
+        self.queues.wake_first(queue);
+        if queue.waiting.is_empty() {
+            queues.by_row.remove(&self.row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ermine::{Options, Table, TxnOptions};
+
+    use super::*;
+
+    fn places(queues: &RowQueues) -> usize {
+        queues.lock().by_row.values().map(|queue| queue.waiting.len()).sum()
+    }
+
+    /// The first waits for the holder, the second for the first's transaction; each is woken when that has ended.
+    #[test]
+    fn a_row_passes_on_in_order() {
+        let database = Arc::new(Database::open_in_memory(Options::default()).unwrap());
+        let table: Table<u64, u64> = database.table("t").unwrap();
+        let queues = RowQueues::new(database.clone());
+        let begin = |key: u64| {
+            let txn = database.begin_owned(TxnOptions::default()).unwrap();
+            txn.put(&table, &key, &key).unwrap();
+            let tid = txn.tid().unwrap().unwrap();
+            (txn, tid)
+        };
+        let (holder, first) = (begin(1), begin(2));
+        let (row, order) = (7, Mutex::new(Vec::new()));
+        // Until it is this one's turn, however often it would try before.
+        let wait = |place: &Place, after: Tid| {
+            while {
+                place.wait(after, || {});
+                !place.is_next()
+            } {}
+        };
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut place = queues.enter(row);
+                wait(&place, holder.1);
+                order.lock().unwrap().push("first");
+                place.got = Some(first.1);
+            });
+            while places(&queues) < 1 {
+                thread::yield_now();
+            }
+            threads.spawn(|| {
+                let place = queues.enter(row);
+                wait(&place, holder.1);
+                order.lock().unwrap().push("second");
+            });
+            while places(&queues) < 2 {
+                thread::yield_now();
+            }
+            order.lock().unwrap().push("holder ends");
+            drop(holder.0);
+            queues.ended();
+            while places(&queues) > 1 {
+                thread::yield_now();
+            }
+            order.lock().unwrap().push("first ends");
+            drop(first.0);
+            queues.ended();
+        });
+        assert_eq!(*order.lock().unwrap(), ["holder ends", "first", "first ends", "second"]);
+        assert!(queues.lock().by_row.is_empty() && queues.waiting.load(Ordering::SeqCst) == 0);
+    }
+}
