@@ -317,7 +317,7 @@ pub(crate) trait Certifier: Default + Send + 'static {
 
     /// Leaves the stamps in one version that it overwrote, before the commit stamp of the version that it installed is
     /// set.
-    fn publish_write(&self, write: Overwrite<'_, Self::Stamps>, stamp: Stamp, successor: Stamp);
+    fn publish_write(&self, old: VersionPtr<Self::Stamps>, stamp: Stamp, successor: Stamp);
 
     /// Whether the transaction reads a table as a whole: then its ranges need not be stored.
     fn reads_whole(&self, _table: TableId) -> bool {

@@ -170,8 +170,8 @@ impl Certifier for ReadValidation {
 
     fn publish_reads(&mut self, _: &ReaderSlot, _: Stamp) {}
 
-    fn publish_write(&self, write: Overwrite<'_, Overwritten>, stamp: Stamp, _: Stamp) {
-        write.old.certifier().0.store(OriginWord::at(stamp));
+    fn publish_write(&self, old: Handle, stamp: Stamp, _: Stamp) {
+        old.certifier().0.store(OriginWord::at(stamp));
     }
 
     fn withdraw(&self, tid: Tid, old: Handle) {

@@ -74,7 +74,7 @@ impl Certifier for Uncertified {
 
     fn publish_reads(&mut self, _: &ReaderSlot, _: Stamp) {}
 
-    fn publish_write(&self, _: Overwrite<'_, ()>, _: Stamp, _: Stamp) {}
+    fn publish_write(&self, _: VersionPtr<()>, _: Stamp, _: Stamp) {}
 
     fn withdraw(&self, _: Tid, _: VersionPtr<()>) {}
 }

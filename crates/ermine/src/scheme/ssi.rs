@@ -360,8 +360,8 @@ impl Certifier for Ssi {
         self.untracked.publish(slot, stamp);
     }
 
-    fn publish_write(&self, write: Overwrite<'_, SsiStamps>, stamp: Stamp, successor: Stamp) {
-        let stamps = write.old.certifier();
+    fn publish_write(&self, old: Handle, stamp: Stamp, successor: Stamp) {
+        let stamps = old.certifier();
         stamps.set_pivot(successor);
         stamps.track.successor.store(OriginWord::at(stamp));
     }

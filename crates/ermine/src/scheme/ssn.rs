@@ -333,8 +333,8 @@ impl Certifier for Ssn {
         self.untracked.publish(slot, stamp);
     }
 
-    fn publish_write(&self, write: Overwrite<'_, Track>, _: Stamp, successor: Stamp) {
-        write.old.certifier().successor.store(OriginWord::at(successor));
+    fn publish_write(&self, old: Handle, _: Stamp, successor: Stamp) {
+        old.certifier().successor.store(OriginWord::at(successor));
     }
 
     fn reads_whole(&self, table: TableId) -> bool {

@@ -266,7 +266,17 @@ pub(super) enum Overwriter {
 }
 
 /// Returns the overwriter of a version that committed below `stamp`. Waits for one that is about to.
+#[inline]
 pub(super) fn overwriter_below(shared: &Shared, overwritten: &AtomicOrigin, tid: Tid, stamp: Stamp) -> Overwriter {
+    match overwritten.load() {
+        Origin::At(left) => Overwriter::Stamped(left),
+        Origin::By(_) => running_below(shared, overwritten, tid, stamp),
+    }
+}
+
+/// Works as [`overwriter_below`], which is mostly done before it begins.
+#[cold]
+fn running_below(shared: &Shared, overwritten: &AtomicOrigin, tid: Tid, stamp: Stamp) -> Overwriter {
     let mut spin = Spin::default();
     loop {
         let overwriter = match overwritten.load() {

@@ -169,14 +169,15 @@ impl<S: Scheme> Operation<'_, S> {
     fn queue_superseded(&mut self, stamp: Stamp) {
         for at in 0..self.state.sets.writes.len() {
             let write = &self.state.sets.writes[at];
-            let table = self.engine.table(write.site.table);
             let deleted = write.new.kind() == Kind::Tombstone;
+            if write.fresh && !deleted {
+                continue;
+            }
+            let table = self.engine.table(write.site.table);
             let needs_key = deleted || table.secondaries().next().is_some();
             let key = needs_key.then(|| SmallVec::from_slice(self.state.sets.key(write.site)));
             let superseded = Superseded { stamp, table: table.id, row: write.row, key, deleted };
-            if !write.fresh || deleted {
-                self.state.superseded(superseded);
-            }
+            self.state.superseded(superseded);
         }
         self.state.supersede_absences(stamp);
         if !self.state.sets.discarded.is_empty() {

@@ -141,8 +141,8 @@ impl<C: Certifier> Ending<'_, C> {
         }
         self.certifier.publish_reads(self.reader, stamp);
         for write in writes {
-            if let Some(overwrite) = write.overwrite(&tables) {
-                self.certifier.publish_write(overwrite, stamp, successor);
+            if let Some(old) = write.old {
+                self.certifier.publish_write(old, stamp, successor);
             }
             write.new.origin().store(OriginWord::at(stamp));
         }
