@@ -245,6 +245,7 @@ impl RowSink for Kept {
 
     fn take_back(&mut self) -> bool {
         self.rows.clear();
+        self.notices.clear();
         true
     }
 }

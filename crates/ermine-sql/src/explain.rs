@@ -149,7 +149,7 @@ fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
             line(depth, &format!("{left}Subquery Scan on {}", of.name), lines);
             query(inner, depth + 1, lines);
         }
-        SourceKind::Series(_) | SourceKind::Unnest(_) => {
+        SourceKind::Series { .. } | SourceKind::Unnest { .. } => {
             line(depth, &format!("{left}Function Scan on {}", of.name), lines)
         }
         SourceKind::Lateral(_) => line(depth, &format!("{left}Lateral Subquery Scan on {}", of.name), lines),

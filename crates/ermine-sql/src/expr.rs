@@ -8,6 +8,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 pub(crate) use self::eval::{Evaluator, Frame, arguments_of, compare};
 use crate::{
+    catalog::advisory::AdvisoryMode,
     catalog::sequence::Sequence,
     error::{Result, SqlError},
     query::Query,
@@ -79,8 +80,58 @@ pub(crate) enum Expr {
     LastGiven(Option<NextOf>),
     /// Sets a sequence: to a number, and whether that counts as returned already.
     SetNext(NextOf, Box<[Expr; 2]>),
+    /// Sets a setting: its name, its value, and whether only until the transaction ends.
+    SetConfig(Box<[Expr; 3]>),
+    /// Takes or releases an advisory lock, of one or two numbers.
+    Advisory(AdvisoryCall, Vec<Expr>),
     /// Waits for a number of seconds.
     Sleep(Box<Expr>),
+}
+
+/// An operation on an advisory lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AdvisoryCall {
+    pub(crate) action: AdvisoryAction,
+    pub(crate) mode: AdvisoryMode,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AdvisoryAction {
+    Take,
+    /// Takes it if that needs no waiting.
+    Try,
+    Release,
+    ReleaseAll,
+}
+
+impl AdvisoryCall {
+    /// Returns the operation of a function.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        use AdvisoryAction::{Release, ReleaseAll, Take, Try};
+        let (action, rest) = if name == "pg_advisory_unlock_all" {
+            (ReleaseAll, "")
+        } else if let Some(rest) = name.strip_prefix("pg_advisory_unlock") {
+            (Release, rest)
+        } else if let Some(rest) = name.strip_prefix("pg_advisory_lock") {
+            (Take, rest)
+        } else if let Some(rest) = name.strip_prefix("pg_try_advisory_lock") {
+            (Try, rest)
+        } else if let Some(rest) = name.strip_prefix("pg_advisory_xact_lock") {
+            return Self::with(Take, rest, true);
+        } else {
+            return Self::with(Try, name.strip_prefix("pg_try_advisory_xact_lock")?, true);
+        };
+        Self::with(action, rest, false)
+    }
+
+    fn with(action: AdvisoryAction, rest: &str, of_transaction: bool) -> Option<Self> {
+        let is_shared = match rest {
+            "" => false,
+            "_shared" => true,
+            _ => return None,
+        };
+        Some(Self { action, mode: AdvisoryMode { is_shared, of_transaction } })
+    }
 }
 
 /// A function by its name: two functions are the same if their names and types are.
@@ -258,6 +309,8 @@ impl Expr {
             | Self::Distinct(operands)
             | Self::NullIf(_, operands) => operands.iter().collect(),
             Self::Any { operands, .. } | Self::SetNext(_, operands) => operands.iter().collect(),
+            Self::SetConfig(operands) => operands.iter().collect(),
+            Self::Advisory(_, operands) => operands.iter().collect(),
             Self::Prefix(_, operand)
             | Self::Cast(operand, _)
             | Self::Not(operand)
@@ -301,6 +354,11 @@ impl Expr {
             Self::NullIf(equal, operands) => Self::NullIf(equal, two(operands, change)?),
             Self::Any { operator, operands, all } => Self::Any { operator, operands: two(operands, change)?, all },
             Self::SetNext(sequence, operands) => Self::SetNext(sequence, two(operands, change)?),
+            Self::SetConfig(operands) => {
+                let [name, value, is_local] = *operands;
+                Self::SetConfig(Box::new([change(name)?, change(value)?, change(is_local)?]))
+            }
+            Self::Advisory(call, operands) => Self::Advisory(call, all(operands, change)?),
             Self::Sleep(seconds) => Self::Sleep(Box::new(change(*seconds)?)),
             Self::Prefix(function, operand) => Self::Prefix(function, Box::new(change(*operand)?)),
             Self::Cast(operand, conversion) => Self::Cast(Box::new(change(*operand)?), conversion),
@@ -343,7 +401,8 @@ impl Expr {
     /// Whether it may return different values on the same row.
     pub(crate) fn is_volatile(&self) -> bool {
         self.has(&|inner| match inner {
-            Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::Sleep(_) => true,
+            Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::SetConfig(_) => true,
+            Self::Advisory(..) | Self::Sleep(_) => true,
             Self::Call(function, _) => function.is_volatile,
             _ => false,
         })
@@ -361,6 +420,8 @@ impl Expr {
             Self::Next(_)
             | Self::LastGiven(_)
             | Self::SetNext(..)
+            | Self::SetConfig(_)
+            | Self::Advisory(..)
             | Self::Sleep(_)
             | Self::Subquery(_)
             | Self::Outer(..)

@@ -123,8 +123,9 @@ impl Select {
                     let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
                     access.equal.iter_mut().chain(sides).try_for_each(|bound| change(&mut bound.value))?;
                 }
-                SourceKind::Series(bounds) => bounds.iter_mut().try_for_each(&mut *change)?,
-                SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => change(expr)?,
+                SourceKind::Series { bounds, .. } => bounds.iter_mut().try_for_each(&mut *change)?,
+                SourceKind::Unnest { arrays, .. } => arrays.iter_mut().try_for_each(&mut *change)?,
+                SourceKind::Lateral(expr) => change(expr)?,
                 SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
             }
         }
@@ -219,9 +220,16 @@ pub(crate) enum SourceKind {
     /// A query that is run once, however often its rows are needed: a second run might return other rows.
     Once(Arc<Query>),
     /// Numbers from the first to the second, by the third.
-    Series([Expr; 3]),
-    /// The elements of an array.
-    Unnest(Expr),
+    Series {
+        bounds: [Expr; 3],
+        is_numbered: bool,
+    },
+    /// The elements of arrays, side by side; shorter arrays are extended with NULL. If it is numbered, the number of the
+    /// row follows (WITH ORDINALITY).
+    Unnest {
+        arrays: Vec<Expr>,
+        is_numbered: bool,
+    },
     /// A query that refers to the rows before it.
     Lateral(Expr),
     /// A table of the system, computed from the current state.
@@ -233,8 +241,8 @@ impl std::fmt::Debug for SourceKind {
         match self {
             Self::Table(source) => write!(f, "{} by {:?}", source.table.name(), source.access),
             Self::Derived(query) | Self::Once(query) => query.fmt(f),
-            Self::Series(_) => f.write_str("generate_series"),
-            Self::Unnest(_) => f.write_str("unnest"),
+            Self::Series { .. } => f.write_str("generate_series"),
+            Self::Unnest { .. } => f.write_str("unnest"),
             Self::Lateral(query) => write!(f, "lateral {query:?}"),
             Self::System(table) => table.fmt(f),
         }

@@ -76,6 +76,8 @@ pub trait RowSink {
     fn notice(&mut self, severity: &'static str, notice: &SqlError) {
         let _ = (severity, notice);
     }
+    /// Called when the statement has changed settings, though it is none that does.
+    fn settings_changed(&mut self) {}
     /// Discards the rows since the last statement ended, because the statement is run again; returns false if rows have
     /// been sent already, in which case it is not run again.
     fn take_back(&mut self) -> bool {

@@ -11,7 +11,7 @@ use ermine::{Durability, Isolation, Order, OwnedReceipt, OwnedTransaction, Savep
 use crate::{
     catalog::{
         Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, relation_files::Taken,
-        row_queues::RowQueues,
+        row_queues::RowQueues, sessions::Sessions,
     },
     cursors::Cursors,
     error::{Result, SqlError, SqlState},
@@ -30,9 +30,11 @@ pub(crate) struct Modes {
     pub(crate) tracks_all: bool,
 }
 
-/// Decides which transactions precede a transaction of a session.
+/// The session of a transaction, and the order in which it follows others.
 #[derive(Clone, Default)]
 pub(crate) struct Following {
+    /// The session's number, by which it has advisory locks; 0: it can have none.
+    pub(crate) number: u64,
     pub(crate) order: Option<Order>,
     /// The same for all transactions of a session.
     pub(crate) session: ermine::Session,
@@ -75,16 +77,24 @@ pub(crate) struct ActiveTransaction {
     taken: RefCell<Option<Taken>>,
     /// Released when the transaction has ended, however it ended.
     held: RefCell<Held>,
+    /// Whether a statement has been run in it: the next one sees the same snapshot.
+    pub(crate) has_run: bool,
     /// Last field.
-    _end: End,
+    end: End,
 }
 
-/// Tells the statements that wait for rows that a transaction has ended.
-struct End(Arc<RowQueues>);
+/// Tells those that wait for a transaction that it has ended.
+struct End {
+    queues: Arc<RowQueues>,
+    sessions: Arc<Sessions>,
+    /// The number of its session.
+    session: u64,
+}
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.ended();
+        self.queues.ended();
+        self.sessions.locks.end_transaction(self.session);
     }
 }
 
@@ -172,7 +182,12 @@ impl Patience {
 
     /// Whether the limit has passed.
     pub(crate) fn is_over(&self) -> bool {
-        self.since.elapsed() >= self.at_most
+        self.left().is_zero()
+    }
+
+    /// Returns the time until the limit.
+    pub(crate) fn left(&self) -> Duration {
+        self.at_most.saturating_sub(self.since.elapsed())
     }
 }
 
@@ -190,7 +205,8 @@ impl ActiveTransaction {
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
-        let _end = End(store.row_queues.clone());
+        let (queues, sessions) = (store.row_queues.clone(), catalog.sessions.clone());
+        let end = End { queues, sessions, session: following.number };
         Ok(Self {
             txn,
             catalog,
@@ -204,7 +220,8 @@ impl ActiveTransaction {
             free_files,
             taken,
             held,
-            _end,
+            has_run: false,
+            end,
         })
     }
 
@@ -268,6 +285,9 @@ impl ActiveTransaction {
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
         self.cursors.go_back(point.cursors);
+        if let Some(own) = self.txn.tid().sql()? {
+            self.end.queues.undone(own);
+        }
         Ok(())
     }
 

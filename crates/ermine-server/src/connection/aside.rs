@@ -83,7 +83,7 @@ impl Watch {
             while !watch.has_ended.load(Ordering::Relaxed) {
                 thread::sleep(LOOK_EVERY);
                 let statements = watch.statements.load(Ordering::Relaxed);
-                // A thread that runs one short statement after the other looks after the sockets itself.
+                // A thread that runs one short statement after the other looks after the sockets in between (`polling`).
                 if std::mem::replace(&mut last, statements) == statements && statements % BEGUN > 0 {
                     // A thread that wakes up without work goes on to wait for sockets.
                     drop(runtime.spawn(async {}));

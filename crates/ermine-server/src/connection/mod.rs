@@ -254,13 +254,16 @@ impl<B: Backend> Connection<'_, B> {
         };
         let began = limit.map(|_| Instant::now());
         let Shared { arrivals, options, .. } = self.shared;
-        if let Some(read) = self.polling.look(arrivals, options.busy_poll, || input.look(self.output.stream()))
+        // With TLS, bytes may have come that are no message.
+        let patience = if self.output.stream().is_plain() { options.busy_poll } else { Duration::ZERO };
+        if let Some(read) = self.polling.look(arrivals, patience, || input.look(self.output.stream()))
             && read? > 0
             && announced.is_none_or(|length| input.bytes().len() >= length)
         {
             self.polling.received(arrivals);
             return Ok(());
         }
+        self.polling.let_others_come().await;
         loop {
             let staged = entry.staged.notified();
             let read = async {

@@ -5,6 +5,9 @@
 //! looks for the client's next message before it sleeps. Where several clients send messages, there is mostly one to be
 //! handled, and the thread has better things to do.
 //!
+//! A thread that looks does not look after other sockets. So it lets the runtime do that now and then, however often it
+//! finds a message.
+//!
 //! When no message came in time, the thread looks less often, each time by half: clients that think, and machines
 //! without a core to spare, cost next to nothing.
 //!
@@ -15,6 +18,11 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
+
+use tokio::task::yield_now;
+
+/// How long a thread goes on from one message to the next without a look at other sockets.
+const IN_A_RUN: Duration = Duration::from_millis(1);
 
 /// Inputs in a row, without one of another connection in between, after which a connection counts as alone.
 const ALONE: u32 = 8;
@@ -44,6 +52,8 @@ pub struct Polling {
     last: u32,
     /// Inputs in a row before that one.
     in_a_row: u32,
+    /// When the first of the looks began that all found something.
+    since: Option<Instant>,
     /// Looks in vain since the last one that was not.
     failed: u32,
     /// Waits without a look, before the next look.
@@ -59,6 +69,7 @@ impl Polling {
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         if patience.is_zero() || self.in_a_row < ALONE || arrivals.count() != self.last {
+            self.since = None;
             return None;
         }
         if self.left_out > 0 {
@@ -66,15 +77,28 @@ impl Polling {
             return None;
         }
         let began = Instant::now();
+        if began.duration_since(*self.since.get_or_insert(began)) > IN_A_RUN {
+            return None;
+        }
         let found = loop {
             let found = look();
             if found.is_some() || began.elapsed() > patience || arrivals.count() != self.last {
                 break found;
             }
         };
+        if found.is_none() {
+            self.since = None;
+        }
         self.failed = if found.is_some() { 0 } else { (self.failed + 1).min(DOUBLED_MAX) };
         self.left_out = (1 << self.failed) - 1;
         found
+    }
+
+    /// Lets the runtime look after other sockets, if it has not for some time.
+    pub async fn let_others_come(&mut self) {
+        if self.since.take().is_some() {
+            yield_now().await;
+        }
     }
 
     /// To be called when the connection has received input.
@@ -111,6 +135,18 @@ mod tests {
         for _ in 0..3 {
             assert!(polling.look(&arrivals, Duration::from_nanos(1), || Some(())).is_some());
         }
+    }
+
+    #[test]
+    fn messages_without_end_do_not_keep_others_out() {
+        let (arrivals, mut polling) = (Arrivals::default(), Polling::default());
+        (0..=ALONE).for_each(|_| polling.received(&arrivals));
+        let mut looks = 0;
+        while polling.look(&arrivals, Duration::from_secs(1), || Some(())).is_some() {
+            polling.received(&arrivals);
+            looks += 1;
+        }
+        assert!(looks > 0 && polling.since.is_some(), "it is the runtime's turn");
     }
 
     #[test]

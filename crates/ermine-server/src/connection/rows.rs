@@ -148,6 +148,10 @@ impl RowSink for Sink<'_> {
         Ok(())
     }
 
+    fn settings_changed(&mut self) {
+        self.has_set = true;
+    }
+
     fn take_back(&mut self) -> bool {
         self.is_copying = false;
         self.output.back_to(self.begin)

@@ -22,7 +22,12 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Receives the bytes that have come, if any; `None` also with TLS, where bytes may have come that are no message.
+    /// Whether there is no encryption.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    /// Receives the bytes that have come, if any; `None` also with TLS.
     pub fn receive_now(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let Self::Plain(stream) = self else { return None };
         // Past the runtime, which asks a socket only after it has waited for it. The socket does not block.

@@ -10,7 +10,7 @@ use super::{Binder, Typed, collation::Derived, names};
 use crate::{
     catalog::Relation,
     error::{Result, SqlError, SqlState},
-    expr::{Expr, Function, NextOf, SubqueryKind},
+    expr::{AdvisoryAction, AdvisoryCall, Expr, Function, NextOf, SubqueryKind},
     functions,
     query::AggregateCall,
     system,
@@ -145,7 +145,7 @@ impl Binder<'_> {
         self.plain_function(&name, &arguments)
     }
 
-    fn plain_function(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
+    pub(super) fn plain_function(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
         let mut all = Vec::new();
         for argument in arguments {
             all.push(self.expr(argument)?);
@@ -185,6 +185,30 @@ impl Binder<'_> {
                 };
                 let number = self.coerce(all[1].clone(), SqlType::INT8)?;
                 Ok(Typed::new(Expr::SetNext(sequence, Box::new([number, is_called])), SqlType::INT8))
+            }
+            ("set_config", [name, value, is_local]) => {
+                let (name, value) = (name.clone(), value.clone());
+                let texts = [self.coerce(name, SqlType::TEXT)?, self.coerce(value, SqlType::TEXT)?];
+                let [name, value] = texts;
+                let is_local = self.coerce(is_local.clone(), SqlType::BOOL)?;
+                Ok(Typed::new(Expr::SetConfig(Box::new([name, value, is_local])), SqlType::TEXT))
+            }
+            (name, numbers)
+                if let Some(call) = AdvisoryCall::of(name)
+                    && matches!(
+                        (call.action, numbers.len()),
+                        (AdvisoryAction::ReleaseAll, 0)
+                            | (AdvisoryAction::Take | AdvisoryAction::Try | AdvisoryAction::Release, 1 | 2)
+                    ) =>
+            {
+                let of = if numbers.len() == 1 { SqlType::INT8 } else { SqlType::INT4 };
+                let numbers = numbers.iter().map(|number| self.coerce(number.clone(), of)).collect::<Result<_>>()?;
+                // The others return void.
+                let returns = match call.action {
+                    AdvisoryAction::Try | AdvisoryAction::Release => SqlType::BOOL,
+                    AdvisoryAction::Take | AdvisoryAction::ReleaseAll => SqlType::TEXT,
+                };
+                Ok(Typed::new(Expr::Advisory(call, numbers), returns))
             }
             ("pg_sleep", [seconds]) => {
                 let seconds = self.coerce(seconds.clone(), SqlType::FLOAT8)?;

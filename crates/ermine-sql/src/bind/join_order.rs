@@ -73,8 +73,9 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
                 let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
                 access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));
             }
-            SourceKind::Series(bounds) => bounds.iter().for_each(|expr| expr.visit(see)),
-            SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => expr.visit(see),
+            SourceKind::Series { bounds, .. } => bounds.iter().for_each(|expr| expr.visit(see)),
+            SourceKind::Unnest { arrays, .. } => arrays.iter().for_each(|expr| expr.visit(see)),
+            SourceKind::Lateral(expr) => expr.visit(see),
             SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
         }
     }
@@ -233,7 +234,8 @@ fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
         is_known &= match inner {
             Expr::Column(at) => known.iter().any(|(first, end)| (*first..*end).contains(at)),
             Expr::Subquery(subquery) => !subquery.is_correlated,
-            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::Sleep(_) => false,
+            Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::SetConfig(_) => false,
+            Expr::Advisory(..) | Expr::Sleep(_) => false,
             Expr::Aggregate(_) | Expr::OuterAggregate(..) => false,
             Expr::Call(function, _) => !function.is_volatile,
             _ => true,

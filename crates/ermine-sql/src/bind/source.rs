@@ -10,7 +10,6 @@ use super::{
     names::{name_of, relation_of, simple_name},
 };
 use crate::{
-    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
@@ -178,21 +177,19 @@ impl Binder<'_> {
                 let (query, columns) = self.subquery(subquery, SubqueryKind::Value)?;
                 self.add(from, SourceKind::Lateral(query), &columns, "", alias.as_ref(), join)
             }
-            TableFactor::Table { name, alias, args: Some(args), .. } => {
-                let name = relation_of(name)?.1;
-                self.function_source(from, &name, &args.args, alias.as_ref(), join)
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                let function = FunctionSource::new(name, &args.args, *with_ordinality)?;
+                self.function_source(from, &function, alias.as_ref(), join)
             }
-            TableFactor::Function { name, args, alias, .. } => {
-                let name = relation_of(name)?.1;
-                self.function_source(from, &name, args, alias.as_ref(), join)
+            TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+                let function = FunctionSource::new(name, args, *with_ordinality)?;
+                self.function_source(from, &function, alias.as_ref(), join)
             }
-            TableFactor::UNNEST { alias, array_exprs, .. } => match &array_exprs[..] {
-                [array] => {
-                    let array = self.collated(|this| this.expr(array))?;
-                    self.unnest(from, array, alias.as_ref(), join)
-                }
-                _ => Err(SqlError::unsupported("unnest of several arrays")),
-            },
+            TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
+                let arguments = array_exprs.iter().collect();
+                let function = FunctionSource { name: "unnest".into(), arguments, is_numbered: *with_ordinality };
+                self.function_source(from, &function, alias.as_ref(), join)
+            }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 let (start, first) = (from.sources.len(), from.width);
                 self.joined(from, table_with_joins)?;
@@ -255,52 +252,68 @@ impl Binder<'_> {
     fn function_source(
         &mut self,
         from: &mut From,
-        name: &str,
-        arguments: &[FunctionArg],
+        function: &FunctionSource<'_>,
         alias: Option<&ast::TableAlias>,
         join: Join,
     ) -> Result<()> {
-        let (mut bound, mut collation) = (Vec::new(), Collation::Default);
-        for argument in arguments {
-            let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument else {
-                return Err(SqlError::unsupported(format_args!("the argument {argument}")));
-            };
-            let (value, own) = self.collated(|this| this.expr(argument))?;
-            collation = own;
-            bound.push(value);
-        }
-        let one = |ty| [Column::new(name, ty)];
-        match (name, bound.len()) {
-            ("generate_series", 2 | 3) => {
-                if bound.len() == 2 {
-                    bound.push(Typed::new(Expr::Constant(Value::Int4(1)), SqlType::INT4));
-                }
+        let FunctionSource { name, arguments, is_numbered } = function;
+        let (name, is_numbered) = (&**name, *is_numbered);
+        let mut add = |this: &mut Self, kind, mut columns: Vec<Column>| {
+            if is_numbered {
+                columns.push(Column::new("ordinality", SqlType::INT8));
+            }
+            this.add(from, kind, &columns, name, alias, join)
+        };
+        match (name, &arguments[..]) {
+            ("generate_series", [first, last, by @ ..]) if by.len() < 2 => {
+                let mut bound = vec![self.expr(first)?, self.expr(last)?];
+                bound.push(match by {
+                    [by, ..] => self.expr(by)?,
+                    [] => Typed::new(Expr::Constant(Value::Int4(1)), SqlType::INT4),
+                });
                 let is_long = bound.iter().any(|bound| bound.ty == Some(SqlType::INT8));
                 let ty = if is_long { SqlType::INT8 } else { SqlType::INT4 };
                 let bound = bound.into_iter().map(|bound| self.coerce(bound, ty)).collect::<Result<Vec<_>>>()?;
-                let bound = bound.try_into().expect("there are three");
-                self.add(from, SourceKind::Series(bound), &one(ty), name, alias, join)
+                let bounds = bound.try_into().expect("there are three");
+                add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, ty)])
             }
-            ("unnest", 1) => {
-                let array = bound.pop().expect("there is one");
-                self.unnest(from, (array, collation), alias, join)
+            // Subscripts begin with 1 here, and NULL gives no rows.
+            ("generate_subscripts", [array, dimension]) => {
+                let of = vec![self.expr(array)?, self.expr(dimension)?];
+                let last = self.call_of("array_upper", of)?;
+                let one = || Expr::Constant(Value::Int4(1));
+                let bounds = [one(), self.coerce(last, SqlType::INT4)?, one()];
+                add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, SqlType::INT4)])
             }
-            _ => Err(SqlError::unsupported(format_args!("the function {name} as a source of rows"))),
+            ("unnest", [_, ..]) => {
+                let (mut arrays, mut columns) = (Vec::new(), Vec::new());
+                for array in arguments {
+                    let (array, collation) = self.collated(|this| this.expr(array))?;
+                    let Some(element) = array.ty.and_then(SqlType::element) else {
+                        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array"));
+                    };
+                    columns.push(Column { collation, ..Column::new(name, element) });
+                    arrays.push(array.expr);
+                }
+                add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
+            }
+            _ => {
+                if crate::functions::is_aggregate(name) {
+                    let message = "aggregate functions are not allowed in functions in FROM";
+                    return Err(SqlError::new(SqlState::GROUPING_ERROR, message));
+                }
+                let (value, collation) = self.collated(|this| this.plain_function(name, arguments))?;
+                let (value, ty) = self.settle(value)?;
+                if ty.element().is_some() {
+                    let what = format_args!("the function {name}, which returns an array, as a source of rows");
+                    return Err(SqlError::unsupported(what));
+                }
+                // One row: the only element of an array.
+                let arrays = vec![Expr::Array(ty, vec![value])];
+                let column = Column { collation, ..Column::new(name, ty) };
+                add(self, SourceKind::Unnest { arrays, is_numbered }, vec![column])
+            }
         }
-    }
-
-    fn unnest(
-        &mut self,
-        from: &mut From,
-        (array, collation): (Typed, Collation),
-        alias: Option<&ast::TableAlias>,
-        join: Join,
-    ) -> Result<()> {
-        let Some(element) = array.ty.and_then(SqlType::element) else {
-            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array"));
-        };
-        let column = Column { collation, ..Column::new("unnest", element) };
-        self.add(from, SourceKind::Unnest(array.expr), &[column], "unnest", alias, join)
     }
 
     /// Adds a source with its columns.
@@ -314,7 +327,11 @@ impl Binder<'_> {
         join: Join,
     ) -> Result<()> {
         let name = alias.map_or_else(|| name.to_owned(), |alias| name_of(&alias.name));
-        let is_function = matches!(kind, SourceKind::Series(_) | SourceKind::Unnest(_));
+        let is_function = match &kind {
+            SourceKind::Series { .. } => true,
+            SourceKind::Unnest { arrays, .. } => arrays.len() == 1,
+            _ => false,
+        };
         let scope = self.scope();
         if !name.is_empty() && scope.sources.contains(&name) {
             let message = format!("table name \"{name}\" specified more than once");
@@ -340,7 +357,7 @@ impl Binder<'_> {
             let own = match renamed.get(number) {
                 Some(renamed) => name_of(&renamed.name),
                 // The column of a function with one column is named after its source.
-                None if is_function && alias.is_some() => name.clone(),
+                None if is_function && number == 0 && alias.is_some() => name.clone(),
                 None => column.name.clone(),
             };
             scope.columns.push(ScopeColumn {
@@ -362,12 +379,29 @@ impl Binder<'_> {
     }
 }
 
+/// A function in FROM.
+struct FunctionSource<'a> {
+    name: String,
+    arguments: Vec<&'a ast::Expr>,
+    /// WITH ORDINALITY.
+    is_numbered: bool,
+}
+
+impl<'a> FunctionSource<'a> {
+    fn new(name: &ast::ObjectName, arguments: &'a [FunctionArg], is_numbered: bool) -> Result<Self> {
+        let expr = |argument: &'a FunctionArg| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Ok(argument),
+            argument => Err(SqlError::unsupported(format_args!("the argument {argument}"))),
+        };
+        let arguments = arguments.iter().map(expr).collect::<Result<_>>()?;
+        Ok(Self { name: relation_of(name)?.1, arguments, is_numbered })
+    }
+}
+
 /// Returns a clause that changes the rows of a source, or that only other systems have.
 fn addition_of(factor: &TableFactor) -> Option<&'static str> {
     match factor {
-        TableFactor::Table { with_ordinality: true, .. }
-        | TableFactor::Function { with_ordinality: true, .. }
-        | TableFactor::UNNEST { with_ordinality: true, .. } => Some("WITH ORDINALITY"),
+        TableFactor::Table { with_ordinality: true, args: None, .. } => Some("WITH ORDINALITY of a table"),
         TableFactor::UNNEST { with_offset: true, .. } => Some("WITH OFFSET"),
         TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
             Some("TABLESAMPLE")
@@ -403,8 +437,9 @@ fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
     };
     let exprs = inner.sources.iter().flat_map(|source| {
         let rows: &[Expr] = match &source.kind {
-            SourceKind::Series(bounds) => bounds,
-            SourceKind::Unnest(expr) | SourceKind::Lateral(expr) => std::slice::from_ref(expr),
+            SourceKind::Series { bounds, .. } => bounds,
+            SourceKind::Unnest { arrays, .. } => arrays,
+            SourceKind::Lateral(expr) => std::slice::from_ref(expr),
             _ => &[],
         };
         source.on.iter().chain(rows)

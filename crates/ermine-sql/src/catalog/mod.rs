@@ -23,6 +23,7 @@
 //! 3. *Numbers are never reused*: transactions of their own allocate them before any object has them. The numbers of
 //!    relation files are reused, once these are empty (`relation_files`).
 
+pub(crate) mod advisory;
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod relation_files;

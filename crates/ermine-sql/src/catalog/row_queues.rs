@@ -2,10 +2,12 @@
 //!
 //! A statement that meets a row that another transaction is changing is undone, and queues for the row. The first of a
 //! queue tries again as soon as the other transaction has ended. When it has got the row, the next one waits for *its*
-//! transaction: the row passes on with one attempt by each, and none is overtaken by those that come later.
+//! transaction: the row passes on with one attempt by each. A statement that comes when the row happens to be free takes
+//! it without a look at the queue.
 //!
-//! Each waiting statement also tries again after a while, whatever its place: deadlocks are found by trying (`session::waits`),
-//! and a queue may be wrong about the transaction it waits for. Different rows may share a queue ([`crate::error::Lost`]).
+//! Each waiting statement also tries again after a while, whatever its place: deadlocks are found by trying
+//! (`session::waits`), and a queue may be wrong about the transaction it waits for. Different rows may share a queue
+//! ([`crate::error::Lost`]). While statements wait, the end of each transaction of a session looks at all queues.
 //!
 //! Invariant: a session ends its transaction, and then looks whether a statement waits; a statement enters its queue,
 //! and then looks whether the transaction has ended. Both in sequentially consistent order: one of them notices.
@@ -23,8 +25,8 @@ use std::{
 use ermine::{Database, Tid};
 use hashbrown::HashMap;
 
-/// How long a statement waits at most before it tries again.
-const TRY_AFTER: Duration = Duration::from_millis(10);
+/// How long a statement waits where it is run; then it goes aside, so that its thread's other work goes on.
+const BRIEFLY: Duration = Duration::from_micros(200);
 
 /// All queues of a database.
 pub(crate) struct RowQueues {
@@ -88,6 +90,23 @@ impl RowQueues {
         }
     }
 
+    /// To be called when a transaction that goes on has undone a part of its writes: rows that it had may be free.
+    pub(crate) fn undone(&self, transaction: Tid) {
+        // As above.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            for queue in self.lock().by_row.values_mut().filter(|queue| queue.holder == Some(transaction)) {
+                queue.holder = None;
+                self.wake_first(queue);
+            }
+        }
+    }
+
+    /// Whether a transaction has not ended.
+    pub(crate) fn is_in_flight(&self, transaction: Tid) -> bool {
+        self.database.is_in_flight(transaction)
+    }
+
     /// Wakes the first statement of a queue if it can go on.
     fn wake_first(&self, queue: &Queue) {
         if let Some(first) = queue.waiting.front()
@@ -98,7 +117,7 @@ impl RowQueues {
     }
 
     fn is_free(&self, queue: &Queue) -> bool {
-        queue.holder.is_none_or(|holder| !self.database.is_in_flight(holder))
+        queue.holder.is_none_or(|holder| !self.is_in_flight(holder))
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues> {
@@ -107,19 +126,28 @@ impl RowQueues {
 }
 
 impl Place {
-    /// Waits until it is the statement's turn, after `holder`, or until it should try anyway; calls `pause` now and then.
-    pub(crate) fn wait(&self, holder: Tid, pause: fn()) {
+    /// Waits until it is the statement's turn, after `holder`, but not longer than `at_most`; waits `aside` if it takes
+    /// long.
+    pub(crate) fn wait(&self, holder: Tid, at_most: Duration, aside: fn(&mut dyn FnMut())) {
         self.with(|queue| queue.holder = Some(holder));
-        let began = Instant::now();
-        // Most waits are short: the thread does not give its other work away at once.
-        let mut slice = Duration::from_millis(1);
-        while began.elapsed() < TRY_AFTER {
+        let until = Instant::now() + at_most;
+        if !self.wait_until(until.min(Instant::now() + BRIEFLY)) {
+            aside(&mut || {
+                self.wait_until(until);
+            });
+        }
+    }
+
+    fn wait_until(&self, until: Instant) -> bool {
+        loop {
             if self.is_next() {
-                return;
+                return true;
             }
-            thread::park_timeout(slice);
-            pause();
-            slice = TRY_AFTER.saturating_sub(began.elapsed());
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            thread::park_timeout(left);
         }
     }
 
@@ -175,7 +203,7 @@ mod tests {
         // Until it is this one's turn, however often it would try before.
         let wait = |place: &Place, after: Tid| {
             while {
-                place.wait(after, || {});
+                place.wait(after, Duration::from_millis(10), |part| part());
                 !place.is_next()
             } {}
         };

@@ -63,6 +63,15 @@ impl Sequence {
                 format!("setval: value {number} is out of bounds for sequence \"{name}\" ({least}..{greatest})");
             return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
+        self.set_unchecked(number, is_called)
+    }
+
+    /// Makes `number` the next one, also where a new definition permits it only.
+    pub(crate) fn restart(&self, number: i64) -> Result<()> {
+        self.set_unchecked(number, false)
+    }
+
+    fn set_unchecked(&self, number: i64, is_called: bool) -> Result<()> {
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
         let state = encode(number, is_called);
         self.database.run_with(inside(), |txn| txn.put(&self.rows, &self.key()[..], &state[..])).sql()?;

@@ -10,6 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::advisory::AdvisoryLocks;
+
 /// The sessions of a database.
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -17,6 +19,7 @@ pub(crate) struct Sessions {
     /// The prepared transactions, by name, from any session.
     prepared: Mutex<BTreeMap<String, About>>,
     next: AtomicU64,
+    pub(crate) locks: AdvisoryLocks,
 }
 
 /// The owner of a prepared transaction, and the time of its PREPARE.
@@ -115,7 +118,7 @@ impl Sessions {
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
         let presence = Arc::new(Presence { user, database, began, cancel, doing, connection });
         // Relaxed: the numbers only have to differ.
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.map().insert(number, presence.clone());
         Registered { sessions: self.clone(), number, presence }
     }
@@ -123,6 +126,11 @@ impl Sessions {
     /// Returns all sessions in the order of their registration.
     pub(crate) fn all(&self) -> Vec<Arc<Presence>> {
         self.map().values().cloned().collect()
+    }
+
+    /// Returns the session with a number.
+    pub(crate) fn numbered(&self, number: u64) -> Option<Arc<Presence>> {
+        self.map().get(&number).cloned()
     }
 
     /// Returns the session of a connection.
@@ -135,9 +143,22 @@ impl Sessions {
     }
 }
 
+impl Registered {
+    /// Returns the session's number, which is not 0.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Releases the session's advisory locks.
+    pub(crate) fn release_locks(&self) {
+        self.sessions.locks.release_all(self.number);
+    }
+}
+
 impl Drop for Registered {
     fn drop(&mut self) {
         self.sessions.map().remove(&self.number);
+        self.release_locks();
     }
 }
 

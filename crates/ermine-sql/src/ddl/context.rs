@@ -11,7 +11,7 @@ use ermine::OwnedReceipt;
 use crate::{
     catalog::{Catalog, CatalogStore, Change, Table, definition::RoleDef},
     error::Result,
-    exec::SequenceState,
+    exec::SessionState,
     failure::EngineResult as _,
     transaction::{ActiveTransaction, Following, Modes, changed, locked},
     types::Environment,
@@ -23,7 +23,7 @@ pub(crate) struct ChangeContext<'s> {
     pub(crate) store: &'s CatalogStore,
     pub(crate) environment: &'s Environment,
     pub(crate) search_path: &'s [String],
-    pub(crate) given: &'s RefCell<SequenceState>,
+    pub(crate) given: &'s RefCell<SessionState>,
     /// Of transactions that a change begins itself.
     pub(crate) modes: Modes,
     pub(crate) following: Following,
@@ -98,8 +98,8 @@ impl ChangeContext<'_> {
     }
 
     /// Takes a table exclusively; the transaction sees all its rows, if it has done nothing yet.
-    pub(crate) fn take_newest(&self, active: &mut ActiveTransaction, table: &Table) -> Result<()> {
-        active.take_newest(self.store, self.database, table, self.patience)
+    pub(crate) fn take_newest(&self, active: &mut ActiveTransaction, table: &Table, patience: Duration) -> Result<()> {
+        active.take_newest(self.store, self.database, table, patience)
     }
 
     /// Fails when another transaction has changed a row since this one began, so that its snapshot lacks the change.

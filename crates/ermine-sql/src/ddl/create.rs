@@ -536,22 +536,29 @@ fn sequence_def(
             SequenceOptions::Cycle(no) => cycles = !no,
         }
     }
-    if increment == 0 {
-        return Err(invalid("INCREMENT must not be zero"));
-    }
     let least = least.unwrap_or(if increment > 0 { 1 } else { type_least });
     let greatest = greatest.unwrap_or(if increment > 0 { type_greatest } else { -1 });
-    if least >= greatest {
-        return Err(invalid(&format!("MINVALUE ({least}) must be less than MAXVALUE ({greatest})")));
-    }
     let start = start.unwrap_or(if increment > 0 { least } else { greatest });
-    if !(least..=greatest).contains(&start) {
-        return Err(invalid(&format!(
-            "START value ({start}) must be between MINVALUE ({least}) and MAXVALUE ({greatest})"
-        )));
-    }
     let (schema, name) = (schema.to_owned(), name.to_owned());
-    Ok(SequenceDef { id, schema, name, start, increment, least, greatest, cycles, owner: None })
+    let def = SequenceDef { id, schema, name, start, increment, least, greatest, cycles, owner: None };
+    check_sequence(&def)?;
+    Ok(def)
+}
+
+/// Fails if the numbers of a sequence contradict each other.
+pub(super) fn check_sequence(def: &SequenceDef) -> Result<()> {
+    let invalid = |message: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    let SequenceDef { start, increment, least, greatest, .. } = def;
+    if *increment == 0 {
+        return invalid("INCREMENT must not be zero".into());
+    }
+    if least >= greatest {
+        return invalid(format!("MINVALUE ({least}) must be less than MAXVALUE ({greatest})"));
+    }
+    if !(least..=greatest).contains(&start) {
+        return invalid(format!("START value ({start}) must be between MINVALUE ({least}) and MAXVALUE ({greatest})"));
+    }
+    Ok(())
 }
 
 /// Applies the options of a column to its definition, and adds the constraints among them to `all`; returns the options

@@ -6,22 +6,23 @@
 //! transactions (`online`).
 
 mod alter;
+pub(crate) mod alter_sequence;
 pub(crate) mod context;
 mod create;
 mod drop;
 pub(crate) mod online;
 pub(crate) mod role;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sqlparser::ast::{self, Statement};
 
-use self::{context::ChangeContext, role::RoleTree};
+use self::{alter_sequence::AlterSequence, context::ChangeContext, role::RoleTree};
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
     result::RowSink,
-    transaction::ActiveTransaction,
+    transaction::{ActiveTransaction, changed},
     types::NAME_LENGTH_MAX,
 };
 
@@ -31,9 +32,12 @@ pub(crate) enum Definition {
     CreateIndex(Box<ast::CreateIndex>),
     CreateSequence(Box<Statement>),
     CreateSchema(Box<Statement>),
+    AlterSequence(AlterSequence),
     AlterTable(Box<ast::AlterTable>),
     Drop(Box<Statement>),
     Role(RoleTree),
+    /// LOCK TABLE: changes nothing, but holds tables as a change does.
+    Lock(ast::Lock),
     Truncate(Box<ast::Truncate>),
 }
 
@@ -47,6 +51,7 @@ impl Definition {
             Statement::AlterTable(alter) => Self::AlterTable(Box::new(alter.clone())),
             Statement::Drop { .. } => Self::Drop(Box::new(statement.clone())),
             Statement::Truncate(truncate) => Self::Truncate(Box::new(truncate.clone())),
+            Statement::Lock(lock) => Self::Lock(lock.clone()),
             _ => return Ok(None),
         }))
     }
@@ -58,9 +63,11 @@ impl Definition {
             Self::CreateIndex(_) => "CREATE INDEX",
             Self::CreateSequence(_) => "CREATE SEQUENCE",
             Self::CreateSchema(_) => "CREATE SCHEMA",
+            Self::AlterSequence(_) => "ALTER SEQUENCE",
             Self::AlterTable(_) => "ALTER TABLE",
             Self::Drop(_) => "DROP",
             Self::Role(_) => "a statement about roles",
+            Self::Lock(_) => "LOCK TABLE",
             Self::Truncate(_) => "TRUNCATE TABLE",
         }
     }
@@ -85,11 +92,33 @@ impl ChangeContext<'_> {
             }
             Definition::CreateSequence(create) => self.create_sequence(active, create, rows),
             Definition::CreateSchema(create) => self.create_schema(active, create, rows),
+            Definition::AlterSequence(alter) => self.alter_sequence(active, alter, rows),
             Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
             Definition::Role(tree) => self.define_role(active, tree, rows),
             Definition::Truncate(truncate) => self.truncate(active, truncate),
+            Definition::Lock(lock) => self.lock_tables(active, lock),
         }
+    }
+
+    /// Runs LOCK TABLE. There are two locks: modes that exclude no writers of PostgreSQL's share the table as any
+    /// statement does, and all others hold it alone.
+    fn lock_tables(&self, active: &mut ActiveTransaction, lock: &ast::Lock) -> Result<String> {
+        use ast::LockTableMode::{AccessShare, RowExclusive, RowShare};
+        if !self.is_in_block {
+            let message = "LOCK TABLE can only be used in transaction blocks";
+            return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+        }
+        let patience = if lock.nowait { Duration::ZERO } else { self.patience };
+        for target in &lock.tables {
+            let Some(table) = self.table_named(active, &target.name, false)? else { continue };
+            if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {
+                self.take_newest(active, &table, patience)?;
+            } else if !active.share(std::slice::from_ref(&table), patience, self.environment.interrupt.pause)? {
+                return Err(changed(table.name()));
+            }
+        }
+        Ok("LOCK TABLE".into())
     }
 
     /// Returns the schema in which a new object is created, and its name.
@@ -117,7 +146,7 @@ impl ChangeContext<'_> {
         if_exists: bool,
     ) -> Result<Option<Arc<Table>>> {
         let table = self.table_named(active, name, if_exists)?;
-        table.iter().try_for_each(|table| self.take_newest(active, table))?;
+        table.iter().try_for_each(|table| self.take_newest(active, table, self.patience))?;
         Ok(table)
     }
 

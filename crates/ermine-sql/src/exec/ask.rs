@@ -1,9 +1,10 @@
 //! Expressions that query the database or the session.
 
-use super::Run;
+use super::{Run, SetConfig};
 use crate::{
-    error::Result,
-    expr::{Evaluator, Expr, Frame, NextOf, arguments_of},
+    catalog::advisory::AdvisoryKey,
+    error::{Result, SqlError, SqlState},
+    expr::{AdvisoryAction, AdvisoryCall, Evaluator, Expr, Frame, NextOf, arguments_of},
     types::{Environment, SqlType, Value, cast::cast},
 };
 
@@ -43,6 +44,22 @@ impl Evaluator for Run<'_> {
                     _ => Value::Null,
                 }
             }
+            Expr::SetConfig(operands) => {
+                let [name, value, is_local] = &**operands;
+                let Value::Text(name) = &*name.eval(frame, self)? else {
+                    let message = "SET requires parameter name";
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                };
+                let shown = value.eval(frame, self)?.into_owned();
+                let value = match &shown {
+                    Value::Text(value) => Some(value.to_string()),
+                    _ => None,
+                };
+                let is_local = *is_local.eval(frame, self)? == Value::Bool(true);
+                self.given.borrow_mut().settings.push(SetConfig { name: name.to_string(), value, is_local });
+                shown
+            }
+            Expr::Advisory(call, numbers) => self.advisory(*call, numbers, frame)?,
             Expr::Sleep(seconds) => match &*seconds.eval(frame, self)? {
                 Value::Float8(seconds) => {
                     self.sleep(*seconds)?;
@@ -51,6 +68,38 @@ impl Evaluator for Run<'_> {
                 _ => Value::Null,
             },
             _ => unreachable!("any other expression is evaluated by itself"),
+        })
+    }
+}
+
+impl Run<'_> {
+    fn advisory<'a>(&'a self, call: AdvisoryCall, numbers: &'a [Expr], frame: &Frame<'a>) -> Result<Value> {
+        let AdvisoryCall { action, mode } = call;
+        let (locks, session) = (&self.catalog.sessions.locks, self.session);
+        if session == 0 {
+            return Err(SqlError::unsupported("an advisory lock in a definition"));
+        }
+        if action == AdvisoryAction::ReleaseAll {
+            locks.release_all(session);
+            return Ok(Value::text(""));
+        }
+        let mut values = Vec::new();
+        for number in numbers {
+            values.push(number.eval(frame, self)?.into_owned());
+        }
+        let key = match values[..] {
+            [Value::Int8(number)] => AdvisoryKey::One(number),
+            [Value::Int4(first), Value::Int4(second)] => AdvisoryKey::Two(first, second),
+            _ => return Ok(Value::Null),
+        };
+        Ok(match action {
+            AdvisoryAction::Try => Value::Bool(locks.try_take(session, key, mode)),
+            AdvisoryAction::Release => Value::Bool(locks.release(session, key, mode.is_shared)),
+            AdvisoryAction::Take | AdvisoryAction::ReleaseAll => {
+                let interrupt = &self.environment.interrupt;
+                locks.take(session, key, mode, self.lock_timeout, interrupt)?;
+                Value::text("")
+            }
         })
     }
 }

@@ -49,11 +49,23 @@ pub(crate) type EachRow<'e> = dyn FnMut(&[u8], &[u8], &[Value]) -> Result<()> + 
 /// A consumer of the row of all sources, into which one source has put its values.
 pub(crate) type EachJoined<'e> = dyn FnMut(&mut Vec<Value>) -> Result<ControlFlow<()>> + 'e;
 
-/// Numbers that a session drew last, by sequence, and the last one of all.
+/// State of a session that expressions change.
 #[derive(Default, Debug)]
-pub(crate) struct SequenceState {
+pub(crate) struct SessionState {
+    /// The numbers that it drew last, by sequence.
     pub(crate) by_sequence: HashMap<ObjectId, i64>,
+    /// The last one of all.
     pub(crate) last: Option<i64>,
+    /// The settings that the statement has set; the session takes them over at its end.
+    pub(crate) settings: Vec<SetConfig>,
+}
+
+/// A call of `set_config`; without a value, the setting has its initial one.
+#[derive(Debug)]
+pub(crate) struct SetConfig {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+    pub(crate) is_local: bool,
 }
 
 /// One run of a statement.
@@ -62,11 +74,15 @@ pub(crate) struct Run<'r> {
     pub(crate) catalog: &'r Catalog,
     pub(crate) parameters: &'r [Value],
     pub(crate) environment: &'r Environment,
-    pub(crate) given: &'r RefCell<SequenceState>,
+    pub(crate) given: &'r RefCell<SessionState>,
     /// The isolation level of its transaction.
     pub(crate) level: Level,
     /// Whether its transaction is read-only.
     pub(crate) is_read_only: bool,
+    /// The number of the session; 0: it belongs to none.
+    pub(crate) session: u64,
+    /// How long to wait for an advisory lock; zero: without a limit.
+    pub(crate) lock_timeout: Duration,
     /// Statistics of the parts of the plan, if they are requested.
     pub(crate) instrumentation: Option<Instrumentation>,
     looks: Cell<u32>,
@@ -86,7 +102,7 @@ impl<'r> Run<'r> {
         catalog: &'r Catalog,
         parameters: &'r [Value],
         environment: &'r Environment,
-        given: &'r RefCell<SequenceState>,
+        given: &'r RefCell<SessionState>,
     ) -> Self {
         Self {
             txn,
@@ -96,6 +112,8 @@ impl<'r> Run<'r> {
             given,
             level: Level::Serializable,
             is_read_only: false,
+            session: 0,
+            lock_timeout: Duration::ZERO,
             instrumentation: None,
             looks: Cell::new(0),
             nested: Cell::new(0),

@@ -357,7 +357,9 @@ impl Run<'_> {
             SourceKind::System(table) => {
                 self.kept_rows(self.system_rows(*table)?.iter().map(|row| &**row), first, row, each)
             }
-            SourceKind::Series(bounds) => self.series_rows(bounds, first, row, outer, each),
+            SourceKind::Series { bounds, is_numbered } => {
+                self.series_rows(bounds, *is_numbered, first, row, outer, each)
+            }
             SourceKind::Lateral(query) => {
                 let Expr::Subquery(Subquery { query, .. }) = query else { return Ok(ControlFlow::Continue(())) };
                 let around = row.clone();
@@ -366,7 +368,9 @@ impl Run<'_> {
                     each(row)
                 })
             }
-            SourceKind::Unnest(array) => self.element_rows(array, first, row, outer, each),
+            SourceKind::Unnest { arrays, is_numbered } => {
+                self.element_rows(arrays, *is_numbered, first, row, outer, each)
+            }
         }
     }
 
@@ -392,6 +396,7 @@ impl Run<'_> {
     fn series_rows(
         &self,
         bounds: &[Expr; 3],
+        is_numbered: bool,
         first: usize,
         row: &mut Vec<Value>,
         outer: Option<&Frame<'_>>,
@@ -409,8 +414,11 @@ impl Run<'_> {
                 _ => return Ok(ControlFlow::Continue(())),
             };
         }
-        for number in functions::series(numbers)? {
+        for (number, place) in functions::series(numbers)?.zip(1..) {
             self.check_cancelled()?;
+            if is_numbered {
+                row[first + 1] = Value::Int8(place);
+            }
             row[first] = if is_long { Value::Int8(number) } else { Value::Int4(number as i32) };
             if each(row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -419,21 +427,38 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Emits the elements of an array, of all its dimensions.
+    /// Emits the elements of arrays, of all their dimensions.
     fn element_rows(
         &self,
-        array: &Expr,
+        arrays: &[Expr],
+        is_numbered: bool,
         first: usize,
         row: &mut Vec<Value>,
         outer: Option<&Frame<'_>>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let array = array.eval(&Frame { row, outer }, self)?.into_owned();
         let mut kept = Kept::new(&self.environment.memory);
-        kept.add(array.bytes())?;
-        let Value::Array(array) = array else { return Ok(ControlFlow::Continue(())) };
-        for element in array.elements() {
-            row[first] = element.clone();
+        let mut evaluated = Vec::with_capacity(arrays.len());
+        for array in arrays {
+            let array = array.eval(&Frame { row, outer }, self)?.into_owned();
+            kept.add(array.bytes())?;
+            evaluated.push(array);
+        }
+        fn elements(array: &Value) -> &[Value] {
+            match array {
+                Value::Array(array) => array.elements(),
+                _ => &[],
+            }
+        }
+        let elements: Vec<_> = evaluated.iter().map(elements).collect();
+        let count = elements.iter().map(|elements| elements.len()).max().unwrap_or(0);
+        for number in 0..count {
+            for (at, elements) in elements.iter().enumerate() {
+                row[first + at] = elements.get(number).cloned().unwrap_or(Value::Null);
+            }
+            if is_numbered {
+                row[first + elements.len()] = Value::Int8(number as i64 + 1);
+            }
             if each(row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -115,6 +115,8 @@ impl Expr {
             | Self::Next(_)
             | Self::LastGiven(_)
             | Self::SetNext(..)
+            | Self::SetConfig(_)
+            | Self::Advisory(..)
             | Self::Sleep(_) => run.ask(self, frame)?,
         };
         run.environment().memory.pass(&value)?;

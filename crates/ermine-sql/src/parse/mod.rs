@@ -8,6 +8,7 @@ mod grammar;
 mod marks;
 mod measure;
 mod precedence;
+mod sequences;
 
 use std::sync::LazyLock;
 
@@ -24,6 +25,7 @@ pub(crate) use self::{grammar::check_grammar, measure::tree_bytes, precedence::c
 use self::{
     marks::{mark_lists, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
+    sequences::order_options,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -56,6 +58,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     check_words(&tokens)?;
     check_not_null(&tokens)?;
     strengthen_locks(&mut tokens);
+    order_options(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);

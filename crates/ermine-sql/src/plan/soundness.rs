@@ -212,13 +212,13 @@ impl Checker {
             }
             // A constant, where folding has shown that there are no rows.
             SourceKind::Lateral(expr) => self.expr(expr),
-            SourceKind::Series(bounds) => {
-                assert_eq!(source.width, 1);
+            SourceKind::Series { bounds, is_numbered } => {
+                assert_eq!(source.width, 1 + usize::from(*is_numbered));
                 self.exprs(bounds);
             }
-            SourceKind::Unnest(array) => {
-                assert_eq!(source.width, 1);
-                self.expr(array);
+            SourceKind::Unnest { arrays, is_numbered } => {
+                assert_eq!(source.width, arrays.len() + usize::from(*is_numbered));
+                self.exprs(arrays);
             }
             SourceKind::System(_) => {}
         }

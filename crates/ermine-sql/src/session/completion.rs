@@ -73,6 +73,10 @@ impl RowSink for Tagged<'_> {
         Ok(())
     }
 
+    fn settings_changed(&mut self) {
+        self.rows.settings_changed();
+    }
+
     fn notice(&mut self, severity: &'static str, notice: &SqlError) {
         self.rows.notice(severity, notice);
     }

@@ -57,7 +57,7 @@ use crate::{
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
-    exec::{Instrumentation, Run, SequenceState},
+    exec::{Instrumentation, Run, SessionState, SetConfig},
     failure::{EngineResult as _, opponent},
     level::Level,
     memory::{Held, Memory},
@@ -197,7 +197,7 @@ pub struct Session {
     named: HashMap<String, Arc<Prepared>>,
     /// A COPY FROM STDIN in progress, in the block of `state`.
     copying: Option<Box<Copying>>,
-    given: RefCell<SequenceState>,
+    given: RefCell<SessionState>,
     /// The state that other sessions see.
     registered: Registered,
 }
@@ -461,13 +461,17 @@ impl Session {
             return self.run_read_committed(current, is_new, prepared, parameters, rows);
         }
         if current.is_fresh() {
-            return self.run_first(active, modes, prepared, parameters, rows);
+            self.run_first(active, modes, prepared, parameters, rows)?;
+        } else {
+            self.run_in(current, prepared, parameters, rows, false)?;
         }
-        self.run_in(current, prepared, parameters, rows, false).map(|_| ())
+        active.iter_mut().for_each(|active| active.has_run = true);
+        Ok(())
     }
 
-    /// Runs the first statement of a transaction whose statements share a snapshot. If it loses, nothing else is lost:
-    /// it is run again in a new transaction, when the one that won has ended.
+    /// Runs a statement of a transaction whose statements share a snapshot, and which has used no table yet. If one of
+    /// its tables has changed since, or if it is the first one and loses, nothing else is lost: it is run again in a new
+    /// transaction, when the one that won has ended.
     fn run_first(
         &mut self,
         active: &mut Option<Box<ActiveTransaction>>,
@@ -477,7 +481,8 @@ impl Session {
         rows: &mut dyn RowSink,
     ) -> Result<()> {
         let began = self.environment.transaction_began;
-        let (mut wait, mut may_begin_again) = (self.row_wait(), true);
+        let has_run = active.as_ref().is_some_and(|active| active.has_run);
+        let mut wait = self.row_wait();
         loop {
             let current = match active {
                 Some(active) => active,
@@ -485,26 +490,23 @@ impl Session {
             };
             self.environment.transaction_began = began;
             let mut tag = Tagged { rows, tag: String::new() };
-            match self.run_in(current, prepared, parameters, &mut tag, may_begin_again) {
+            let error = match self.run_in(current, prepared, parameters, &mut tag, true) {
                 Ok(true) => {
                     let tag = tag.tag;
                     wait.got(current)?;
                     // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
-                Ok(false) if may_begin_again => may_begin_again = false,
-                Ok(false) => return Err(changed("of the statement")),
-                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
-                    // Not one that waits holds rows.
-                    *active = None;
-                    if wait.patience.is_over() {
-                        return Err(error);
-                    }
-                    self.wait_for_row(&mut wait, &error)?;
-                }
-                Err(error) => return Err(error),
+                Ok(false) => changed("of the statement"),
+                Err(error) if has_run => return Err(error),
+                Err(error) => error,
+            };
+            if error.state() != SqlState::SERIALIZATION_FAILURE || wait.patience.is_over() || !rows.take_back() {
+                return Err(error);
             }
+            // Not one that waits holds rows.
             *active = None;
+            self.wait_for_row(&mut wait, &error)?;
         }
     }
 
@@ -557,15 +559,14 @@ impl Session {
     /// Waits before a statement that lost `conflict` is tried again.
     fn wait_for_row(&self, wait: &mut RowWait, conflict: &SqlError) -> Result<()> {
         self.environment.check()?;
-        wait.wait(conflict.report().lost, self.environment.interrupt.pause);
+        wait.wait(conflict.report().lost, self.environment.interrupt.aside);
         Ok(())
     }
 
     /// Waits likewise; fails when the waits have taken too long.
     fn wait_patiently(&self, wait: &mut RowWait, conflict: SqlError) -> Result<()> {
-        self.wait_for_row(wait, &conflict)?;
         if !wait.patience.is_over() {
-            return Ok(());
+            return self.wait_for_row(wait, &conflict);
         }
         let detail = self.named(conflict).report().detail.clone().unwrap_or_default();
         let error = SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout");
@@ -619,7 +620,11 @@ impl Session {
     }
 
     fn following(&self) -> Following {
-        Following { order: Some(self.settings.in_force().order), session: self.own.clone() }
+        Following {
+            number: self.registered.number(),
+            order: Some(self.settings.in_force().order),
+            session: self.own.clone(),
+        }
     }
 
     /// Executes a statement outside of transactions.
@@ -679,10 +684,11 @@ impl Session {
                 // The statement waits for a row; it has not lost.
                 self.wait_patiently(&mut wait, conflict)?;
             } else {
-                self.wait_for_row(&mut wait, &conflict)?;
+                // Before the wait: after it, the row may be free.
                 if !retries.lost(None) || wait.patience.is_over() {
                     return Err(conflict);
                 }
+                self.wait_for_row(&mut wait, &conflict)?;
             }
             turn = retries.turn();
             match self.execute_once(prepared, parameters, rows) {
@@ -727,6 +733,7 @@ impl Session {
     ) -> Result<bool> {
         // An attempt before this one has left no memory in use.
         self.environment.memory.begin(self.settings.in_force().work_mem);
+        self.given.get_mut().settings.clear();
         let again;
         let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && active.changes.is_empty() {
@@ -765,6 +772,8 @@ impl Session {
         }
         let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
         (run.level, run.is_read_only) = (active.level, active.is_read_only());
+        run.session = self.registered.number();
+        run.lock_timeout = self.settings.in_force().lock_timeout;
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&active.cursors, &run)?;
@@ -773,8 +782,22 @@ impl Session {
             return Ok(true);
         }
         let tag = plan::run(bound, &run, rows)?;
+        drop(run);
+        self.take_over_settings(rows)?;
         rows.complete(&tag)?;
         Ok(true)
+    }
+
+    /// Sets what calls of `set_config` have asked for.
+    fn take_over_settings(&mut self, rows: &mut dyn RowSink) -> Result<()> {
+        for SetConfig { name, value, is_local } in std::mem::take(&mut self.given.get_mut().settings) {
+            let is_alone = matches!(self.state, State::Idle);
+            if !(is_local && is_alone) {
+                self.set_one(&name.to_lowercase(), value.as_deref(), self.extent(is_local))?;
+                rows.settings_changed();
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn patience(&self) -> Duration {

@@ -60,6 +60,7 @@ pub(crate) fn bind(
         Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) => (Plan::Control, None),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
+        Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;

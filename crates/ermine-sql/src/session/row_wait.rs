@@ -11,6 +11,9 @@ use crate::{
     transaction::{ActiveTransaction, Patience},
 };
 
+/// How long a statement waits, about, before it tries again whatever its place.
+const TRY_AFTER: Duration = Duration::from_millis(10);
+
 /// The waiting of one statement, for one row after another.
 pub(super) struct RowWait {
     queues: Arc<RowQueues>,
@@ -29,11 +32,12 @@ impl RowWait {
         Self { queues, place: None, unnamed: 0, patience: Patience::new(at_most) }
     }
 
-    /// Waits after a conflict, until the statement has a chance, or should try anyway; calls `pause` now and then. The
+    /// Waits after a conflict, until the statement has a chance, or should try anyway; `aside` if it takes long. The
     /// statement must hold no rows but those of its transaction's earlier statements.
-    pub(super) fn wait(&mut self, lost: Option<Lost>, pause: fn()) {
-        let Some((row, holder)) = lost.and_then(|Lost { row, to }| Some((row, Tid::from_u64(to?)))) else {
-            // The winner has committed: the statement needs no more than a newer snapshot.
+    pub(super) fn wait(&mut self, lost: Option<Lost>, aside: fn(&mut dyn FnMut())) {
+        let named = lost.and_then(|Lost { row, to }| Some((row, Tid::from_u64(to?))));
+        let Some((row, holder)) = named.filter(|(_, holder)| self.queues.is_in_flight(*holder)) else {
+            // The winner has ended: the statement needs no more than a newer snapshot.
             self.unnamed += 1;
             if self.unnamed > Self::UNNAMED {
                 self.patience.wait();
@@ -49,7 +53,9 @@ impl RowWait {
                 self.queues.enter(row)
             }
         };
-        self.place.insert(place).wait(holder, pause);
+        // Not all at the same time: of two that try together, each may stop the other.
+        let at_most = TRY_AFTER.mul_f64(0.5 + fastrand::f64()).min(self.patience.left());
+        self.place.insert(place).wait(holder, at_most, aside);
     }
 
     /// The statement has succeeded.

@@ -71,7 +71,7 @@ pub(crate) enum Extent {
 }
 
 /// Known settings and their initial values.
-const KNOWN: [(&str, &str); 35] = [
+const KNOWN: [(&str, &str); 38] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -87,8 +87,11 @@ const KNOWN: [(&str, &str); 35] = [
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),
     ("is_superuser", "on"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
+    ("max_index_keys", "32"),
     ("password_encryption", "scram-sha-256"),
     ("row_security", "off"),
     ("search_path", "public"),
@@ -109,14 +112,110 @@ const KNOWN: [(&str, &str); 35] = [
     ("default_table_access_method", "heap"),
 ];
 
+/// Settings of PostgreSQL that change nothing here: of its planner, its processes, its storage, its messages. Clients and
+/// files of pg_dump set them.
+const WITHOUT_EFFECT: [(&str, &str); 83] = [
+    ("allow_in_place_tablespaces", "off"),
+    ("backend_flush_after", "0"),
+    ("backslash_quote", "safe_encoding"),
+    ("check_function_bodies", "on"),
+    ("client_connection_check_interval", "0"),
+    ("commit_delay", "0"),
+    ("commit_siblings", "5"),
+    ("constraint_exclusion", "partition"),
+    ("cpu_index_tuple_cost", "0.005"),
+    ("cpu_operator_cost", "0.0025"),
+    ("cpu_tuple_cost", "0.01"),
+    ("cursor_tuple_fraction", "0.1"),
+    ("deadlock_timeout", "1s"),
+    ("debug_pretty_print", "on"),
+    ("debug_print_parse", "off"),
+    ("debug_print_plan", "off"),
+    ("default_statistics_target", "100"),
+    ("default_tablespace", ""),
+    ("default_text_search_config", "pg_catalog.simple"),
+    ("default_toast_compression", "pglz"),
+    ("effective_cache_size", "4GB"),
+    ("effective_io_concurrency", "1"),
+    ("enable_async_append", "on"),
+    ("enable_bitmapscan", "on"),
+    ("enable_gathermerge", "on"),
+    ("enable_hashagg", "on"),
+    ("enable_hashjoin", "on"),
+    ("enable_incremental_sort", "on"),
+    ("enable_indexonlyscan", "on"),
+    ("enable_indexscan", "on"),
+    ("enable_material", "on"),
+    ("enable_memoize", "on"),
+    ("enable_mergejoin", "on"),
+    ("enable_nestloop", "on"),
+    ("enable_parallel_append", "on"),
+    ("enable_parallel_hash", "on"),
+    ("enable_partition_pruning", "on"),
+    ("enable_partitionwise_aggregate", "off"),
+    ("enable_partitionwise_join", "off"),
+    ("enable_sort", "on"),
+    ("enable_tidscan", "on"),
+    ("escape_string_warning", "on"),
+    ("force_parallel_mode", "off"),
+    ("from_collapse_limit", "8"),
+    ("geqo", "on"),
+    ("geqo_effort", "5"),
+    ("geqo_threshold", "12"),
+    ("gin_fuzzy_search_limit", "0"),
+    ("gin_pending_list_limit", "4MB"),
+    ("hash_mem_multiplier", "2"),
+    ("jit", "on"),
+    ("jit_above_cost", "100000"),
+    ("jit_inline_above_cost", "500000"),
+    ("jit_optimize_above_cost", "500000"),
+    ("join_collapse_limit", "8"),
+    ("lc_messages", "C"),
+    ("lc_monetary", "C"),
+    ("lc_numeric", "C"),
+    ("lc_time", "C"),
+    ("log_duration", "off"),
+    ("log_error_verbosity", "default"),
+    ("log_lock_waits", "off"),
+    ("log_min_duration_statement", "-1"),
+    ("log_min_error_statement", "error"),
+    ("log_min_messages", "warning"),
+    ("log_statement", "none"),
+    ("maintenance_work_mem", "64MB"),
+    ("max_parallel_maintenance_workers", "2"),
+    ("max_parallel_workers", "8"),
+    ("max_parallel_workers_per_gather", "2"),
+    ("parallel_leader_participation", "on"),
+    ("parallel_setup_cost", "1000"),
+    ("parallel_tuple_cost", "0.1"),
+    ("plan_cache_mode", "auto"),
+    ("quote_all_identifiers", "off"),
+    ("random_page_cost", "4"),
+    ("seq_page_cost", "1"),
+    ("session_replication_role", "origin"),
+    ("temp_buffers", "8MB"),
+    ("temp_tablespaces", ""),
+    ("track_activities", "on"),
+    ("track_io_timing", "off"),
+    ("xmlbinary", "base64"),
+];
+
+/// Returns the initial value of a setting.
+fn initial(name: &str) -> Option<&'static str> {
+    KNOWN.iter().chain(&WITHOUT_EFFECT).find(|(known, _)| *known == name).map(|(_, value)| *value)
+}
+
 /// The setting that decides which transactions precede those of the session.
 const ORDER: &str = "ermine.transaction_order";
 
 /// Settings that cannot be changed.
-const FIXED: [&str; 7] = [
+const FIXED: [&str; 10] = [
     "integer_datetimes",
     "is_superuser",
+    "lc_collate",
+    "lc_ctype",
     "max_identifier_length",
+    "max_index_keys",
     "server_encoding",
     "server_version",
     "server_version_num",
@@ -182,12 +281,14 @@ impl Settings {
         if name == "synchronous_commit" {
             return Some(if self.in_force.modes.is_async { "off" } else { "on" });
         }
-        own.or_else(|| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
+        own.or_else(|| initial(name))
     }
 
     /// Iterates over all settings, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        KNOWN.iter().map(|(name, usual)| (*name, self.get(name).unwrap_or(usual)))
+        let known = KNOWN.iter().chain(&WITHOUT_EFFECT).map(|(name, usual)| (*name, self.get(name).unwrap_or(usual)));
+        let of_applications = self.values.iter().filter(|(name, _)| initial(name).is_none());
+        known.chain(of_applications.map(|(name, value)| (&**name, &**value)))
     }
 
     /// Sets a setting; `None`: to its initial value. If its transaction is rolled back, the setting has its former
@@ -294,7 +395,7 @@ fn normal(name: &str, value: &str) -> Result<String> {
         Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
     };
     let lower = value.to_ascii_lowercase();
-    let usual = KNOWN.iter().find(|(known, _)| *known == name).map_or("", |(_, usual)| *usual);
+    let usual = initial(name).unwrap_or_default();
     match name {
         _ if TIMES.contains(&name) => milliseconds(&lower).map_or_else(invalid, |millis| Ok(millis.to_string())),
         "work_mem" => match kilobytes(&lower) {
@@ -333,6 +434,7 @@ fn normal(name: &str, value: &str) -> Result<String> {
             () if matches!(&*lower, "off" | "false" | "no" | "0" | "f" | "n") => Ok("off".into()),
             () => invalid(),
         },
+        _ if usual.parse::<f64>().is_ok() && value.trim().parse::<f64>().is_err() => invalid(),
         _ => Ok(value.to_owned()),
     }
 }

@@ -10,7 +10,7 @@ use sqlparser::{
 use super::{cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
 use crate::{
     copy::CopyTree,
-    ddl::role::RoleTree,
+    ddl::{alter_sequence::AlterSequence, role::RoleTree},
     error::Result,
     parse::{check_grammar, correct_precedence, failure, parser, query},
 };
@@ -25,6 +25,7 @@ pub(crate) enum Tree {
     Maintenance(Maintenance),
     Modes(ModesTree),
     Role(RoleTree),
+    Sequence(AlterSequence),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
@@ -97,6 +98,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
+        } else if let Some(alter) = AlterSequence::parse(parser)? {
+            Tree::Sequence(alter)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

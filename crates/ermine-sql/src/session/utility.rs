@@ -27,7 +27,9 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) | Tree::Fetch(_) | Tree::Maintenance(_) | Tree::Modes(_) | Tree::Role(_) => false,
+        Tree::Copy(_) | Tree::Fetch(_) | Tree::Maintenance(_) | Tree::Modes(_) | Tree::Role(_) | Tree::Sequence(_) => {
+            false
+        }
     }
 }
 
@@ -103,7 +105,7 @@ impl Session {
                 self.transaction_modes(modes, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Copy(_) | Tree::Role(_) => return Ok(Completion::default()),
+            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) => return Ok(Completion::default()),
         };
         self.control_statement(statement, prepared, parameters, rows)
     }
@@ -169,9 +171,7 @@ impl Session {
     }
 
     fn commit_block(&mut self, chain: bool, rows: &mut dyn RowSink) -> Result<Completion> {
-        if chain {
-            return Err(SqlError::unsupported("AND CHAIN"));
-        }
+        let chained = self.chained(chain, "COMMIT AND CHAIN")?;
         let tag = match self.state {
             State::Idle => {
                 warn_of_no_transaction(rows);
@@ -182,18 +182,38 @@ impl Session {
             State::Block { .. } => "COMMIT",
         };
         let done = self.end_block(true)?;
+        self.begin_chained(chained);
         rows.complete(tag)?;
         Ok(done)
     }
 
-    fn roll_back_block(&mut self, chain: bool, rows: &mut dyn RowSink) -> Result<Completion> {
-        if chain {
-            return Err(SqlError::unsupported("AND CHAIN"));
+    /// Returns the modes of the block that a chained one follows; `None`: none follows.
+    fn chained(&self, chain: bool, what: &str) -> Result<Option<Modes>> {
+        match self.state {
+            _ if !chain => Ok(None),
+            State::Block { modes, is_implicit: false, .. } | State::Failed { modes, is_implicit: false, .. } => {
+                Ok(Some(modes))
+            }
+            _ => {
+                let message = format!("{what} can only be used in transaction blocks");
+                Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
+            }
         }
+    }
+
+    fn begin_chained(&mut self, modes: Option<Modes>) {
+        if let Some(modes) = modes {
+            self.state = State::Block { active: None, modes, is_implicit: false };
+        }
+    }
+
+    fn roll_back_block(&mut self, chain: bool, rows: &mut dyn RowSink) -> Result<Completion> {
+        let chained = self.chained(chain, "ROLLBACK AND CHAIN")?;
         if matches!(self.state, State::Idle) {
             warn_of_no_transaction(rows);
         }
         let done = self.end_block(false)?;
+        self.begin_chained(chained);
         rows.complete("ROLLBACK")?;
         Ok(done)
     }
@@ -224,6 +244,7 @@ impl Session {
         if matches!(what, ast::DiscardObject::ALL) {
             self.named.clear();
             self.given.take();
+            self.registered.release_locks();
             self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
             self.after_settings();
         }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     catalog::{
         Catalog,
+        advisory::{AdvisoryKey, ShownLock},
         sessions::{About, Activity, Doing, Presence},
     },
     types::{Scalar, SqlType, Value},
@@ -36,6 +37,15 @@ fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Opt
 /// Returns the backups in progress.
 fn backups(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Progress)> {
     known.catalog.sessions.all().into_iter().filter_map(|session| Some((session.clone(), session.doing().backup?)))
+}
+
+/// Returns the advisory locks, and the connections of the sessions that have them or wait for them.
+fn advisory(catalog: &Catalog) -> impl Iterator<Item = (ShownLock, Option<i32>)> {
+    let sessions = &catalog.sessions;
+    sessions.locks.all().into_iter().map(|lock| {
+        let process = sessions.numbered(lock.session).and_then(|session| session.process());
+        (lock, process)
+    })
 }
 
 fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
@@ -199,6 +209,25 @@ pub(super) const TABLES: &[Described] = &[
         query_id INT8 = NULL;
         query TEXT = &*doing.query;
         backend_type TEXT = "client backend";
+    }),
+    // Advisory locks: rows have no locks here, and those of tables are not shown.
+    table!(PG_CATALOG, 0 pg_locks, known => advisory(known.catalog), |(lock, process)| {
+        locktype TEXT = "advisory";
+        database OID = DATABASE;
+        relation OID = NULL;
+        page INT4 = NULL;
+        tuple INT2 = NULL;
+        virtualxid TEXT = NULL;
+        transactionid OID = NULL;
+        classid OID = lock.key.halves().0;
+        objid OID = lock.key.halves().1;
+        objsubid INT2 = match lock.key { AdvisoryKey::One(_) => 1i16, AdvisoryKey::Two(..) => 2 };
+        virtualtransaction TEXT = NULL;
+        pid INT4 = process;
+        mode TEXT = if lock.is_shared { "ShareLock" } else { "ExclusiveLock" };
+        granted BOOL = lock.is_granted;
+        fastpath BOOL = false;
+        waitstart TIME = NULL;
     }),
     table!(PG_CATALOG, 0 pg_stat_progress_basebackup, known => backups(known), |(session, progress)| {
         pid INT4 = session.process();

@@ -439,23 +439,60 @@ fn the_first_statement_of_a_block_waits_for_a_row_and_does_not_lose() {
     }
 }
 
-/// The transaction of a block begins anew for its first statement only, and keeps its time.
+/// Any statement fixes the snapshot, whatever it reads: a later one loses.
 #[test]
 fn a_later_statement_of_a_block_loses() {
     for scheme in CERTIFIED {
-        let database = open(scheme);
-        let (mut one, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
-        ask(&mut other, "BEGIN");
-        let began = ask(&mut other, "SELECT now()");
-        ask(&mut one, "UPDATE t SET v = 10 WHERE id = 1");
-        ask(&mut other, "UPDATE t SET v = v + 1 WHERE id = 1");
-        assert_eq!(ask(&mut other, "SELECT now()"), began, "{scheme}");
-        ask(&mut one, "UPDATE t SET v = 20 WHERE id = 2");
-        let lost = run(&mut other, "UPDATE t SET v = v + 1 WHERE id = 2");
-        assert_eq!(lost, Err(SqlState::SERIALIZATION_FAILURE), "{scheme}");
-        ask(&mut other, "ROLLBACK");
-        assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["10", "20"]);
+        for first in ["SELECT 1", "SELECT count(*) FROM pg_class", "SELECT v FROM t WHERE id = 2"] {
+            let database = open(scheme);
+            let (mut one, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
+            ask(&mut other, "BEGIN");
+            ask(&mut other, first);
+            ask(&mut one, "UPDATE t SET v = 10 WHERE id = 1");
+            let lost = run(&mut other, "UPDATE t SET v = v + 1 WHERE id = 1");
+            assert_eq!(lost, Err(SqlState::SERIALIZATION_FAILURE), "{scheme}, {first}");
+            ask(&mut other, "ROLLBACK");
+            assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["10", "2"]);
+        }
     }
+}
+
+#[test]
+fn advisory_locks_last_as_long_as_they_are_asked_for() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "serializable"), session(&database, "read committed"));
+    ask(&mut one, "SELECT pg_advisory_lock(7)");
+    assert_eq!(ask(&mut other, "SELECT pg_try_advisory_lock(7), pg_try_advisory_lock(0, 7)"), ["f,t"]);
+    ask(&mut other, "SET lock_timeout = '20ms'");
+    assert_eq!(run(&mut other, "SELECT pg_advisory_lock(7)"), Err(SqlState::LOCK_NOT_AVAILABLE));
+    ask(&mut other, "SET lock_timeout = 0");
+    ask(&mut other, "SET statement_timeout = '20ms'");
+    assert_eq!(run(&mut other, "SELECT pg_advisory_xact_lock_shared(7)"), Err(SqlState::QUERY_CANCELED));
+    ask(&mut other, "SET statement_timeout = 0");
+    let shown = "SELECT locktype, classid, objid, objsubid, mode, granted FROM pg_locks ORDER BY objsubid";
+    assert_eq!(ask(&mut one, shown), ["advisory,0,7,1,ExclusiveLock,t", "advisory,0,7,2,ExclusiveLock,t"]);
+    // A transaction's own goes with it, however it ends, and with nothing else.
+    for end in ["COMMIT", "ROLLBACK"] {
+        ask(&mut other, "BEGIN");
+        ask(&mut other, "SELECT pg_advisory_xact_lock(8)");
+        ask(&mut other, "UPDATE t SET v = v + 1 WHERE id = 2");
+        assert_eq!(ask(&mut one, "SELECT pg_try_advisory_lock_shared(8)"), ["f"]);
+        assert_eq!(ask(&mut other, "SELECT pg_advisory_unlock(8)"), ["f"]);
+        ask(&mut other, end);
+        assert_eq!(ask(&mut one, "SELECT pg_try_advisory_xact_lock(8)"), ["t"]);
+    }
+    // A session's own outlives its transactions, and not the session.
+    ask(&mut other, "BEGIN");
+    ask(&mut other, "SELECT pg_advisory_lock(9)");
+    ask(&mut other, "ROLLBACK");
+    assert_eq!(ask(&mut one, "SELECT pg_try_advisory_lock(9)"), ["f"]);
+    drop(other);
+    assert_eq!(
+        ask(&mut one, "SELECT pg_try_advisory_lock(9), pg_advisory_unlock(7), pg_advisory_unlock(7)"),
+        ["t,t,f"]
+    );
+    ask(&mut one, "SELECT pg_advisory_unlock_all()");
+    assert!(ask(&mut one, shown).is_empty());
 }
 
 #[test]

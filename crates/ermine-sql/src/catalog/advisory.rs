@@ -1,0 +1,311 @@
+//! Advisory locks: locks on numbers, whose meaning applications agree on. Tools take one so that no two of them migrate a
+//! schema at the same time.
+//!
+//! A session may take a lock that it has again, shared or exclusively. It keeps it until it has released it as often as
+//! it took it, or, where it took it for a transaction, until the transaction ends; and no longer than it exists.
+//!
+//! A session waits for one lock at a time, and for all sessions that have it. If these wait for the session in turn, the
+//! wait would never end: the session that comes last is refused (40P01).
+//!
+//! Invariant: for any lock, there is one session that has it exclusively, or any number that have it shared.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{Result, SqlError, SqlState},
+    types::Interrupt,
+};
+
+/// The number, or the two numbers, of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum AdvisoryKey {
+    One(i64),
+    Two(i32, i32),
+}
+
+impl AdvisoryKey {
+    /// Returns the key as PostgreSQL shows it: the halves of the one number, or the two numbers.
+    pub(crate) fn halves(self) -> (u32, u32) {
+        match self {
+            Self::One(number) => ((number >> 32) as u32, number as u32),
+            Self::Two(first, second) => (first as u32, second as u32),
+        }
+    }
+}
+
+/// How a lock is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AdvisoryMode {
+    pub(crate) is_shared: bool,
+    /// Until the transaction ends, rather than until the session releases it.
+    pub(crate) of_transaction: bool,
+}
+
+/// The locks of a database.
+#[derive(Default)]
+pub(crate) struct AdvisoryLocks {
+    table: Mutex<LockTable>,
+    released: Condvar,
+    /// Locks taken for transactions.
+    of_transactions: AtomicUsize,
+}
+
+#[derive(Default)]
+struct LockTable {
+    held: BTreeMap<AdvisoryKey, Vec<Hold>>,
+    /// What the waiting sessions wait for.
+    waiting: BTreeMap<u64, (AdvisoryKey, bool)>,
+}
+
+/// A lock that a session has, in one mode.
+struct Hold {
+    session: u64,
+    mode: AdvisoryMode,
+    times: usize,
+}
+
+/// A lock as `pg_locks` shows it.
+pub(crate) struct ShownLock {
+    pub(crate) key: AdvisoryKey,
+    pub(crate) session: u64,
+    pub(crate) is_shared: bool,
+    pub(crate) is_granted: bool,
+}
+
+/// How often a waiting session looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+impl AdvisoryLocks {
+    fn table(&self) -> MutexGuard<'_, LockTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a lock if no other session prevents it.
+    pub(crate) fn try_take(&self, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> bool {
+        self.take_in(&mut self.table(), session, key, mode)
+    }
+
+    /// Takes a lock, and waits for it, for `patience` at most; zero: without a limit.
+    pub(crate) fn take(
+        &self,
+        session: u64,
+        key: AdvisoryKey,
+        mode: AdvisoryMode,
+        patience: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        if self.try_take(session, key, mode) {
+            return Ok(());
+        }
+        let mut taken = Ok(());
+        (interrupt.aside)(&mut || taken = self.wait(session, key, mode, patience, || interrupt.check()));
+        taken
+    }
+
+    fn wait(
+        &self,
+        session: u64,
+        key: AdvisoryKey,
+        mode: AdvisoryMode,
+        patience: Duration,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let began = Instant::now();
+        let mut table = self.table();
+        while !self.take_in(&mut table, session, key, mode) {
+            table.waiting.insert(session, (key, mode.is_shared));
+            if table.waits_for_itself(session) {
+                table.waiting.remove(&session);
+                let hint = "Sessions wait for one another's advisory locks, and this one came last.";
+                return Err(SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").hint(hint));
+            }
+            table = self.released.wait_timeout(table, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            let checked = check().and_then(|()| {
+                if patience.is_zero() || began.elapsed() < patience {
+                    return Ok(());
+                }
+                Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"))
+            });
+            if checked.is_err() {
+                table.waiting.remove(&session);
+                return checked;
+            }
+        }
+        table.waiting.remove(&session);
+        Ok(())
+    }
+
+    fn take_in(&self, table: &mut LockTable, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> bool {
+        if table.obstacles(session, key, mode.is_shared).next().is_some() {
+            return false;
+        }
+        let holds = table.held.entry(key).or_default();
+        match holds.iter_mut().find(|hold| hold.session == session && hold.mode == mode) {
+            Some(hold) => hold.times += 1,
+            None => holds.push(Hold { session, mode, times: 1 }),
+        }
+        if mode.of_transaction {
+            // Relaxed, as all accesses: a session looks after its own locks.
+            self.of_transactions.fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Releases a lock once that the session took for itself; returns whether it had it.
+    pub(crate) fn release(&self, session: u64, key: AdvisoryKey, is_shared: bool) -> bool {
+        let mode = AdvisoryMode { is_shared, of_transaction: false };
+        let mut table = self.table();
+        let Some(holds) = table.held.get_mut(&key) else { return false };
+        let Some(at) = holds.iter().position(|hold| hold.session == session && hold.mode == mode) else { return false };
+        holds[at].times -= 1;
+        if holds[at].times == 0 {
+            holds.swap_remove(at);
+            if holds.is_empty() {
+                table.held.remove(&key);
+            }
+            self.released.notify_all();
+        }
+        true
+    }
+
+    /// Releases all locks that a session took for itself.
+    pub(crate) fn release_all(&self, session: u64) {
+        self.release_where(|hold| hold.session == session && !hold.mode.of_transaction);
+    }
+
+    /// Releases the locks that a session took for its transaction, which has ended.
+    pub(crate) fn end_transaction(&self, session: u64) {
+        if self.of_transactions.load(Ordering::Relaxed) > 0 {
+            self.release_where(|hold| hold.session == session && hold.mode.of_transaction);
+        }
+    }
+
+    fn release_where(&self, is_released: impl Fn(&Hold) -> bool) {
+        let (mut table, mut of_transactions, mut any) = (self.table(), 0, false);
+        table.held.retain(|_, holds| {
+            holds.retain(|hold| {
+                let released = is_released(hold);
+                any |= released;
+                of_transactions += if released && hold.mode.of_transaction { hold.times } else { 0 };
+                !released
+            });
+            !holds.is_empty()
+        });
+        self.of_transactions.fetch_sub(of_transactions, Ordering::Relaxed);
+        if any {
+            self.released.notify_all();
+        }
+    }
+
+    /// Returns all locks that sessions have or wait for.
+    pub(crate) fn all(&self) -> Vec<ShownLock> {
+        let table = self.table();
+        let held = table.held.iter().flat_map(|(key, holds)| holds.iter().map(|hold| (*key, hold)));
+        let held = held.map(|(key, hold)| ShownLock {
+            key,
+            session: hold.session,
+            is_shared: hold.mode.is_shared,
+            is_granted: true,
+        });
+        let waiting = table.waiting.iter().map(|(session, (key, is_shared))| ShownLock {
+            key: *key,
+            session: *session,
+            is_shared: *is_shared,
+            is_granted: false,
+        });
+        held.chain(waiting).collect()
+    }
+}
+
+impl LockTable {
+    /// Iterates over the sessions whose holding of a lock prevents another one from taking it.
+    fn obstacles(&self, session: u64, key: AdvisoryKey, is_shared: bool) -> impl Iterator<Item = u64> {
+        let holds = self.held.get(&key).map_or(&[][..], |holds| holds);
+        holds
+            .iter()
+            .filter(move |hold| hold.session != session && !(hold.mode.is_shared && is_shared))
+            .map(|hold| hold.session)
+    }
+
+    fn waits_for_itself(&self, session: u64) -> bool {
+        let (mut seen, mut left) = (HashSet::new(), vec![session]);
+        while let Some(waiting) = left.pop() {
+            let Some(&(key, is_shared)) = self.waiting.get(&waiting) else { continue };
+            for holder in self.obstacles(waiting, key, is_shared) {
+                if holder == session {
+                    return true;
+                }
+                if seen.insert(holder) {
+                    left.push(holder);
+                }
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const KEY: AdvisoryKey = AdvisoryKey::One(1);
+    const OTHER: AdvisoryKey = AdvisoryKey::Two(0, 1);
+    const EXCLUSIVE: AdvisoryMode = AdvisoryMode { is_shared: false, of_transaction: false };
+    const SHARED: AdvisoryMode = AdvisoryMode { is_shared: true, of_transaction: false };
+    const BRIEF: AdvisoryMode = AdvisoryMode { is_shared: false, of_transaction: true };
+
+    #[test]
+    fn modes_exclude_each_other_and_count() {
+        let locks = AdvisoryLocks::default();
+        assert!(locks.try_take(1, KEY, SHARED) && locks.try_take(2, KEY, SHARED));
+        assert!(!locks.try_take(1, KEY, EXCLUSIVE), "another session shares it");
+        assert!(locks.release(2, KEY, true) && !locks.release(2, KEY, true));
+        assert!(
+            locks.try_take(1, KEY, EXCLUSIVE) && locks.try_take(1, KEY, EXCLUSIVE) && locks.try_take(1, KEY, BRIEF)
+        );
+        assert!(!locks.try_take(2, KEY, SHARED) && locks.try_take(2, OTHER, EXCLUSIVE));
+        assert!(!locks.release(1, OTHER, false), "another session has it");
+        assert!(locks.release(1, KEY, false) && locks.release(1, KEY, false), "it was taken twice");
+        locks.release_all(1);
+        assert!(!locks.try_take(2, KEY, SHARED), "a transaction still has it");
+        locks.end_transaction(1);
+        assert!(locks.try_take(2, KEY, EXCLUSIVE));
+        locks.release_all(2);
+        assert!(locks.all().is_empty() && locks.table().held.is_empty());
+    }
+
+    #[test]
+    fn one_waits_until_the_other_is_done_and_the_last_of_a_circle_is_refused() {
+        let locks = AdvisoryLocks::default();
+        let interrupt = Interrupt::default();
+        let take = |session, key| locks.take(session, key, EXCLUSIVE, Duration::ZERO, &Interrupt::default());
+        take(1, KEY).unwrap();
+        take(2, OTHER).unwrap();
+        thread::scope(|threads| {
+            let waiting = threads.spawn(|| take(1, OTHER));
+            while !locks.all().iter().any(|lock| !lock.is_granted) {
+                thread::yield_now();
+            }
+            assert_eq!(take(2, KEY).unwrap_err().state(), SqlState::DEADLOCK_DETECTED);
+            assert!(!waiting.is_finished());
+            assert!(locks.release(2, OTHER, false));
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(locks.all().iter().filter(|lock| lock.session == 1).count(), 2);
+        let limited = locks.take(2, KEY, SHARED, Duration::from_millis(1), &interrupt);
+        assert_eq!(limited.unwrap_err().state(), SqlState::LOCK_NOT_AVAILABLE);
+        interrupt.cancel.store(true, Ordering::Relaxed);
+        let cancelled = locks.take(2, KEY, SHARED, Duration::ZERO, &interrupt);
+        assert_eq!(cancelled.unwrap_err().state(), SqlState::QUERY_CANCELED);
+        assert!(locks.table().waiting.is_empty());
+    }
+}
