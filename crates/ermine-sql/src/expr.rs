@@ -8,7 +8,6 @@ use std::{cmp::Ordering, sync::Arc};
 
 pub(crate) use self::eval::{Evaluator, Frame, arguments_of, compare};
 use crate::{
-    catalog::advisory::AdvisoryMode,
     catalog::sequence::Sequence,
     error::{Result, SqlError},
     query::Query,
@@ -92,7 +91,9 @@ pub(crate) enum Expr {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AdvisoryCall {
     pub(crate) action: AdvisoryAction,
-    pub(crate) mode: AdvisoryMode,
+    pub(crate) is_shared: bool,
+    /// Until the transaction ends.
+    pub(crate) of_transaction: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +131,7 @@ impl AdvisoryCall {
             "_shared" => true,
             _ => return None,
         };
-        Some(Self { action, mode: AdvisoryMode { is_shared, of_transaction } })
+        Some(Self { action, is_shared, of_transaction })
     }
 }
 

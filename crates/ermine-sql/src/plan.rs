@@ -63,6 +63,8 @@ impl Plan {
             Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
             Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
             Self::Explain { plan, analyze: true } => plan.writes(),
+            // It is allowed to take locks.
+            Self::Definition(Definition::Lock(_)) => None,
             Self::Definition(definition) => Some(definition.words()),
             Self::Query(_)
             | Self::CopyTo(_)

@@ -30,11 +30,9 @@ pub(crate) struct Modes {
     pub(crate) tracks_all: bool,
 }
 
-/// The session of a transaction, and the order in which it follows others.
+/// Decides which transactions precede a transaction of a session.
 #[derive(Clone, Default)]
 pub(crate) struct Following {
-    /// The session's number, by which it has advisory locks; 0: it can have none.
-    pub(crate) number: u64,
     pub(crate) order: Option<Order>,
     /// The same for all transactions of a session.
     pub(crate) session: ermine::Session,
@@ -87,14 +85,14 @@ pub(crate) struct ActiveTransaction {
 struct End {
     queues: Arc<RowQueues>,
     sessions: Arc<Sessions>,
-    /// The number of its session.
-    session: u64,
+    /// The number by which it has advisory locks.
+    transaction: u64,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
         self.queues.ended();
-        self.sessions.locks.end_transaction(self.session);
+        self.sessions.locks.end_transaction(self.transaction);
     }
 }
 
@@ -206,7 +204,8 @@ impl ActiveTransaction {
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
         let (queues, sessions) = (store.row_queues.clone(), catalog.sessions.clone());
-        let end = End { queues, sessions, session: following.number };
+        let transaction = sessions.locks.transaction();
+        let end = End { queues, sessions, transaction };
         Ok(Self {
             txn,
             catalog,
@@ -374,6 +373,18 @@ impl ActiveTransaction {
         is_unused && self.changes.is_empty() && self.savepoints.is_empty() && self.cursors.mark() == 0
     }
 
+    /// Returns the number by which it has advisory locks.
+    pub(crate) fn number(&self) -> u64 {
+        self.end.transaction
+    }
+
+    /// Continues as `newer`, which has done nothing: that gets the advisory locks.
+    pub(crate) fn continue_as(&mut self, mut newer: Self) {
+        std::mem::swap(&mut self.end.transaction, &mut newer.end.transaction);
+        newer.has_run = self.has_run;
+        *self = newer;
+    }
+
     /// Holds a table exclusively until the transaction ends, to change its definition.
     pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
         let held = self.held.get_mut();
@@ -397,18 +408,18 @@ impl ActiveTransaction {
         Ok(())
     }
 
-    /// Holds a table exclusively as [`ActiveTransaction::take`] does. If the transaction has done nothing yet, it
+    /// Holds tables exclusively as [`ActiveTransaction::take`] does. If the transaction has done nothing yet, it
     /// continues as if it had begun now, and sees the changes of the transactions that it has waited for.
     pub(crate) fn take_newest(
         &mut self,
         store: &CatalogStore,
         database: &Arc<ermine::Database>,
-        table: &Table,
+        tables: &[Arc<Table>],
         patience: Duration,
     ) -> Result<()> {
         let is_fresh = self.is_fresh();
-        self.take(table, patience)?;
-        if !is_fresh {
+        tables.iter().try_for_each(|table| self.take(table, patience))?;
+        if !is_fresh || tables.is_empty() {
             return Ok(());
         }
         if self.is_serializable() {

@@ -258,6 +258,7 @@ impl Binder<'_> {
     ) -> Result<()> {
         let FunctionSource { name, arguments, is_numbered } = function;
         let (name, is_numbered) = (&**name, *is_numbered);
+        let is_alone = from.sources.is_empty();
         let mut add = |this: &mut Self, kind, mut columns: Vec<Column>| {
             if is_numbered {
                 columns.push(Column::new("ordinality", SqlType::INT8));
@@ -277,12 +278,14 @@ impl Binder<'_> {
                 let bounds = bound.try_into().expect("there are three");
                 add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, ty)])
             }
-            // Subscripts begin with 1 here, and NULL gives no rows.
+            // NULL gives no rows.
             ("generate_subscripts", [array, dimension]) => {
-                let of = vec![self.expr(array)?, self.expr(dimension)?];
-                let last = self.call_of("array_upper", of)?;
-                let one = || Expr::Constant(Value::Int4(1));
-                let bounds = [one(), self.coerce(last, SqlType::INT4)?, one()];
+                let mut bound = |name| {
+                    let of = vec![self.expr(array)?, self.expr(dimension)?];
+                    let bound = self.call_of(name, of)?;
+                    self.coerce(bound, SqlType::INT4)
+                };
+                let bounds = [bound("array_lower")?, bound("array_upper")?, Expr::Constant(Value::Int4(1))];
                 add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, SqlType::INT4)])
             }
             ("unnest", [_, ..]) => {
@@ -306,6 +309,10 @@ impl Binder<'_> {
                 let (value, ty) = self.settle(value)?;
                 if ty.element().is_some() {
                     let what = format_args!("the function {name}, which returns an array, as a source of rows");
+                    return Err(SqlError::unsupported(what));
+                }
+                if value.is_volatile() && !is_alone {
+                    let what = format_args!("the function {name} beside other sources of rows");
                     return Err(SqlError::unsupported(what));
                 }
                 // One row: the only element of an array.

@@ -13,7 +13,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -44,24 +44,33 @@ impl AdvisoryKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AdvisoryMode {
     pub(crate) is_shared: bool,
-    /// Until the transaction ends, rather than until the session releases it.
-    pub(crate) of_transaction: bool,
+    /// The transaction until whose end it is taken; `None`: until the session releases it.
+    pub(crate) transaction: Option<u64>,
 }
+
+/// Locks of all sessions, in all modes, at the same time.
+const LOCKS_MAX: usize = 1 << 20;
 
 /// The locks of a database.
 #[derive(Default)]
 pub(crate) struct AdvisoryLocks {
     table: Mutex<LockTable>,
     released: Condvar,
-    /// Locks taken for transactions.
+    /// The next number of a transaction, less one.
+    transactions: AtomicU64,
+    /// Transactions that have locks.
     of_transactions: AtomicUsize,
 }
 
 #[derive(Default)]
 struct LockTable {
     held: BTreeMap<AdvisoryKey, Vec<Hold>>,
+    /// The locks that were taken until a transaction ends.
+    of_transactions: BTreeMap<u64, Vec<AdvisoryKey>>,
     /// What the waiting sessions wait for.
     waiting: BTreeMap<u64, (AdvisoryKey, bool)>,
+    /// The number of holds.
+    count: usize,
 }
 
 /// A lock that a session has, in one mode.
@@ -87,8 +96,13 @@ impl AdvisoryLocks {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a lock if no other session prevents it.
-    pub(crate) fn try_take(&self, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> bool {
+    /// Returns a number for a transaction.
+    pub(crate) fn transaction(&self) -> u64 {
+        self.transactions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes a lock if no other session prevents it; returns whether it did.
+    pub(crate) fn try_take(&self, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> Result<bool> {
         self.take_in(&mut self.table(), session, key, mode)
     }
 
@@ -101,7 +115,7 @@ impl AdvisoryLocks {
         patience: Duration,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        if self.try_take(session, key, mode) {
+        if self.try_take(session, key, mode)? {
             return Ok(());
         }
         let mut taken = Ok(());
@@ -119,7 +133,7 @@ impl AdvisoryLocks {
     ) -> Result<()> {
         let began = Instant::now();
         let mut table = self.table();
-        while !self.take_in(&mut table, session, key, mode) {
+        while !self.take_in(&mut table, session, key, mode)? {
             table.waiting.insert(session, (key, mode.is_shared));
             if table.waits_for_itself(session) {
                 table.waiting.remove(&session);
@@ -142,34 +156,42 @@ impl AdvisoryLocks {
         Ok(())
     }
 
-    fn take_in(&self, table: &mut LockTable, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> bool {
+    fn take_in(&self, table: &mut LockTable, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> Result<bool> {
         if table.obstacles(session, key, mode.is_shared).next().is_some() {
-            return false;
+            return Ok(false);
         }
-        let holds = table.held.entry(key).or_default();
-        match holds.iter_mut().find(|hold| hold.session == session && hold.mode == mode) {
-            Some(hold) => hold.times += 1,
-            None => holds.push(Hold { session, mode, times: 1 }),
+        let holds = table
+            .held
+            .get_mut(&key)
+            .and_then(|holds| holds.iter_mut().find(|hold| hold.session == session && hold.mode == mode));
+        if let Some(hold) = holds {
+            hold.times += 1;
+            return Ok(true);
         }
-        if mode.of_transaction {
+        if table.count >= LOCKS_MAX {
+            let hint = format!("There can be {LOCKS_MAX} advisory locks.");
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of shared memory").hint(hint));
+        }
+        table.count += 1;
+        table.held.entry(key).or_default().push(Hold { session, mode, times: 1 });
+        if let Some(transaction) = mode.transaction {
+            table.of_transactions.entry(transaction).or_default().push(key);
             // Relaxed, as all accesses: a session looks after its own locks.
-            self.of_transactions.fetch_add(1, Ordering::Relaxed);
+            self.of_transactions.store(table.of_transactions.len(), Ordering::Relaxed);
         }
-        true
+        Ok(true)
     }
 
     /// Releases a lock once that the session took for itself; returns whether it had it.
     pub(crate) fn release(&self, session: u64, key: AdvisoryKey, is_shared: bool) -> bool {
-        let mode = AdvisoryMode { is_shared, of_transaction: false };
+        let mode = AdvisoryMode { is_shared, transaction: None };
         let mut table = self.table();
-        let Some(holds) = table.held.get_mut(&key) else { return false };
-        let Some(at) = holds.iter().position(|hold| hold.session == session && hold.mode == mode) else { return false };
-        holds[at].times -= 1;
-        if holds[at].times == 0 {
-            holds.swap_remove(at);
-            if holds.is_empty() {
-                table.held.remove(&key);
-            }
+        let holds = table.held.get_mut(&key);
+        let own = |hold: &&mut Hold| hold.session == session && hold.mode == mode;
+        let Some(hold) = holds.and_then(|holds| holds.iter_mut().find(own)) else { return false };
+        hold.times -= 1;
+        if hold.times == 0 {
+            table.release(key, |hold| hold.times == 0);
             self.released.notify_all();
         }
         true
@@ -177,31 +199,26 @@ impl AdvisoryLocks {
 
     /// Releases all locks that a session took for itself.
     pub(crate) fn release_all(&self, session: u64) {
-        self.release_where(|hold| hold.session == session && !hold.mode.of_transaction);
+        let mut table = self.table();
+        let keys: Vec<_> = table.held.keys().copied().collect();
+        for key in keys {
+            table.release(key, |hold| hold.session == session && hold.mode.transaction.is_none());
+        }
+        self.released.notify_all();
     }
 
-    /// Releases the locks that a session took for its transaction, which has ended.
-    pub(crate) fn end_transaction(&self, session: u64) {
-        if self.of_transactions.load(Ordering::Relaxed) > 0 {
-            self.release_where(|hold| hold.session == session && hold.mode.of_transaction);
+    /// Releases the locks that were taken until a transaction ends, which has ended.
+    pub(crate) fn end_transaction(&self, transaction: u64) {
+        if self.of_transactions.load(Ordering::Relaxed) == 0 {
+            return;
         }
-    }
-
-    fn release_where(&self, is_released: impl Fn(&Hold) -> bool) {
-        let (mut table, mut of_transactions, mut any) = (self.table(), 0, false);
-        table.held.retain(|_, holds| {
-            holds.retain(|hold| {
-                let released = is_released(hold);
-                any |= released;
-                of_transactions += if released && hold.mode.of_transaction { hold.times } else { 0 };
-                !released
-            });
-            !holds.is_empty()
-        });
-        self.of_transactions.fetch_sub(of_transactions, Ordering::Relaxed);
-        if any {
-            self.released.notify_all();
+        let mut table = self.table();
+        let Some(keys) = table.of_transactions.remove(&transaction) else { return };
+        self.of_transactions.store(table.of_transactions.len(), Ordering::Relaxed);
+        for key in keys {
+            table.release(key, |hold| hold.mode.transaction == Some(transaction));
         }
+        self.released.notify_all();
     }
 
     /// Returns all locks that sessions have or wait for.
@@ -225,6 +242,17 @@ impl AdvisoryLocks {
 }
 
 impl LockTable {
+    /// Removes some holds of a lock.
+    fn release(&mut self, key: AdvisoryKey, is_released: impl Fn(&Hold) -> bool) {
+        let Some(holds) = self.held.get_mut(&key) else { return };
+        let before = holds.len();
+        holds.retain(|hold| !is_released(hold));
+        self.count -= before - holds.len();
+        if holds.is_empty() {
+            self.held.remove(&key);
+        }
+    }
+
     /// Iterates over the sessions whose holding of a lock prevents another one from taking it.
     fn obstacles(&self, session: u64, key: AdvisoryKey, is_shared: bool) -> impl Iterator<Item = u64> {
         let holds = self.held.get(&key).map_or(&[][..], |holds| holds);
@@ -259,28 +287,32 @@ mod tests {
 
     const KEY: AdvisoryKey = AdvisoryKey::One(1);
     const OTHER: AdvisoryKey = AdvisoryKey::Two(0, 1);
-    const EXCLUSIVE: AdvisoryMode = AdvisoryMode { is_shared: false, of_transaction: false };
-    const SHARED: AdvisoryMode = AdvisoryMode { is_shared: true, of_transaction: false };
-    const BRIEF: AdvisoryMode = AdvisoryMode { is_shared: false, of_transaction: true };
+    const EXCLUSIVE: AdvisoryMode = AdvisoryMode { is_shared: false, transaction: None };
+    const SHARED: AdvisoryMode = AdvisoryMode { is_shared: true, transaction: None };
+    const BRIEF: AdvisoryMode = AdvisoryMode { is_shared: false, transaction: Some(1) };
+
+    impl AdvisoryLocks {
+        fn takes(&self, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> bool {
+            self.try_take(session, key, mode).unwrap()
+        }
+    }
 
     #[test]
     fn modes_exclude_each_other_and_count() {
         let locks = AdvisoryLocks::default();
-        assert!(locks.try_take(1, KEY, SHARED) && locks.try_take(2, KEY, SHARED));
-        assert!(!locks.try_take(1, KEY, EXCLUSIVE), "another session shares it");
+        assert!(locks.takes(1, KEY, SHARED) && locks.takes(2, KEY, SHARED));
+        assert!(!locks.takes(1, KEY, EXCLUSIVE), "another session shares it");
         assert!(locks.release(2, KEY, true) && !locks.release(2, KEY, true));
-        assert!(
-            locks.try_take(1, KEY, EXCLUSIVE) && locks.try_take(1, KEY, EXCLUSIVE) && locks.try_take(1, KEY, BRIEF)
-        );
-        assert!(!locks.try_take(2, KEY, SHARED) && locks.try_take(2, OTHER, EXCLUSIVE));
+        assert!(locks.takes(1, KEY, EXCLUSIVE) && locks.takes(1, KEY, EXCLUSIVE) && locks.takes(1, KEY, BRIEF));
+        assert!(!locks.takes(2, KEY, SHARED) && locks.takes(2, OTHER, EXCLUSIVE));
         assert!(!locks.release(1, OTHER, false), "another session has it");
         assert!(locks.release(1, KEY, false) && locks.release(1, KEY, false), "it was taken twice");
         locks.release_all(1);
-        assert!(!locks.try_take(2, KEY, SHARED), "a transaction still has it");
+        assert!(!locks.takes(2, KEY, SHARED), "a transaction still has it");
         locks.end_transaction(1);
-        assert!(locks.try_take(2, KEY, EXCLUSIVE));
+        assert!(locks.takes(2, KEY, EXCLUSIVE));
         locks.release_all(2);
-        assert!(locks.all().is_empty() && locks.table().held.is_empty());
+        assert!(locks.all().is_empty() && locks.table().held.is_empty() && locks.table().count == 0);
     }
 
     #[test]

@@ -312,6 +312,16 @@ impl CatalogStore {
         }
     }
 
+    /// Fails if a sequence that the transaction changes was changed by another one, whose change may not be published
+    /// yet. Sequences have no latch: the transactions that change one read its row and write it.
+    pub(crate) fn check_sequence(&self, txn: &OwnedTransaction, known: &SequenceDef) -> Result<()> {
+        let stored = txn.get(&self.rows, &key_of(known.id)[..]).sql()?;
+        match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
+            Some(Definition::Sequence(stored)) if stored == *known => Ok(()),
+            _ => Err(not_shown(&known.name)),
+        }
+    }
+
     /// Describes names of roles that are taken but unused, or used but not taken.
     pub(crate) fn role_disagreements(&self) -> Result<Vec<String>> {
         let prefix = RawRange::prefix(KeyBuffer::from_slice(&[ROLE]));
@@ -470,7 +480,8 @@ impl Catalog {
                 name(&def.schema, &def.name, def.id);
                 let sequence = match known {
                     Some(known) if known.def == *def => known,
-                    _ => Arc::new(Sequence::open(database, def.clone())?),
+                    Some(known) => Arc::new(known.redefined(def.clone())),
+                    None => Arc::new(Sequence::open(database, def.clone())?),
                 };
                 self.sequences.insert(def.id, sequence);
             }

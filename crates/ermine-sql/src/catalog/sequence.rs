@@ -20,7 +20,8 @@ pub(crate) struct Sequence {
     pub(crate) def: SequenceDef,
     database: Arc<Database>,
     rows: RawTable,
-    run: Mutex<Run>,
+    /// Shared with the sequence's other definitions: sessions may still use an older one.
+    run: Arc<Mutex<Run>>,
 }
 
 /// Numbers that are taken from the row and not returned yet.
@@ -28,6 +29,8 @@ pub(crate) struct Sequence {
 struct Run {
     next: i64,
     left: u64,
+    /// Of the definition under which it was taken.
+    increment: i64,
 }
 
 /// The size of a run.
@@ -36,7 +39,12 @@ const RUN: u64 = 32;
 impl Sequence {
     pub(super) fn open(database: &Arc<Database>, def: SequenceDef) -> Result<Self> {
         let rows = database.table("sql sequences").sql()?;
-        Ok(Self { def, database: database.clone(), rows, run: Mutex::default() })
+        Ok(Self { def, database: database.clone(), rows, run: Arc::default() })
+    }
+
+    /// Returns the sequence with another definition.
+    pub(super) fn redefined(&self, def: SequenceDef) -> Self {
+        Self { def, database: self.database.clone(), rows: self.rows.clone(), run: self.run.clone() }
     }
 
     fn key(&self) -> KeyBuffer {
@@ -46,8 +54,12 @@ impl Sequence {
     /// Returns the next number.
     pub(crate) fn next(&self) -> Result<i64> {
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
+        if run.increment != self.def.increment {
+            self.give_back(&mut run)?;
+        }
         if run.left == 0 {
             (run.next, run.left) = self.take_run()?;
+            run.increment = self.def.increment;
         }
         let number = run.next;
         run.left -= 1;
@@ -75,6 +87,20 @@ impl Sequence {
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
         let state = encode(number, is_called);
         self.database.run_with(inside(), |txn| txn.put(&self.rows, &self.key()[..], &state[..])).sql()?;
+        *run = Run::default();
+        Ok(())
+    }
+
+    /// Gives the unused numbers back, because the definition has changed.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.give_back(&mut self.run.lock().expect("no code panics while it holds a sequence"))
+    }
+
+    fn give_back(&self, run: &mut Run) -> Result<()> {
+        if run.left > 0 {
+            let state = encode(run.next.wrapping_sub(run.increment), true);
+            self.database.run_with(inside(), |txn| txn.put(&self.rows, &self.key()[..], &state[..])).sql()?;
+        }
         *run = Run::default();
         Ok(())
     }

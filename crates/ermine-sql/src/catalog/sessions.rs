@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::advisory::AdvisoryLocks;
+use super::advisory::{AdvisoryKey, AdvisoryLocks};
 
 /// The sessions of a database.
 #[derive(Default)]
@@ -147,6 +147,11 @@ impl Registered {
     /// Returns the session's number, which is not 0.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Releases an advisory lock once that the session took for itself.
+    pub(crate) fn release_lock(&self, key: AdvisoryKey, is_shared: bool) {
+        self.sessions.locks.release(self.number, key, is_shared);
     }
 
     /// Releases the session's advisory locks.

@@ -134,9 +134,15 @@ impl ChangeContext<'_> {
             }
         };
         let (mut def, mut restart) = (sequence.def.clone(), None);
+        // The bounds depend on it, wherever it stands.
+        for option in &alter.options {
+            if let SequenceOption::Increment(by) = option {
+                def.increment = *by;
+            }
+        }
         for option in &alter.options {
             match option {
-                SequenceOption::Increment(by) => def.increment = *by,
+                SequenceOption::Increment(_) => {}
                 SequenceOption::Least(least) => {
                     def.least = least.unwrap_or(if def.increment > 0 { 1 } else { i64::MIN })
                 }
@@ -147,9 +153,8 @@ impl ChangeContext<'_> {
                 SequenceOption::Restart(with) => restart = Some(*with),
                 SequenceOption::Cycle(cycles) => def.cycles = *cycles,
                 SequenceOption::Cache | SequenceOption::Owner => {}
-                SequenceOption::OwnedBy(column) => {
-                    def.owner = column.as_ref().map(|column| self.owning_column(active, &def, column)).transpose()?;
-                }
+                SequenceOption::OwnedBy(Some(column)) => def.owner = Some(self.owning_column(active, &def, column)?),
+                SequenceOption::OwnedBy(None) => def.owner = None,
             }
         }
         check_sequence(&def)?;
@@ -162,6 +167,8 @@ impl ChangeContext<'_> {
             sequence.restart(number)?;
         }
         if def != sequence.def {
+            self.check_sequence(active, &sequence.def)?;
+            sequence.settle()?;
             self.apply(active, vec![Change::Put(Definition::Sequence(def))])?;
         }
         tag()
@@ -170,7 +177,7 @@ impl ChangeContext<'_> {
     /// Returns the column that a sequence is to be dropped with: its table, and its number.
     fn owning_column(
         &self,
-        active: &ActiveTransaction,
+        active: &mut ActiveTransaction,
         def: &SequenceDef,
         column: &ObjectName,
     ) -> Result<(u32, usize)> {
@@ -188,6 +195,13 @@ impl ChangeContext<'_> {
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
         let at = table.def.column(own).ok_or_else(|| super::alter::missing(own, &table.def.name))?;
-        Ok((table.def.id, at))
+        let owner = (table.def.id, at);
+        if def.owner.is_some_and(|other| other != owner) || self.is_drawn_from(active, def.id, Some(owner.0))? {
+            let what = "OWNED BY of a sequence that belongs to another column, or from which another table draws,";
+            return Err(SqlError::unsupported(what));
+        }
+        // As any change of the table.
+        self.take_newest(active, std::slice::from_ref(&table), self.patience)?;
+        Ok(owner)
     }
 }

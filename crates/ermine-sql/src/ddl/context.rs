@@ -9,7 +9,10 @@ use std::{
 use ermine::OwnedReceipt;
 
 use crate::{
-    catalog::{Catalog, CatalogStore, Change, Table, definition::RoleDef},
+    catalog::{
+        Catalog, CatalogStore, Change, Table,
+        definition::{RoleDef, SequenceDef},
+    },
     error::Result,
     exec::SessionState,
     failure::EngineResult as _,
@@ -64,6 +67,11 @@ impl ChangeContext<'_> {
         self.store.take_role(&active.txn, known)
     }
 
+    /// Makes sure that the transaction changes the newest definition of a sequence.
+    pub(crate) fn check_sequence(&self, active: &ActiveTransaction, known: &SequenceDef) -> Result<()> {
+        self.store.check_sequence(&active.txn, known)
+    }
+
     /// Registers that a schema is removed, into which no other transaction may put an object meanwhile.
     pub(crate) fn watch_schema(&self, active: &ActiveTransaction, schema: &str) -> Result<()> {
         self.store.watch_schema(&active.txn, &active.catalog, schema)
@@ -97,9 +105,18 @@ impl ChangeContext<'_> {
         }
     }
 
-    /// Takes a table exclusively; the transaction sees all its rows, if it has done nothing yet.
-    pub(crate) fn take_newest(&self, active: &mut ActiveTransaction, table: &Table, patience: Duration) -> Result<()> {
-        active.take_newest(self.store, self.database, table, patience)
+    /// Takes tables exclusively; the transaction sees all their rows, if it has done nothing yet.
+    pub(crate) fn take_newest(
+        &self,
+        active: &mut ActiveTransaction,
+        tables: &[Arc<Table>],
+        patience: Duration,
+    ) -> Result<()> {
+        let mut taken = Ok(());
+        (self.environment.interrupt.aside)(&mut || {
+            taken = active.take_newest(self.store, self.database, tables, patience);
+        });
+        taken
     }
 
     /// Fails when another transaction has changed a row since this one began, so that its snapshot lacks the change.

@@ -55,7 +55,7 @@ impl ChangeContext<'_> {
                     return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                 }
                 (ObjectType::Sequence, Some(Relation::Sequence(sequence))) => {
-                    if self.is_drawn_from(active, sequence.def.id)? {
+                    if self.is_drawn_from(active, sequence.def.id, None)? {
                         let message =
                             format!("cannot drop sequence {} because other objects depend on it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
@@ -87,9 +87,9 @@ impl ChangeContext<'_> {
     }
 
     /// Whether a column of any table draws its values from a sequence.
-    fn is_drawn_from(&self, active: &ActiveTransaction, sequence: u32) -> Result<bool> {
+    pub(super) fn is_drawn_from(&self, active: &ActiveTransaction, sequence: u32, except: Option<u32>) -> Result<bool> {
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
-        for table in active.catalog.tables() {
+        for table in active.catalog.tables().into_iter().filter(|table| Some(table.def.id) != except) {
             for at in 0..table.def.columns.len() {
                 let default = binder.default_of(table, at)?;
                 if default.has(&|inner| matches!(inner, Expr::Next(of) if of.0.def.id == sequence)) {

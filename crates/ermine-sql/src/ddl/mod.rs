@@ -110,13 +110,12 @@ impl ChangeContext<'_> {
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
         let patience = if lock.nowait { Duration::ZERO } else { self.patience };
-        for target in &lock.tables {
-            let Some(table) = self.table_named(active, &target.name, false)? else { continue };
-            if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {
-                self.take_newest(active, &table, patience)?;
-            } else if !active.share(std::slice::from_ref(&table), patience, self.environment.interrupt.pause)? {
-                return Err(changed(table.name()));
-            }
+        let named = lock.tables.iter().filter_map(|target| self.table_named(active, &target.name, false).transpose());
+        let tables: Vec<_> = named.collect::<Result<_>>()?;
+        if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {
+            self.take_newest(active, &tables, patience)?;
+        } else if !active.share(&tables, patience, self.environment.interrupt.pause)? {
+            return Err(changed(tables.first().map_or("", |table| table.name())));
         }
         Ok("LOCK TABLE".into())
     }
@@ -146,7 +145,9 @@ impl ChangeContext<'_> {
         if_exists: bool,
     ) -> Result<Option<Arc<Table>>> {
         let table = self.table_named(active, name, if_exists)?;
-        table.iter().try_for_each(|table| self.take_newest(active, table, self.patience))?;
+        if let Some(table) = &table {
+            self.take_newest(active, std::slice::from_ref(table), self.patience)?;
+        }
         Ok(table)
     }
 

@@ -2,11 +2,14 @@
 
 use super::{Run, SetConfig};
 use crate::{
-    catalog::advisory::AdvisoryKey,
+    catalog::advisory::{AdvisoryKey, AdvisoryMode},
     error::{Result, SqlError, SqlState},
     expr::{AdvisoryAction, AdvisoryCall, Evaluator, Expr, Frame, NextOf, arguments_of},
     types::{Environment, SqlType, Value, cast::cast},
 };
+
+/// Calls of `set_config` in one statement.
+const SET_CONFIG_MAX: usize = 1000;
 
 impl Evaluator for Run<'_> {
     #[inline]
@@ -56,6 +59,10 @@ impl Evaluator for Run<'_> {
                     _ => None,
                 };
                 let is_local = *is_local.eval(frame, self)? == Value::Bool(true);
+                if self.given.borrow().settings.len() >= SET_CONFIG_MAX {
+                    let message = format!("a statement can set {SET_CONFIG_MAX} settings");
+                    return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+                }
                 self.given.borrow_mut().settings.push(SetConfig { name: name.to_string(), value, is_local });
                 shown
             }
@@ -74,11 +81,11 @@ impl Evaluator for Run<'_> {
 
 impl Run<'_> {
     fn advisory<'a>(&'a self, call: AdvisoryCall, numbers: &'a [Expr], frame: &Frame<'a>) -> Result<Value> {
-        let AdvisoryCall { action, mode } = call;
-        let (locks, session) = (&self.catalog.sessions.locks, self.session);
-        if session == 0 {
+        let AdvisoryCall { action, is_shared, of_transaction } = call;
+        let (locks, Some((session, transaction))) = (&self.catalog.sessions.locks, self.session) else {
             return Err(SqlError::unsupported("an advisory lock in a definition"));
-        }
+        };
+        let mode = AdvisoryMode { is_shared, transaction: of_transaction.then_some(transaction) };
         if action == AdvisoryAction::ReleaseAll {
             locks.release_all(session);
             return Ok(Value::text(""));
@@ -92,12 +99,23 @@ impl Run<'_> {
             [Value::Int4(first), Value::Int4(second)] => AdvisoryKey::Two(first, second),
             _ => return Ok(Value::Null),
         };
+        let took = || {
+            if !of_transaction {
+                self.given.borrow_mut().locks.push((key, is_shared));
+            }
+        };
         Ok(match action {
-            AdvisoryAction::Try => Value::Bool(locks.try_take(session, key, mode)),
-            AdvisoryAction::Release => Value::Bool(locks.release(session, key, mode.is_shared)),
+            AdvisoryAction::Try => {
+                let done = locks.try_take(session, key, mode)?;
+                if done {
+                    took();
+                }
+                Value::Bool(done)
+            }
+            AdvisoryAction::Release => Value::Bool(locks.release(session, key, is_shared)),
             AdvisoryAction::Take | AdvisoryAction::ReleaseAll => {
-                let interrupt = &self.environment.interrupt;
-                locks.take(session, key, mode, self.lock_timeout, interrupt)?;
+                locks.take(session, key, mode, self.lock_timeout, &self.environment.interrupt)?;
+                took();
                 Value::text("")
             }
         })

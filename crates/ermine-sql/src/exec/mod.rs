@@ -29,7 +29,7 @@ use std::{
 use ermine::OwnedTransaction;
 
 use crate::{
-    catalog::{Catalog, definition::ObjectId, sequence::Sequence},
+    catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, sequence::Sequence},
     error::{Result, SqlError, SqlState},
     level::Level,
     memory::Kept,
@@ -58,6 +58,8 @@ pub(crate) struct SessionState {
     pub(crate) last: Option<i64>,
     /// The settings that the statement has set; the session takes them over at its end.
     pub(crate) settings: Vec<SetConfig>,
+    /// The advisory locks that the statement has taken for the session, and whether shared.
+    pub(crate) locks: Vec<(AdvisoryKey, bool)>,
 }
 
 /// A call of `set_config`; without a value, the setting has its initial one.
@@ -79,8 +81,8 @@ pub(crate) struct Run<'r> {
     pub(crate) level: Level,
     /// Whether its transaction is read-only.
     pub(crate) is_read_only: bool,
-    /// The number of the session; 0: it belongs to none.
-    pub(crate) session: u64,
+    /// The numbers by which its session and its transaction have advisory locks; `None`: it belongs to no session.
+    pub(crate) session: Option<(u64, u64)>,
     /// How long to wait for an advisory lock; zero: without a limit.
     pub(crate) lock_timeout: Duration,
     /// Statistics of the parts of the plan, if they are requested.
@@ -112,7 +114,7 @@ impl<'r> Run<'r> {
             given,
             level: Level::Serializable,
             is_read_only: false,
-            session: 0,
+            session: None,
             lock_timeout: Duration::ZERO,
             instrumentation: None,
             looks: Cell::new(0),

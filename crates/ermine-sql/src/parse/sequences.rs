@@ -8,6 +8,9 @@ use sqlparser::{
     tokenizer::{Span, Token, TokenWithSpan, Whitespace},
 };
 
+/// Tokens that options may take, blanks included.
+const TOKENS_MAX: usize = 200;
+
 /// Brings the options of sequences into the order of the grammar. Where something else stands among them, they stay as
 /// they are, and the parser reports it.
 pub(super) fn order_options(tokens: &mut Vec<TokenWithSpan>) {
@@ -68,8 +71,10 @@ fn after_name(tokens: &[TokenWithSpan], at: usize) -> Option<(usize, usize)> {
             _ => break,
         }
     }
-    let end = (at..tokens.len()).find(|at| matches!(tokens[*at].token, Token::SemiColon | Token::EOF));
-    Some((at.min(tokens.len()), end.unwrap_or(tokens.len()))).filter(|(first, end)| first < end)
+    let last = tokens.len().min(at + TOKENS_MAX);
+    let end = (at..last).find(|at| matches!(tokens[*at].token, Token::SemiColon | Token::EOF));
+    let end = end.or_else(|| (last == tokens.len()).then_some(last))?;
+    Some((at, end)).filter(|(first, end)| first < end)
 }
 
 /// Returns the options of an identity column, in the parentheses after the word at `at`.
@@ -78,7 +83,7 @@ fn in_parentheses(tokens: &[TokenWithSpan], at: usize) -> Option<(usize, usize)>
     if tokens.get(open)?.token != Token::LParen {
         return None;
     }
-    let close = (open..tokens.len()).find(|at| tokens[*at].token == Token::RParen)?;
+    let close = (open..tokens.len().min(open + TOKENS_MAX)).find(|at| tokens[*at].token == Token::RParen)?;
     Some((open + 1, close))
 }
 

@@ -497,11 +497,16 @@ impl Session {
                     // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
-                Ok(false) => changed("of the statement"),
-                Err(error) if has_run => return Err(error),
+                Ok(false) if wait.patience.is_over() => return Err(changed("of the statement")),
+                Ok(false) => {
+                    let newer = self.open(modes)?;
+                    current.continue_as(newer);
+                    continue;
+                }
                 Err(error) => error,
             };
-            if error.state() != SqlState::SERIALIZATION_FAILURE || wait.patience.is_over() || !rows.take_back() {
+            let is_lost = error.state() == SqlState::SERIALIZATION_FAILURE && !has_run;
+            if !is_lost || wait.patience.is_over() || !rows.take_back() {
                 return Err(error);
             }
             // Not one that waits holds rows.
@@ -558,6 +563,10 @@ impl Session {
 
     /// Waits before a statement that lost `conflict` is tried again.
     fn wait_for_row(&self, wait: &mut RowWait, conflict: &SqlError) -> Result<()> {
+        // It takes them again.
+        for (key, is_shared) in std::mem::take(&mut self.given.borrow_mut().locks) {
+            self.registered.release_lock(key, is_shared);
+        }
         self.environment.check()?;
         wait.wait(conflict.report().lost, self.environment.interrupt.aside);
         Ok(())
@@ -620,11 +629,7 @@ impl Session {
     }
 
     fn following(&self) -> Following {
-        Following {
-            number: self.registered.number(),
-            order: Some(self.settings.in_force().order),
-            session: self.own.clone(),
-        }
+        Following { order: Some(self.settings.in_force().order), session: self.own.clone() }
     }
 
     /// Executes a statement outside of transactions.
@@ -734,6 +739,7 @@ impl Session {
         // An attempt before this one has left no memory in use.
         self.environment.memory.begin(self.settings.in_force().work_mem);
         self.given.get_mut().settings.clear();
+        self.given.get_mut().locks.clear();
         let again;
         let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && active.changes.is_empty() {
@@ -772,7 +778,7 @@ impl Session {
         }
         let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
         (run.level, run.is_read_only) = (active.level, active.is_read_only());
-        run.session = self.registered.number();
+        run.session = Some((self.registered.number(), active.number()));
         run.lock_timeout = self.settings.in_force().lock_timeout;
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Plan::Declare(declare) = &bound.plan {
@@ -791,9 +797,13 @@ impl Session {
     /// Sets what calls of `set_config` have asked for.
     fn take_over_settings(&mut self, rows: &mut dyn RowSink) -> Result<()> {
         for SetConfig { name, value, is_local } in std::mem::take(&mut self.given.get_mut().settings) {
-            let is_alone = matches!(self.state, State::Idle);
+            let (name, is_alone) = (name.to_lowercase(), matches!(self.state, State::Idle));
+            if !is_alone && (name.starts_with("transaction_") || name == "synchronous_commit") {
+                let what = format!("set_config of {name} in a transaction");
+                return Err(SqlError::unsupported(what).hint("Use SET."));
+            }
             if !(is_local && is_alone) {
-                self.set_one(&name.to_lowercase(), value.as_deref(), self.extent(is_local))?;
+                self.set_one(&name, value.as_deref(), self.extent(is_local))?;
                 rows.settings_changed();
             }
         }

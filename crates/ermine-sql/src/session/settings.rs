@@ -434,9 +434,17 @@ fn normal(name: &str, value: &str) -> Result<String> {
             () if matches!(&*lower, "off" | "false" | "no" | "0" | "f" | "n") => Ok("off".into()),
             () => invalid(),
         },
-        _ if usual.parse::<f64>().is_ok() && value.trim().parse::<f64>().is_err() => invalid(),
+        _ if usual.parse::<f64>().is_ok() && !is_number(value) => invalid(),
         _ => Ok(value.to_owned()),
     }
+}
+
+/// Whether a value is a number, with a unit or without.
+fn is_number(value: &str) -> bool {
+    const UNITS: [&str; 12] = ["", "us", "ms", "s", "min", "h", "d", "B", "kB", "MB", "GB", "TB"];
+    let digits = value.trim().trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let unit = value.trim()[digits.len()..].trim();
+    UNITS.contains(&unit) && digits.trim().parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 fn is_true(lower: &str) -> bool {

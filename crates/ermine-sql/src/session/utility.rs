@@ -202,7 +202,9 @@ impl Session {
     }
 
     fn begin_chained(&mut self, modes: Option<Modes>) {
-        if let Some(modes) = modes {
+        if let Some(mut modes) = modes {
+            // SET LOCAL has ended with the block before.
+            modes.is_async = self.modes().is_async;
             self.state = State::Block { active: None, modes, is_implicit: false };
         }
     }
@@ -458,7 +460,8 @@ impl Session {
         }
         let modes = Modes { read_only: true, ..self.modes() };
         let active = ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
-        let run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
+        let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
+        run.session = Some((self.registered.number(), active.number()));
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {
             let mut binder = Binder::new(&active.catalog, &self.environment, &self.search_path, &[]);

@@ -495,6 +495,55 @@ fn advisory_locks_last_as_long_as_they_are_asked_for() {
     assert!(ask(&mut one, shown).is_empty());
 }
 
+/// A lock that was taken for a transaction stays whatever else the session does meanwhile.
+#[test]
+fn an_advisory_lock_of_a_transaction_goes_with_no_other_one() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
+    ask(&mut one, "PREPARE p (boolean) AS SELECT $1");
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "SELECT pg_advisory_xact_lock(1)");
+    assert_eq!(ask(&mut one, "EXECUTE p (pg_try_advisory_lock(2))"), ["t"]);
+    assert_eq!(ask(&mut other, "SELECT pg_try_advisory_lock(1), pg_try_advisory_lock(2)"), ["f,f"]);
+    // A table that has changed since: the transaction begins anew, and keeps its locks.
+    ask(&mut other, "ALTER TABLE t ADD COLUMN w integer");
+    assert_eq!(ask(&mut one, "SELECT id, v FROM t WHERE id = 1"), ["1,1"]);
+    assert_eq!(ask(&mut other, "SELECT pg_try_advisory_lock(1)"), ["f"]);
+    ask(&mut one, "COMMIT");
+    assert_eq!(ask(&mut other, "SELECT pg_try_advisory_xact_lock(1)"), ["t"]);
+    // A prepared transaction has its own.
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "SELECT pg_advisory_xact_lock(3)");
+    ask(&mut one, "UPDATE t SET v = 5 WHERE id = 1");
+    ask(&mut one, "PREPARE TRANSACTION 'a'");
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "SELECT pg_advisory_xact_lock(1)");
+    assert_eq!(ask(&mut other, "SELECT pg_try_advisory_lock(3)"), ["f"]);
+    ask(&mut other, "COMMIT PREPARED 'a'");
+    assert_eq!(ask(&mut other, "SELECT pg_try_advisory_lock(3), pg_try_advisory_lock(1)"), ["t,f"]);
+    ask(&mut one, "ROLLBACK");
+}
+
+/// An attempt that is run again has taken nothing.
+#[test]
+fn a_statement_that_is_run_again_takes_its_advisory_lock_once() {
+    let database = open(Scheme::SiSsn);
+    let (mut one, mut other) = (session(&database, "serializable"), session(&database, "read committed"));
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "UPDATE t SET v = v + 1 WHERE id = 1");
+    ask(&mut other, "SET lock_timeout = '60ms'");
+    ask(&mut other, "BEGIN");
+    let waited = run(&mut other, "UPDATE t SET v = 9 WHERE id = 1 AND pg_try_advisory_lock(4)");
+    assert_eq!(waited, Err(SqlState::LOCK_NOT_AVAILABLE));
+    ask(&mut other, "ROLLBACK");
+    ask(&mut one, "COMMIT");
+    ask(&mut other, "UPDATE t SET v = 9 WHERE id = 1 AND pg_try_advisory_lock(4)");
+    ask(&mut other, "SELECT pg_advisory_unlock(4)");
+    // The last attempt of the statement that failed has left one, as in PostgreSQL.
+    let left = ask(&mut other, "SELECT pg_advisory_unlock(4), pg_advisory_unlock(4)");
+    assert!(left == ["t,f"] || left == ["f,f"], "{left:?}");
+}
+
 #[test]
 fn commits_are_acknowledged_as_the_database_was_opened() {
     let directory = std::env::temp_dir().join(format!("ermine-sql-acknowledged-{}", std::process::id()));
