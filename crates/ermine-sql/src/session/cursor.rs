@@ -23,13 +23,16 @@ use crate::{
     result::{Column, MORE, RowSink},
     row_buffer::RowBuffer,
     transaction::ActiveTransaction,
+    types::Value,
 };
 
-/// FETCH, as it was written.
+/// FETCH or MOVE, as it was written.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     name: String,
     count: Count,
+    /// MOVE: the rows are left out.
+    is_move: bool,
 }
 
 /// Which rows are fetched.
@@ -42,8 +45,18 @@ enum Count {
 }
 
 impl Fetch {
-    /// Parses what follows the word FETCH.
-    pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+    /// Parses such a statement, if one comes next.
+    pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
+        let is_move = match &parser.peek_token_ref().token {
+            Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("move") => true,
+            Token::Word(word) if word.keyword == Keyword::FETCH => false,
+            _ => return Ok(None),
+        };
+        parser.next_token();
+        Self::parse_rest(parser, is_move).map(Some)
+    }
+
+    fn parse_rest(parser: &mut Parser<'_>, is_move: bool) -> Result<Self, ParserError> {
         const OTHERS: [Keyword; 6] =
             [Keyword::PRIOR, Keyword::FIRST, Keyword::LAST, Keyword::ABSOLUTE, Keyword::RELATIVE, Keyword::BACKWARD];
         let count = if let Some(word) = parser.parse_one_of_keywords(&OTHERS) {
@@ -56,7 +69,7 @@ impl Fetch {
             Count::parse(parser)?
         };
         let _ = parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]);
-        Ok(Self { name: name_of(&parser.parse_identifier()?), count })
+        Ok(Self { name: name_of(&parser.parse_identifier()?), count, is_move })
     }
 }
 
@@ -77,6 +90,23 @@ impl Count {
             0 => Self::Other("0".into()),
             count => Self::Next(count.try_into().unwrap_or(usize::MAX)),
         })
+    }
+}
+
+/// Takes rows that are left out.
+struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn columns(&mut self, _: &[Column]) -> Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: &[Value]) -> Result<()> {
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &str) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -116,7 +146,9 @@ impl Session {
     /// Returns the columns of the rows that FETCH returns; fails if it asks for rows other than the next ones.
     pub(super) fn fetched(&self, fetch: &Fetch) -> Result<Option<Vec<Column>>> {
         match &fetch.count {
+            Count::Other(words) if fetch.is_move => Err(SqlError::unsupported(format_args!("MOVE {words}"))),
             Count::Other(words) => Err(SqlError::unsupported(format_args!("FETCH {words}"))),
+            _ if fetch.is_move => Ok(None),
             // A cursor that is not open is reported when FETCH is run.
             Count::Next(_) | Count::All => Ok(self.cursor(&fetch.name).map(<[_]>::to_vec)),
         }
@@ -127,6 +159,14 @@ impl Session {
         let is_simple = self.is_simple;
         let (cursors, at) = self.open_cursor(&fetch.name)?;
         let Cursor { columns, is_binary, rows: kept, .. } = &mut cursors.open[at];
+        let count = match fetch.count {
+            Count::Next(count) => count,
+            Count::All | Count::Other(_) => usize::MAX,
+        };
+        if fetch.is_move {
+            let count = kept.fetch(count, &mut Nowhere)?;
+            return rows.complete(&format!("MOVE {count}"));
+        }
         if !is_simple && !same_types(told, Some(columns)) {
             return Err(other_columns());
         }
@@ -134,10 +174,6 @@ impl Session {
             rows.binary();
         }
         rows.columns(columns)?;
-        let count = match fetch.count {
-            Count::Next(count) => count,
-            Count::All | Count::Other(_) => usize::MAX,
-        };
         let count = kept.fetch(count, rows)?;
         rows.complete(&format!("FETCH {count}"))
     }

@@ -88,8 +88,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
         }
         trees.push(if parser.parse_keyword(Keyword::COPY) {
             Tree::Copy(CopyTree::parse(parser)?)
-        } else if parser.parse_keyword(Keyword::FETCH) {
-            Tree::Fetch(Fetch::parse(parser)?)
+        } else if let Some(fetch) = Fetch::parse(parser)? {
+            Tree::Fetch(fetch)
         } else if let Some(what) = TwoPhase::parse(parser) {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
         } else if let Some(what) = Maintenance::parse(parser)? {

@@ -1,5 +1,7 @@
 //! Functions of bytes.
 
+use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
+
 use crate::{
     SqlType, Value,
     error::{Result, SqlError, SqlState},
@@ -28,6 +30,10 @@ fn substring(bytes: &[u8], from: i32, length: Option<i32>) -> Result<Value> {
     let clamp = |at: i64| usize::try_from(at).unwrap_or(0).min(bytes.len());
     let start = clamp(first);
     Ok(Value::Bytea(bytes[start..clamp(end).max(start)].into()))
+}
+
+fn digest(digest: &[u8]) -> Result<Value> {
+    Ok(Value::Bytea(digest.into()))
 }
 
 fn trim(mut bytes: &[u8], cut: &[u8], left: bool, right: bool) -> Value {
@@ -101,6 +107,10 @@ pub(super) fn register(table: &mut Table) {
             })
             .optional(1);
     }
+    table.add("sha224", &[b], b, |arguments, _| one(arguments, |bytes| digest(&Sha224::digest(bytes))));
+    table.add("sha256", &[b], b, |arguments, _| one(arguments, |bytes| digest(&Sha256::digest(bytes))));
+    table.add("sha384", &[b], b, |arguments, _| one(arguments, |bytes| digest(&Sha384::digest(bytes))));
+    table.add("sha512", &[b], b, |arguments, _| one(arguments, |bytes| digest(&Sha512::digest(bytes))));
     table.add("get_byte", &[b, i], i, |arguments, _| {
         arguments!(arguments, [Value::Bytea(bytes), Value::Int4(at)] => {
             Ok(Value::Int4(bytes[place(i64::from(*at), bytes.len())?].into()))
