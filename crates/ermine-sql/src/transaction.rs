@@ -253,7 +253,8 @@ impl ActiveTransaction {
     /// Returns the tables that it uses.
     pub(crate) fn used(&self) -> Vec<ObjectId> {
         let held = self.held.borrow();
-        let tables = held.uses.iter().filter_map(|(own, _)| self.catalog.table_of(own));
+        let all = held.uses.iter().map(|(own, _)| own).chain(held.alone.iter().map(|Changing(own)| own));
+        let tables = all.filter_map(|own| self.catalog.table_of(own));
         tables.map(|table| table.def.id).collect()
     }
 

@@ -133,27 +133,27 @@ impl AdvisoryLocks {
     ) -> Result<()> {
         let began = Instant::now();
         let mut table = self.table();
-        while !self.take_in(&mut table, session, key, mode)? {
+        let taken = loop {
+            match self.take_in(&mut table, session, key, mode) {
+                Ok(false) => {}
+                done => break done.map(drop),
+            }
             table.waiting.insert(session, (key, mode.is_shared));
             if table.waits_for_itself(session) {
-                table.waiting.remove(&session);
                 let hint = "Sessions wait for one another's advisory locks, and this one came last.";
-                return Err(SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").hint(hint));
+                break Err(SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").hint(hint));
             }
             table = self.released.wait_timeout(table, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
-            let checked = check().and_then(|()| {
-                if patience.is_zero() || began.elapsed() < patience {
-                    return Ok(());
-                }
-                Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"))
-            });
-            if checked.is_err() {
-                table.waiting.remove(&session);
-                return checked;
+            if let Err(error) = check() {
+                break Err(error);
             }
-        }
+            if !patience.is_zero() && began.elapsed() >= patience {
+                let message = "canceling statement due to lock timeout";
+                break Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+            }
+        };
         table.waiting.remove(&session);
-        Ok(())
+        taken
     }
 
     fn take_in(&self, table: &mut LockTable, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> Result<bool> {

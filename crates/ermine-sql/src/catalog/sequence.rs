@@ -29,8 +29,9 @@ pub(crate) struct Sequence {
 struct Run {
     next: i64,
     left: u64,
-    /// Of the definition under which it was taken.
     increment: i64,
+    /// The bounds of the definition under which it was taken.
+    bounds: (i64, i64),
 }
 
 /// The size of a run.
@@ -54,12 +55,13 @@ impl Sequence {
     /// Returns the next number.
     pub(crate) fn next(&self) -> Result<i64> {
         let mut run = self.run.lock().expect("no code panics while it holds a sequence");
-        if run.increment != self.def.increment {
+        let SequenceDef { increment, least, greatest, .. } = self.def;
+        if (run.increment, run.bounds) != (increment, (least, greatest)) {
             self.give_back(&mut run)?;
         }
         if run.left == 0 {
-            (run.next, run.left) = self.take_run()?;
-            run.increment = self.def.increment;
+            let (next, left) = self.take_run()?;
+            *run = Run { next, left, increment, bounds: (least, greatest) };
         }
         let number = run.next;
         run.left -= 1;
@@ -112,7 +114,7 @@ impl Sequence {
             let after = |number: i64| number.checked_add(*increment).filter(|next| (*least..=*greatest).contains(next));
             let first = match stored {
                 None => Some(*start),
-                Some((number, false)) => Some(number),
+                Some((number, false)) => Some(number).filter(|number| (*least..=*greatest).contains(number)),
                 Some((number, true)) => after(number),
             };
             let wrapped = || if *increment > 0 { *least } else { *greatest };

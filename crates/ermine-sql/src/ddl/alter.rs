@@ -179,6 +179,7 @@ impl ChangeContext<'_> {
         }
         for sequence in active.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
             if sequence.owner == Some((def.id, at)) {
+                self.check_sequence(active, &sequence)?;
                 self.take_name(active, &sequence.schema, &sequence.name, false)?;
                 self.apply(active, vec![Change::Drop(Definition::Sequence(sequence))])?;
             }

@@ -158,6 +158,7 @@ impl ChangeContext<'_> {
             }
         }
         check_sequence(&def)?;
+        self.check_sequence(active, &sequence.def)?;
         if let Some(with) = restart {
             let number = with.unwrap_or(def.start);
             if !(def.least..=def.greatest).contains(&number) {
@@ -167,7 +168,6 @@ impl ChangeContext<'_> {
             sequence.restart(number)?;
         }
         if def != sequence.def {
-            self.check_sequence(active, &sequence.def)?;
             sequence.settle()?;
             self.apply(active, vec![Change::Put(Definition::Sequence(def))])?;
         }

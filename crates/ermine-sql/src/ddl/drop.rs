@@ -60,6 +60,7 @@ impl ChangeContext<'_> {
                             format!("cannot drop sequence {} because other objects depend on it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                     }
+                    self.check_sequence(active, &sequence.def)?;
                     self.take_name(active, &sequence.def.schema, &sequence.def.name, false)?;
                     self.apply(active, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
                 }
@@ -107,6 +108,7 @@ impl ChangeContext<'_> {
             self.take_name(active, &def.schema, name, false)?;
         }
         for sequence in active.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
+            self.check_sequence(active, &sequence)?;
             self.take_name(active, &sequence.schema, &sequence.name, false)?;
             changes.push(Change::Drop(Definition::Sequence(sequence)));
         }
@@ -147,6 +149,7 @@ impl ChangeContext<'_> {
         for sequence in
             sequences.into_iter().filter(|sequence| active.catalog.sequence(sequence.id).is_some()).collect::<Vec<_>>()
         {
+            self.check_sequence(active, &sequence)?;
             self.take_name(active, &sequence.schema, &sequence.name, false)?;
             self.apply(active, vec![Change::Drop(Definition::Sequence(sequence))])?;
         }
@@ -179,6 +182,7 @@ impl ChangeContext<'_> {
     fn restart_sequences(&self, active: &mut ActiveTransaction, def: &mut TableDef) -> Result<()> {
         let owned: Vec<_> = active.catalog.owned_by(def.id).cloned().collect();
         for old in owned {
+            self.check_sequence(active, &old)?;
             let new = SequenceDef { id: self.catalog_number()?, ..old.clone() };
             for column in &mut def.columns {
                 if column.default == Some(DefaultDef::NextOf(old.id)) {

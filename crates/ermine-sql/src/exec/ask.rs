@@ -88,6 +88,7 @@ impl Run<'_> {
         let mode = AdvisoryMode { is_shared, transaction: of_transaction.then_some(transaction) };
         if action == AdvisoryAction::ReleaseAll {
             locks.release_all(session);
+            self.given.borrow_mut().locks.clear();
             return Ok(Value::text(""));
         }
         let mut values = Vec::new();
@@ -112,7 +113,13 @@ impl Run<'_> {
                 }
                 Value::Bool(done)
             }
-            AdvisoryAction::Release => Value::Bool(locks.release(session, key, is_shared)),
+            AdvisoryAction::Release => {
+                let taken = &mut self.given.borrow_mut().locks;
+                if let Some(at) = taken.iter().position(|own| *own == (key, is_shared)) {
+                    taken.swap_remove(at);
+                }
+                Value::Bool(locks.release(session, key, is_shared))
+            }
             AdvisoryAction::Take | AdvisoryAction::ReleaseAll => {
                 locks.take(session, key, mode, self.lock_timeout, &self.environment.interrupt)?;
                 took();

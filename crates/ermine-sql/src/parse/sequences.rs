@@ -18,19 +18,27 @@ pub(super) fn order_options(tokens: &mut Vec<TokenWithSpan>) {
     if !tokens.iter().any(is_sequence) {
         return;
     }
-    // From the back, so that places before a region stay valid.
-    for at in (0..tokens.len()).rev() {
+    let (mut all, mut at) = (Vec::with_capacity(tokens.len()), 0);
+    while at < tokens.len() {
         let region = match keyword(&tokens[at].token) {
             Keyword::SEQUENCE => after_name(tokens, at),
             Keyword::IDENTITY => in_parentheses(tokens, at),
             _ => None,
         };
-        if let Some((first, end)) = region
-            && let Some(ordered) = ordered(&tokens[first..end])
-        {
-            tokens.splice(first..end, ordered);
+        let ordered = region.and_then(|(first, end)| Some((first, end, ordered(&tokens[first..end])?)));
+        match ordered {
+            Some((first, end, ordered)) => {
+                all.extend_from_slice(&tokens[at..first]);
+                all.extend(ordered);
+                at = end;
+            }
+            None => {
+                all.push(tokens[at].clone());
+                at += 1;
+            }
         }
     }
+    *tokens = all;
 }
 
 fn keyword(token: &Token) -> Keyword {

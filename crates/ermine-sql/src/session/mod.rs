@@ -563,11 +563,11 @@ impl Session {
 
     /// Waits before a statement that lost `conflict` is tried again.
     fn wait_for_row(&self, wait: &mut RowWait, conflict: &SqlError) -> Result<()> {
+        self.environment.check()?;
         // It takes them again.
         for (key, is_shared) in std::mem::take(&mut self.given.borrow_mut().locks) {
             self.registered.release_lock(key, is_shared);
         }
-        self.environment.check()?;
         wait.wait(conflict.report().lost, self.environment.interrupt.aside);
         Ok(())
     }
@@ -721,6 +721,7 @@ impl Session {
             Err(error) => Err(active.fail(error)),
         };
         let tag = tag.tag;
+        self.end_settings(done.is_ok());
         let completion = done.map_err(|error| self.named(error))?;
         rows.complete(&tag)?;
         Ok(completion)
@@ -783,7 +784,9 @@ impl Session {
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&active.cursors, &run)?;
+            drop(run);
             declare.open(&mut active.cursors, kept);
+            self.take_over_settings(rows)?;
             rows.complete("DECLARE CURSOR")?;
             return Ok(true);
         }
@@ -797,15 +800,15 @@ impl Session {
     /// Sets what calls of `set_config` have asked for.
     fn take_over_settings(&mut self, rows: &mut dyn RowSink) -> Result<()> {
         for SetConfig { name, value, is_local } in std::mem::take(&mut self.given.get_mut().settings) {
-            let (name, is_alone) = (name.to_lowercase(), matches!(self.state, State::Idle));
+            let name = name.to_lowercase();
+            let is_alone = matches!(self.state, State::Idle);
             if !is_alone && (name.starts_with("transaction_") || name == "synchronous_commit") {
                 let what = format!("set_config of {name} in a transaction");
                 return Err(SqlError::unsupported(what).hint("Use SET."));
             }
-            if !(is_local && is_alone) {
-                self.set_one(&name, value.as_deref(), self.extent(is_local))?;
-                rows.settings_changed();
-            }
+            // A statement outside of blocks is a transaction, too.
+            self.set_one(&name, value.as_deref(), if is_local { Extent::Local } else { Extent::Transaction })?;
+            rows.settings_changed();
         }
         Ok(())
     }

@@ -230,7 +230,7 @@ impl Session {
                 }
             }
             ast::Reset::ConfigurationParameter(name) => {
-                self.set_one(&parts_of(name)?.join("."), None, self.extent(false))?;
+                self.set_one(&parts_of(name)?.join(".").to_lowercase(), None, self.extent(false))?;
             }
             ast::Reset::SessionAuthorization => {}
         }
@@ -461,7 +461,11 @@ impl Session {
         let modes = Modes { read_only: true, ..self.modes() };
         let active = ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
         let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
-        run.session = Some((self.registered.number(), active.number()));
+        let number = match &self.state {
+            State::Block { active: Some(block), .. } => block.number(),
+            _ => active.number(),
+        };
+        run.session = Some((self.registered.number(), number));
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {
             let mut binder = Binder::new(&active.catalog, &self.environment, &self.search_path, &[]);

@@ -133,6 +133,24 @@ fn it_survives_a_stop_and_a_crash() {
     }
 }
 
+/// A table that it has locked before it used it is among those that it writes.
+#[test]
+fn what_it_has_locked_survives_a_stop() {
+    let scratch = Scratch::new("locked");
+    let home = scratch.0.join("db");
+    let database = open(&home);
+    let mut one = session(&database);
+    fill(&mut one);
+    ask(&mut one, "BEGIN");
+    ask(&mut one, "LOCK TABLE t");
+    ask(&mut one, "INSERT INTO t VALUES (77, 'new')");
+    ask(&mut one, "PREPARE TRANSACTION 'locks'");
+    drop((one, database));
+    let mut one = session(&open(&home));
+    ask(&mut one, "COMMIT PREPARED 'locks'");
+    assert_eq!(ask(&mut one, "SELECT v FROM t WHERE id = 77"), ["new"]);
+}
+
 /// Where rows have numbers, the inserted rows keep theirs: a new row gets another one.
 #[test]
 fn its_rows_keep_their_numbers_after_a_crash() {
