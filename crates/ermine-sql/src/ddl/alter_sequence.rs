@@ -39,7 +39,7 @@ enum SequenceOption {
     /// `None`: with the start.
     Restart(Option<i64>),
     Cycle(bool),
-    /// Which session has taken numbers ahead is not a concern of an application.
+    /// Changes nothing: all sessions share the numbers that were taken ahead.
     Cache,
     /// `None`: by no column.
     OwnedBy(Option<ObjectName>),

@@ -509,7 +509,7 @@ impl Session {
             if !is_lost || wait.patience.is_over() || !rows.take_back() {
                 return Err(error);
             }
-            // Not one that waits holds rows.
+            // A transaction that waits holds no rows.
             *active = None;
             self.wait_for_row(&mut wait, &error)?;
         }
