@@ -186,6 +186,11 @@ mod tests {
         queues.lock().by_row.values().map(|queue| queue.waiting.len()).sum()
     }
 
+    /// Waits without trying in between: only a wake-up ends it in time.
+    fn wait(place: &Place) {
+        assert!(place.wait_until(Instant::now() + Duration::from_secs(600)), "it is not woken");
+    }
+
     /// The first waits for the holder, the second for the first's transaction; each is woken when that has ended.
     #[test]
     fn a_row_passes_on_in_order() {
@@ -199,31 +204,25 @@ mod tests {
             (txn, tid)
         };
         let (holder, first) = (begin(1), begin(2));
-        let (row, order) = (7, Mutex::new(Vec::new()));
-        // Until it is this one's turn, however often it would try before.
-        let wait = |place: &Place, after: Tid| {
-            while {
-                place.wait(after, Duration::from_millis(10), |part| part());
-                !place.is_next()
-            } {}
-        };
+        let order = Mutex::new(Vec::new());
+        let [mut first_place, second_place] = [queues.enter(7), queues.enter(7)];
+        first_place.with(|queue| queue.holder = Some(holder.1));
         thread::scope(|threads| {
-            threads.spawn(|| {
-                let mut place = queues.enter(row);
-                wait(&place, holder.1);
+            let (order, first_tid) = (&order, first.1);
+            // Each place belongs to the thread that waits in it.
+            let one = threads.spawn(move || {
+                wait(&first_place);
                 order.lock().unwrap().push("first");
-                place.got = Some(first.1);
+                first_place.got = Some(first_tid);
             });
-            while places(&queues) < 1 {
-                thread::yield_now();
-            }
-            threads.spawn(|| {
-                let place = queues.enter(row);
-                wait(&place, holder.1);
+            let other = threads.spawn(move || {
+                wait(&second_place);
                 order.lock().unwrap().push("second");
             });
-            while places(&queues) < 2 {
-                thread::yield_now();
+            for (at, thread) in [one.thread(), other.thread()].into_iter().enumerate() {
+                let mut all = queues.lock();
+                let waiting = &mut all.by_row.get_mut(&7).expect("both wait").waiting;
+                waiting[at].thread = thread.clone();
             }
             order.lock().unwrap().push("holder ends");
             drop(holder.0);
