@@ -188,7 +188,8 @@ mod tests {
 
     /// Waits without trying in between: only a wake-up ends it in time.
     fn wait(place: &Place) {
-        assert!(place.wait_until(Instant::now() + Duration::from_secs(600)), "it is not woken");
+        let until = Instant::now() + Duration::from_secs(600);
+        assert!(place.wait_until(until) && Instant::now() < until, "it is not woken");
     }
 
     /// The first waits for the holder, the second for the first's transaction; each is woken when that has ended.
