@@ -215,6 +215,7 @@ mod tests {
                 wait(&first_place);
                 order.lock().unwrap().push("first");
                 first_place.got = Some(first_tid);
+                drop(first_place);
             });
             let other = threads.spawn(move || {
                 wait(&second_place);
