@@ -536,6 +536,13 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.maintain())
     }
 
+    /// Evicts all rows whose numbers `choose` accepts and that can leave memory, or begins to, where transactions run:
+    /// for tests. Returns the number of rows that were evicted.
+    #[doc(hidden)]
+    pub fn evict(&self, choose: impl Fn(u64) -> bool) -> u64 {
+        with_engine!(&*self.engine, engine => engine.evict_chosen(choose))
+    }
+
     /// Makes a checkpoint now, so that the next opening has less to replay, and frees the files that are no longer
     /// needed. The engine makes checkpoints automatically ([`Options::checkpoint_after`]). Inside a transaction that
     /// [`Database::run`] runs on this thread this fails ([`Error::Nested`]). It waits for operations that are running:

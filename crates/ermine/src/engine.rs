@@ -7,6 +7,7 @@ use crate::{
     clock::LogOffset,
     durable::{
         checkpoint::Pace,
+        eviction::Eviction,
         recovery::{RecoveredTable, Recovery, recover},
         store::Store,
     },
@@ -44,6 +45,7 @@ use crate::{
 pub(crate) struct Chores {
     pub(crate) checkpoints: bool,
     pub(crate) loading: bool,
+    pub(crate) eviction: bool,
 }
 
 /// Collects garbage at once when hardly any memory is left, so that the memory of rows deleted by other transactions
@@ -74,6 +76,7 @@ pub(crate) struct Engine<S: Scheme> {
     pub(crate) log: Option<Arc<Log>>,
     /// Rows in files; `None` for a database in memory only.
     pub(crate) store: Option<Store>,
+    pub(crate) eviction: Eviction<StampsOf<S>>,
     pub(crate) budget: Arc<Budget>,
     /// Declared last: versions are stored in it.
     pub(crate) memory: Arc<Pool>,
@@ -113,6 +116,7 @@ impl<S: Scheme> Engine<S> {
             options: options.clone(),
             log: None,
             store: None,
+            eviction: Eviction::new(),
             memory: Pool::new(budget.clone()),
             budget,
         }
@@ -138,9 +142,14 @@ impl<S: Scheme> Engine<S> {
         if options.durability != Durability::None {
             let files = recovered.store.segment_files().clone();
             engine.budget.add(options.log_buffer_taken());
-            engine.log = Some(Log::start(files, engine.shared.clock.clone(), recovered.start)?);
+            let log = Log::start(files, engine.shared.clock.clone(), recovered.start)?;
+            recovered.store.continues_in(&log);
+            engine.log = Some(log);
         }
         engine.store = Some(recovered.store);
+        if engine.evicts() {
+            engine.memory.split_blocks();
+        }
         Ok((engine, recovered.summary))
     }
 
@@ -195,7 +204,7 @@ impl<S: Scheme> Engine<S> {
         const LITTLE: u64 = 64 << 20;
         let Some(log) = &self.log else { return };
         if let Some(store) = &self.store
-            && store.checkpoints.distance(self.shared.clock.now().0).0 > LITTLE
+            && store.checkpoints.distance(self.shared.clock.now().0).0 > LITTLE.min(self.log_max() / 2)
         {
             // On failure nothing is lost: the log has everything, too.
             let _ = self.checkpoint(Pace::Full);
@@ -211,10 +220,11 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// Returns the chores of the background helpers: checkpoints if there is a log, loading if rows are in files only.
+    /// Returns the chores of the background helpers: checkpoints if there is a log, loading if rows are in files only,
+    /// eviction if memory is limited and rows have a place to leave to.
     pub(crate) fn chores(&self) -> Chores {
         let unloaded = self.store.as_ref().is_some_and(|store| store.unloaded() > 0);
-        Chores { checkpoints: self.log.is_some(), loading: unloaded }
+        Chores { checkpoints: self.log.is_some(), loading: unloaded, eviction: self.evicts() }
     }
 
     /// Returns why no transaction can commit any more, if that is so.
@@ -249,6 +259,8 @@ impl<S: Scheme> Engine<S> {
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),
+            evicted_rows: self.eviction.rows(),
+            cold_reads: self.store.as_ref().map_or(0, Store::reads),
             unloaded_rows: self.store.as_ref().map_or(0, Store::unloaded),
             ..Statistics::default()
         };

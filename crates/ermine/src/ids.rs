@@ -11,9 +11,6 @@ pub struct Stamp(pub(crate) u64);
 impl Stamp {
     /// Below every commit: the stamp of the state before the first transaction.
     pub const ZERO: Self = Self(0);
-    /// The stamp of versions that were moved out of the log before the database was opened: below every later commit,
-    /// above the absent versions.
-    pub(crate) const COLD: Self = Self(1);
     /// Above every commit: "not overwritten yet". Bit 63 stays free to distinguish stamps from TIDs in packed words.
     pub const INFINITY: Self = Self((1 << 63) - 1);
 

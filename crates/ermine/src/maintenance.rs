@@ -1,5 +1,6 @@
 //! The background threads of a database: the first advances epochs and frees the garbage of idle workers, the second
-//! keeps room on the device, the third makes checkpoints, and the last loads the rows that are in files only.
+//! keeps room on the device, the third makes checkpoints, the fourth evicts rows when memory is short, and the last loads
+//! the rows that are in files only.
 //!
 //! The schedule explorer runs none of them: its tests call `Database::maintain` from one of their tasks.
 
@@ -21,6 +22,7 @@ mod background {
 
     use crate::{
         any::{AnyEngine, with_engine},
+        durable::eviction::Progress,
         error::{Error, Result},
     };
 
@@ -52,6 +54,15 @@ mod background {
                 helpers.repeat("ermine-checkpoint", engine, |engine| {
                     let made = with_engine!(engine, engine => engine.checkpoint_if_due());
                     if made.is_ok() { Self::IDLE_INTERVAL } else { Self::RETRY_INTERVAL }
+                })?;
+            }
+            if chores.eviction {
+                helpers.repeat("ermine-eviction", engine, |engine| {
+                    match with_engine!(engine, engine => engine.evict_some(true)) {
+                        Progress::Idle => Self::IDLE_INTERVAL,
+                        Progress::Waiting => Self::BUSY_INTERVAL,
+                        Progress::Evicted => Duration::ZERO,
+                    }
                 })?;
             }
             if chores.loading {

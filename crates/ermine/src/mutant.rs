@@ -28,6 +28,10 @@ pub enum Mutant {
     NoCreator,
     /// A transaction without writes commits below its snapshot without a test.
     ReadOnlyAnyway,
+    /// A version that leaves memory takes the stamps of its readers along.
+    EvictionForgets,
+    /// A version leaves memory while transactions run that may have read it.
+    EvictedEarly,
     /// Committers do not look for safe snapshots.
     NoSafeSnapshot,
     /// A reader announces its untracked reads after it has inspected the version.
@@ -91,6 +95,8 @@ impl Mutant {
         Self::SlotBeforeStamps,
         Self::NoCreator,
         Self::ReadOnlyAnyway,
+        Self::EvictionForgets,
+        Self::EvictedEarly,
         Self::NoSafeSnapshot,
         Self::UntrackedSaidLate,
         Self::NoLockout,

@@ -102,12 +102,16 @@ pub struct Options {
     /// Bytes of memory that the database may take: rows with their versions, indexes, read and write sets, log buffers,
     /// and the memory that an application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most
     /// 1 GiB) is reserved for deletes, reads and recovery; a write that would need more than the rest fails with
-    /// [`Error::OutOfMemory`], and has changed nothing. `None`: three quarters of the memory of the machine or the
-    /// control group, less of a small one.
+    /// [`Error::OutOfMemory`], and has changed nothing. Under schemes that keep versions, in a database with a log, rows
+    /// that nobody asks for leave memory before that, and are read again on demand; indexes stay in memory, and may take
+    /// five eighths of it. `None`: three quarters of the memory of the machine or the control group, less of a small one.
     pub memory_limit: Option<u64>,
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]
     pub memory_faults: Option<u64>,
+    /// Whatever can leave memory is evicted all the time, for tests.
+    #[doc(hidden)]
+    pub evict_always: bool,
     /// Timestamps that are left at the beginning of each cycle of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -142,6 +146,7 @@ impl Default for Options {
             attempts_max: 1000,
             memory_limit: None,
             memory_faults: None,
+            evict_always: false,
             timestamps_left: None,
             observer: None,
         }

@@ -33,7 +33,7 @@ use crate::{
     epoch::Guard,
     ids::{IndexOrdinal, RowId, Stamp, TableId},
     rows::{
-        chain::{CertifierStamps, Kind, Origin, VersionPtr},
+        chain::{CertifierStamps, Kind, Origin, SlotContent, VersionPtr},
         snapshots::Horizon,
     },
     sync::{AtomicU64, Ordering, fence},
@@ -143,7 +143,7 @@ impl Latches {
         Self((0..Self::STRIPES).map(|_| AtomicU64::new(0)).collect())
     }
 
-    fn try_lock(&self, table: TableId, row: RowId) -> Option<Latched<'_>> {
+    pub(crate) fn try_lock(&self, table: TableId, row: RowId) -> Option<Latched<'_>> {
         let stripe = &self.0[(row.0 ^ u64::from(table.0) << 5) as usize % Self::STRIPES];
         // Acquire: pairs with the release of the last holder.
         // The guard is created only if the latch is held: it unlocks when it is dropped.
@@ -310,7 +310,9 @@ pub(crate) fn remove_unused_entry<H: CertifierStamps>(
 
 /// Returns the newest version that has its commit stamp.
 fn newest_committed<H: CertifierStamps>(table: &TableStore<H>, row: RowId) -> Option<(VersionPtr<H>, Stamp)> {
-    let mut next = table.rows.slot(row).head();
+    // The row of an evicted version has nothing to collect.
+    let SlotContent::Head(head) = table.rows.slot(row).peek() else { return None };
+    let mut next = Some(head);
     while let Some(version) = next {
         match version.origin().load() {
             Origin::At(stamp) if stamp != Stamp::INFINITY => return Some((version, stamp)),

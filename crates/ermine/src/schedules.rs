@@ -114,7 +114,7 @@ fn play(test: &'static str, scheme: Scheme, first: u64, schedules: u64, plan: fn
 
 /// Plays a plan in the order of turns that the scheduler chooses, and judges it.
 fn play_one(scheme: Scheme, plan: &Plan) -> Tally {
-    let store = Store::create(scheme, &plan.shape, &plan.initial, WAIT_MAX);
+    let store = Store::create(scheme, &plan.shape, &plan.initial, WAIT_MAX, None, false);
     let records = Mutex::new((Vec::new(), Vec::new()));
     thread::scope(|scope| {
         for (number, scripts) in plan.threads.iter().enumerate() {

@@ -24,8 +24,12 @@ pub struct Statistics {
     pub garbage_versions: u64,
     /// Age of the newest safe snapshot, where one has been taken.
     pub snapshot_age: Option<Duration>,
-    /// Rows that have not been read into memory since the database was opened.
+    /// Rows that are in files only: they were evicted, or not read since the database was opened.
     pub unloaded_rows: u64,
+    /// Rows that were evicted from memory, each time.
+    pub evicted_rows: u64,
+    /// Rows that were read from files because a transaction asked for them.
+    pub cold_reads: u64,
     /// Checkpoints made since the database was opened.
     pub checkpoints: u64,
     /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: it

@@ -30,7 +30,7 @@ use crate::{
     rows::{
         arena::Arena,
         array::{RowArray, Slot},
-        chain::{CertifierStamps, Kind, Origin, RowSlot, VersionPtr},
+        chain::{CertifierStamps, Kind, Origin, RowSlot, SlotContent, VersionPtr},
         in_place::{Control, RecordPtr, RecordSlot},
     },
     scheme::{escalation::TableReaders, in_place::Reach, staleness::Staleness},
@@ -246,19 +246,25 @@ impl<H: CertifierStamps> Family for RowSlot<H> {
     }
 
     unsafe fn clear(&self, arena: &mut Arena) -> bool {
-        let mut next = self.head();
+        let mut next = match self.peek() {
+            SlotContent::Head(head) => Some(head),
+            SlotContent::Stored(_) => return true,
+            SlotContent::Empty => None,
+        };
         while let Some(version) = next {
             next = version.older();
             // SAFETY: a version in a chain is in no other list of garbage, and no thread walks the chain, as the caller
             // guarantees.
             unsafe { version.destroy(arena) };
         }
-        self.stored().is_some()
+        false
     }
 
     #[inline]
     fn prefetch_newest(&self) {
-        self.head().into_iter().for_each(VersionPtr::prefetch);
+        if let SlotContent::Head(head) = self.peek() {
+            head.prefetch();
+        }
     }
 }
 
@@ -450,6 +456,11 @@ impl<F: Family> TableParts<F> {
     /// Allows the table's rows to take memory from the reserve from now on.
     pub(crate) fn be_essential(&self) {
         self.is_essential.get_or_init(|| ());
+    }
+
+    /// Whether the table's rows stay in memory.
+    pub(crate) fn is_kept_in_memory(&self) -> bool {
+        self.is_essential.get().is_some()
     }
 
     /// Returns the purpose for which a value of the table needs memory.
@@ -748,7 +759,13 @@ impl<H: CertifierStamps> TableStore<H> {
     /// no transaction finds them in the index, and the collector may not know their key.
     pub(crate) fn any_version_matches(&self, row: RowId, ordinal: IndexOrdinal, entry: &[u8]) -> bool {
         let filled_at = self.secondary(ordinal).filled_at();
-        let mut versions = iter::successors(self.rows.slot(row).head(), |version| version.older());
+        let head = match self.rows.slot(row).peek() {
+            SlotContent::Head(head) => Some(head),
+            // Its only version is in a file: the entry stays where it is not known whether it belongs to that.
+            SlotContent::Stored(_) => return true,
+            SlotContent::Empty => None,
+        };
+        let mut versions = iter::successors(head, |version| version.older());
         if filled_at == Stamp::ZERO {
             return versions.any(|version| self.version_matches(version, ordinal, entry));
         }

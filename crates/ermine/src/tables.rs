@@ -683,6 +683,11 @@ impl<F: Family> Tables<F> {
         })
     }
 
+    /// Returns the number of RowIds that have been handed out: at least the number of rows.
+    pub(crate) fn rows(&self) -> u64 {
+        self.held().iter().map(|table| table.rows.count()).sum()
+    }
+
     /// Returns the bytes of the indirection arrays in use.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.held().iter().map(|table| table.rows.bytes()).sum()

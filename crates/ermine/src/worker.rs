@@ -231,7 +231,11 @@ impl<S: Scheme> Worker<S> {
         *since_housekeeping = 0;
         garbage.unlink(engine, pins, at_most);
         garbage.free(engine, arena, row_ids);
-        arena.tidy();
+        if engine.is_tight() {
+            arena.give_everything()
+        } else {
+            arena.tidy()
+        }
         pins.nodes.reclaim(at_most);
         garbage.kept.set(garbage.bytes(), &engine.budget);
         // Relaxed: a statistic.

@@ -62,6 +62,8 @@ pub(super) struct Faults {
     planned: BTreeMap<usize, Fault>,
     policy: Option<Policy>,
     gone: bool,
+    /// Reads fail.
+    pub(super) unreadable: bool,
 }
 
 impl Faults {
@@ -85,6 +87,11 @@ impl Faults {
         fault
     }
 
+    /// Fails if reads do.
+    pub(super) fn check_read(&self) -> io::Result<()> {
+        if self.unreadable { Err(Fault::Broken.error()) } else { self.check_machine() }
+    }
+
     /// Fails if the machine is gone.
     pub(super) fn check_machine(&self) -> io::Result<()> {
         if self.gone { Err(Fault::Gone.error()) } else { Ok(()) }
@@ -98,6 +105,7 @@ impl fmt::Debug for Faults {
             .field("planned", &self.planned)
             .field("policy", &policy)
             .field("gone", &self.gone)
+            .field("unreadable", &self.unreadable)
             .finish()
     }
 }

@@ -127,6 +127,11 @@ impl FaultyDirectory {
         self.state().faults.ask(Box::new(policy));
     }
 
+    /// From now on, reads of files fail (EIO), or do not.
+    pub fn fail_reads(&self, fail: bool) {
+        self.state().faults.unreadable = fail;
+    }
+
     /// Flips one bit of a file at rest. As the other kinds of damage do, it [settles](Self::settle) the directory
     /// first.
     pub fn flip(&self, name: &str, offset: u64, bit: u8) -> io::Result<()> {
@@ -266,7 +271,7 @@ impl File for FaultyFile {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.during("read", |state| {
-            state.faults.check_machine()?;
+            state.faults.check_read()?;
             Ok(state.files[self.file.0].content.read(offset, into))
         })
     }

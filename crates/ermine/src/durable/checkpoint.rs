@@ -15,12 +15,15 @@
 //! 3. *No reader uses what is freed.* Addresses into the files to be freed are replaced while the walk passes over
 //!    them; the files are removed when every thread has left the epoch in which it may have read such an address. New
 //!    addresses into them do not appear: a version in memory names a place in the log by its stamp only while that
-//!    place is live, and afterwards by the row's home.
+//!    place is live, and afterwards by the row's home; and no row is evicted to a place that is
+//!    [about to be freed](Leaving).
 //! 4. A row has at most one address that counts: that of its newest committed version, by its stamp if the log still
 //!    has that, or else the row's home in the cold store.
 //! 5. *A failed checkpoint leaves nothing* but files of the cold store to which a slot or a home refers: of rows that
 //!    were not in memory, or whose home was in another file. A later checkpoint does not move those again, so failures
 //!    do not add up.
+//! 6. *Only rows in memory have a home.* The home of a row whose slot holds an address is zero: when the row is read, the
+//!    address becomes its home unless a checkpoint has given it a newer one meanwhile.
 
 use std::{
     io, thread,
@@ -30,7 +33,7 @@ use std::{
 use super::{
     cold::{ColdFile, ColdWriter},
     image::{self, Head, ImageWriter, Marker, begin_of, now_micros},
-    store::{Store, StoredRecord, storage},
+    store::{Leaving, Store, StoredRecord, storage},
     upkeep::Upkeep,
 };
 use crate::{
@@ -47,7 +50,7 @@ use crate::{
     },
     options::Options,
     platform::file::{Directory, Open},
-    rows::chain::{Kind, SlotContent, VersionPtr},
+    rows::chain::{AT_HOME, Kind, SlotContent, VersionPtr},
     scheme::{Scheme, StampsOf},
     sync::{Mutex, Spin},
     table::TableStore,
@@ -175,9 +178,10 @@ struct Walk<'e, S: Scheme> {
     report: CheckpointReport,
 }
 
-/// A row that is being moved to the cold store.
+/// A version of a row that is being moved to the cold store.
 struct Moving {
     row: RowId,
+    stamp: u64,
     from: Address,
     to: Address,
 }
@@ -190,9 +194,8 @@ impl<S: Scheme> Engine<S> {
         store.removals.retry();
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         // A large database gets checkpoints less often, so that what checkpoints write stays in proportion.
-        // Recovery keeps the keys of what it replays in memory.
-        let after = self.options.checkpoint_after.min(self.budget.limit() / 2);
-        let is_due = distance >= after.max(2 * size) || log.is_crowded() || self.tables.is_checkpoint_due();
+        let after = self.options.checkpoint_after.max(2 * size).min(self.log_max());
+        let is_due = distance >= after || log.is_crowded() || self.tables.is_checkpoint_due();
         let frees_room = distance > 0 || log.segments().len() > SEGMENTS_KEPT_WHEN_SHORT;
         store.checkpoints.upkeep.try_one(is_due, frees_room && log.room.is_short(), || {
             if log.room.is_short() {
@@ -201,6 +204,12 @@ impl<S: Scheme> Engine<S> {
             }
             self.checkpoint(Pace::Gentle)
         })
+    }
+
+    /// Bytes of log since the last checkpoint from which on another one hurries: recovery keeps the keys of what it
+    /// replays in memory, beside the indexes.
+    pub(crate) fn log_max(&self) -> u64 {
+        self.budget.limit() / 4
     }
 
     /// Reserves disk space for the next segment and the next checkpoint, once the log has enough in it to be worth a
@@ -249,6 +258,9 @@ impl<S: Scheme> Engine<S> {
         };
         let directory = &*store.directory;
         let image = ImageWriter::create(directory, &head).inspect_err(|_| drop(withdraw(directory, begin)));
+        let image = image.map_err(storage)?;
+        // From here on no row is evicted to a place that is to be freed (invariant 3).
+        *store.leaving() = Leaving { log_below: first_kept.start, cold: waste.clone() };
         let mut walk = Walk {
             engine: self,
             log,
@@ -257,7 +269,7 @@ impl<S: Scheme> Engine<S> {
             log_floor: first_kept.start,
             waste,
             cold: store.cold.writer(),
-            image: image.map_err(storage)?,
+            image,
             segments,
             cold_start: head.cold_start,
             live: store.cold.list().into_iter().map(|(file, _)| (file.start, 0)).collect(),
@@ -268,6 +280,8 @@ impl<S: Scheme> Engine<S> {
             Ok(published) => published,
             Err(error) => {
                 walk.abandon();
+                // Nothing is freed. A part of a chain below the oldest segment has been before.
+                *store.leaving() = Leaving { log_below: walk.segments[0].start, cold: Vec::new() };
                 return Err(error);
             }
         };
@@ -388,7 +402,7 @@ impl<S: Scheme> Walk<'_, S> {
     fn table(&mut self, table: &TableStore<StampsOf<S>>, pins: &Pins, pacer: &mut Pacer) -> Result<()> {
         self.image.section(table.id, 0).map_err(storage)?;
         self.index(table, IndexOrdinal::PRIMARY, pins, pacer)?;
-        self.write_moved(table)?;
+        self.write_moved(table, pins)?;
         for (ordinal, _) in table.settled() {
             self.image.section(table.id, ordinal.0).map_err(storage)?;
             self.index(table, ordinal, pins, pacer)?;
@@ -433,9 +447,12 @@ impl<S: Scheme> Walk<'_, S> {
                 self.image.add(&batch.key_bytes()[span], row, address).map_err(storage)?;
             }
             if self.cold.is_full() {
-                self.write_moved(table)?;
+                self.write_moved(table, pins)?;
             }
-            pacer.step(|| self.log.is_crowded() || self.store.checkpoints.upkeep.is_hurried());
+            pacer.step(|| {
+                let logged = self.engine.shared.clock.now().0 - self.begin;
+                self.log.is_crowded() || logged >= self.engine.log_max() || self.store.checkpoints.upkeep.is_hurried()
+            });
         }
     }
 
@@ -453,7 +470,7 @@ impl<S: Scheme> Walk<'_, S> {
 
     /// Whether the newest committed version of a row belongs to an entry.
     fn belongs(&self, table: &TableStore<StampsOf<S>>, ordinal: IndexOrdinal, row: RowId, entry: &[u8]) -> bool {
-        match table.rows.slot(row).content() {
+        match table.rows.slot(row).peek() {
             SlotContent::Head(head) => {
                 self.newest(head).is_some_and(|(version, _)| table.version_matches(version, ordinal, entry))
             }
@@ -472,15 +489,15 @@ impl<S: Scheme> Walk<'_, S> {
     ) -> Result<Option<Address>> {
         let mut spin = Spin::default();
         loop {
-            let head = match table.rows.slot(row).content() {
+            let head = match table.rows.slot(row).peek() {
                 SlotContent::Stored(address) if !self.must_move(address) => {
                     self.count_live(address);
                     return Ok(Some(address));
                 }
                 SlotContent::Stored(address) => {
-                    let stored = self.store.read_raw(self.store.segments(), address, table.id, row)?;
-                    let to = self.move_row(table, row, address, stored.stamp.0, stored.value, &stored.bytes)?;
-                    return Ok(Some(to));
+                    let stored = self.store.read_raw(&self.segments, address, table.id, row)?;
+                    let (stamp, _) = self.store.written_as(address, stored.stamp);
+                    return self.move_row(table, row, address, stamp.0, stored.value, &stored.bytes).map(Some);
                 }
                 SlotContent::Empty => return Ok(None),
                 SlotContent::Head(head) => head,
@@ -532,7 +549,7 @@ impl<S: Scheme> Walk<'_, S> {
         let _versions = participant.enter();
         let mut spin = Spin::default();
         loop {
-            let head = match table.rows.slot(row).content() {
+            let head = match table.rows.slot(row).peek() {
                 SlotContent::Stored(address) => return Ok(Some(address)),
                 SlotContent::Empty => return Ok(None),
                 SlotContent::Head(head) => head,
@@ -567,7 +584,7 @@ impl<S: Scheme> Walk<'_, S> {
         version: VersionPtr<StampsOf<S>>,
         stamp: Stamp,
     ) -> Result<Option<Address>> {
-        if stamp.0 < self.segments[0].start {
+        if version.write() == AT_HOME || stamp.0 < self.segments[0].start {
             return Ok(table.rows.home(row));
         }
         let number = u64::from(version.write());
@@ -620,21 +637,27 @@ impl<S: Scheme> Walk<'_, S> {
         let to = self.cold.add(table.id, row, stamp, value, bytes)?;
         self.report.moved += 1;
         self.report.moved_bytes += bytes.len() as u64;
-        self.moving.push(Moving { row, from, to });
+        self.moving.push(Moving { row, stamp, from, to });
         Ok(to)
     }
 
     /// Writes the rows of a table that are being moved, and redirects later lookups to their new places.
-    fn write_moved(&mut self, table: &TableStore<StampsOf<S>>) -> Result<()> {
+    fn write_moved(&mut self, table: &TableStore<StampsOf<S>>, pins: &Pins) -> Result<()> {
         self.cold.flush().map_err(storage)?;
         let newest = self.store.cold.newest();
         if newest.is_some_and(|newest| self.live.last().is_none_or(|(last, _)| *last < newest)) {
             self.live.extend(newest.map(|newest| (newest, 0)));
         }
-        for Moving { row, from, to } in std::mem::take(&mut self.moving) {
+        // The epoch of transactions: a version that is found in memory is not evicted before its home is set.
+        let (_versions, _nodes) = (pins.versions.enter(), pins.nodes.enter());
+        for Moving { row, stamp, from, to } in std::mem::take(&mut self.moving) {
             let rows = &table.rows;
             let was_stored = rows.slot(row).replace_stored(Some(from), Some(to));
-            if !was_stored {
+            // A version that was written since has its place in the log, and must not get a home (invariant 6).
+            if !was_stored
+                && let SlotContent::Head(head) = rows.slot(row).peek()
+                && self.newest(head).is_some_and(|(_, newest)| newest.0 == stamp)
+            {
                 rows.set_home(row, to);
             }
             // A version that is still in the log is found there, whatever its home is: only this checkpoint refers to

@@ -1,7 +1,8 @@
 //! Reads all rows that are only in files into memory, file by file, while transactions go on.
 //!
-//! The loader stops when rows may not take more memory, and continues when memory is available: a row that is not
-//! loaded is read when a transaction asks for it, with the part of the reserve that is for reads.
+//! The loader ends when so much memory is in use that rows would be evicted; without a log, where no row is, it waits for
+//! memory, and goes on. A row that is not loaded is read when a transaction asks for it, with the part of the reserve
+//! that is for reads.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -36,7 +37,7 @@ impl<S: Scheme> Engine<S> {
             self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
         }
         for span in store.segments() {
-            if store.unloaded() == 0 {
+            if self.is_loaded(store, stop) {
                 break;
             }
             // If a segment has been freed since, its rows are in memory or elsewhere.
@@ -44,7 +45,7 @@ impl<S: Scheme> Engine<S> {
                 self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
             }
         }
-        if !stop.load(Ordering::Relaxed) {
+        if !stop.load(Ordering::Relaxed) && store.unloaded() == 0 {
             ::log::info!("{rows} rows were read into memory in {:.2?}", began.elapsed());
         }
         Ok(())
@@ -61,7 +62,7 @@ impl<S: Scheme> Engine<S> {
     ) -> Result<()> {
         let (participant, nodes) = (self.versions.join_as("loader"), self.nodes.join_as("loader"));
         let mut scan = Scan::new(file, extent, extent.start);
-        while !stop.load(Ordering::Relaxed) && store.unloaded() > 0 {
+        while !self.is_loaded(store, stop) {
             // An invalid block is left to recovery, or to the transaction that asks for the row.
             let Found::Block(header, block) = scan.next().map_err(storage)? else { break };
             if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
@@ -69,7 +70,7 @@ impl<S: Scheme> Engine<S> {
                     let (_versions, _nodes) = (participant.enter(), nodes.enter());
                     self.load_block(store, space, &header, block, arena)
                 };
-                while load().is_err() && !stop.load(Ordering::Relaxed) {
+                while load().is_err() && !self.evicts() && !stop.load(Ordering::Relaxed) {
                     self.wait_for_memory(store);
                 }
             }
@@ -77,9 +78,23 @@ impl<S: Scheme> Engine<S> {
         Ok(())
     }
 
+    /// Whether loading ends here: what is read on demand from now on would push loaded rows out of memory.
+    fn is_loaded(&self, store: &Store, stop: &AtomicBool) -> bool {
+        let is_filled = self.evicts() && self.is_filled();
+        if is_filled {
+            self.say_unloaded(store);
+        }
+        is_filled || stop.load(Ordering::Relaxed) || store.unloaded() == 0
+    }
+
     /// Waits a moment for other threads to delete rows.
     #[cold]
     fn wait_for_memory(&self, store: &Store) {
+        self.say_unloaded(store);
+        thread::park_timeout(Duration::from_millis(100));
+    }
+
+    fn say_unloaded(&self, store: &Store) {
         if !store.says_unloaded() {
             let (rows, limit) = (store.unloaded(), Mebibytes(self.budget.limit()));
             ::log::warn!(
@@ -87,7 +102,6 @@ impl<S: Scheme> Engine<S> {
                  take; they are read when they are asked for"
             );
         }
-        thread::park_timeout(Duration::from_millis(100));
     }
 
     /// Loads the rows of a block whose slots have its address. Fails if there is no memory for one.

@@ -12,6 +12,7 @@
 //! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all rows into memory, in the background |
+//! | `eviction` | moves rows out of memory that nobody asks for |
 //! | `header_scan` | reads a segment of the log with all processors |
 //! | `replay` | replays the log after the checkpoint |
 //! | `row_set` | sets of row numbers |
@@ -39,6 +40,7 @@ pub(crate) mod checkpoint;
 mod cold;
 pub(crate) mod contents;
 pub(crate) mod copy;
+pub(crate) mod eviction;
 mod header_scan;
 mod image;
 // The schedule explorer runs no helpers.

@@ -3,8 +3,9 @@
 use std::{
     borrow::Cow,
     io,
+    ops::DerefMut,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -12,13 +13,14 @@ use std::{
 use super::{
     blobs::{self, Blobs},
     checkpoint::Checkpoints,
-    cold::{self, ColdStore},
+    cold::{self, ColdFile, ColdStore},
     removal::Removals,
 };
 use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp, TableId},
     log::{
+        Log,
         block::HEADER_BYTES,
         lsn::{Address, Lsn, Space},
         record::{BlobRef, Payload, Record, find_row},
@@ -34,8 +36,9 @@ use crate::{
     rows::{
         arena::Arena,
         array::ChainArray,
-        chain::{CertifierStamps, VersionPtr},
+        chain::{AT_HOME, CertifierStamps, VersionPtr},
     },
+    sync::Mutex,
     table::TableStore,
 };
 
@@ -52,19 +55,33 @@ pub(crate) struct StoredRecord {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Places that are about to be freed: no slot may be given an address there.
+#[derive(Default)]
+pub(crate) struct Leaving {
+    /// The log below this offset.
+    pub(crate) log_below: u64,
+    /// Files of the cold store.
+    pub(crate) cold: Vec<ColdFile>,
+}
+
 /// The files of a database except the end of the log.
 pub(crate) struct Store {
     pub(crate) directory: Arc<dyn Directory>,
     files: Arc<SegmentFiles>,
-    /// The segments that may have rows that are only in files, oldest first: those that existed when the database was
-    /// opened.
+    /// The segments that existed when the database was opened, oldest first.
     segments: Vec<Span>,
+    /// The log that has been continued in further segments; empty: rows are only in those of before.
+    log: OnceLock<Arc<Log>>,
     pub(crate) cold: ColdStore,
     pub(crate) blobs: Blobs,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) removals: Removals,
+    /// As the last checkpoint has it that has begun. Held while rows are evicted.
+    leaving: Mutex<Leaving>,
     /// Number of rows that are only in files.
     unloaded: AtomicU64,
+    /// Number of rows read on demand.
+    reads: AtomicU64,
     /// Set when a message has reported that some of these rows stay in files.
     said_unloaded: AtomicBool,
 }
@@ -83,11 +100,14 @@ impl Store {
             directory,
             files,
             segments,
+            log: OnceLock::new(),
             cold,
             blobs,
             checkpoints,
             removals,
+            leaving: Mutex::default(),
             unloaded: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
             said_unloaded: AtomicBool::new(false),
         }
     }
@@ -95,6 +115,16 @@ impl Store {
     /// The files of the log.
     pub(crate) fn segment_files(&self) -> &Arc<SegmentFiles> {
         &self.files
+    }
+
+    /// Attaches the log that continues in these files.
+    pub(crate) fn continues_in(&self, log: &Arc<Log>) {
+        assert!(self.log.set(log.clone()).is_ok(), "a database has one log");
+    }
+
+    /// The segments that may have rows that are only in files, oldest first.
+    fn live_segments(&self) -> Cow<'_, [Span]> {
+        self.log.get().map_or(Cow::Borrowed(&self.segments), |log| Cow::Owned(log.segments()))
     }
 
     /// The segments that existed when the database was opened.
@@ -112,7 +142,12 @@ impl Store {
         self.unloaded.load(Ordering::Relaxed)
     }
 
-    /// Subtracts rows that were dropped with a table without having been read.
+    /// Number of rows that were read on demand.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Subtracts rows that were dropped with a table without having been read, or that stay in memory.
     pub(crate) fn forget_unloaded(&self, rows: u64) {
         self.unloaded.fetch_sub(rows, Ordering::Relaxed);
     }
@@ -182,9 +217,11 @@ impl Store {
         need: Need,
     ) -> Result<()> {
         if let Some(address) = table.rows.slot(row).stored() {
-            let StoredRecord { stamp, value, bytes } = self.read_raw(&self.segments, address, table.id, row)?;
+            let StoredRecord { stamp, value, bytes } = self.read_raw(&self.live_segments(), address, table.id, row)?;
             let value = self.value(value, &bytes, table.id, row)?;
-            arena.provide(VersionPtr::<H>::bytes(value.len()), need)?;
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            let bytes = VersionPtr::<H>::bytes(value.len());
+            arena.provide(bytes, Need::Grow).or_else(|_| arena.provide(bytes, need))?;
             self.install(&table.rows, row, address, stamp, &value, arena);
         }
         Ok(())
@@ -200,14 +237,35 @@ impl Store {
         value: &[u8],
         arena: &mut Arena,
     ) {
-        let is_cold = address.space() == Space::Cold;
-        let stamp = if is_cold { Stamp::COLD } else { stamp };
-        if rows.slot(row).bring_in(arena, address, stamp, address.record() as u32, value) {
-            if is_cold {
+        let (stamp, number) = self.written_as(address, stamp);
+        if rows.slot(row).bring_in(arena, address, stamp, number, value) {
+            if address.space() == Space::Cold {
                 rows.set_first_home(row, address);
             }
             self.unloaded.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the stamp of the transaction that wrote the version at an address, and the version's number in its log:
+    /// `stamp` is what the record says.
+    pub(crate) fn written_as(&self, address: Address, stamp: Stamp) -> (Stamp, u32) {
+        let number = address.record() as u32;
+        match (address.space(), self.log.get()) {
+            (Space::Cold, _) => (stamp, AT_HOME),
+            // The record of an overflow block knows only the block.
+            (Space::Log, Some(log)) => log.chains.written_by(stamp, number).unwrap_or((stamp, number)),
+            (Space::Log, None) => (stamp, number),
+        }
+    }
+
+    /// Returns the places that are about to be freed; no checkpoint adds any while the guard lives.
+    pub(crate) fn leaving(&self) -> impl DerefMut<Target = Leaving> {
+        self.leaving.lock().expect("no code panics while it evicts rows")
+    }
+
+    /// Counts a row that is about to be in its file only.
+    pub(crate) fn evicted(&self) {
+        self.unloaded.fetch_add(1, Ordering::Relaxed);
     }
 }
 

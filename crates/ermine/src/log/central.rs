@@ -297,6 +297,11 @@ impl Log {
         self.space.free_below(offset)
     }
 
+    /// Returns the place of an offset in the log, if it lies in a live segment.
+    pub(crate) fn lsn_at(&self, offset: u64) -> Option<Lsn> {
+        self.space.find(offset).map(|span| span.lsn(offset))
+    }
+
     /// Returns the live segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<Span> {
         self.space.segments()

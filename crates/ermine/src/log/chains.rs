@@ -26,6 +26,8 @@ struct Known {
     open: BTreeMap<usize, u64>,
     /// By commit stamp, the parts in order.
     ended: BTreeMap<Stamp, Box<[Part]>>,
+    /// By the offset of a block, as a stamp, the commit stamp of its transaction.
+    commits: BTreeMap<Stamp, Stamp>,
 }
 
 impl Chains {
@@ -50,7 +52,10 @@ impl Chains {
     pub(crate) fn end(&self, owner: usize, committed: Option<(Stamp, Vec<Part>)>) {
         let mut known = self.known();
         known.open.remove(&owner);
-        known.ended.extend(committed.map(|(stamp, parts)| (stamp, parts.into())));
+        if let Some((stamp, parts)) = committed {
+            known.commits.extend(parts.iter().map(|part| (part.block.stamp(), stamp)));
+            known.ended.insert(stamp, parts.into());
+        }
     }
 
     /// Returns a current offset that no chain stretches across: a transaction that commits at or above it has all its
@@ -78,10 +83,23 @@ impl Chains {
         Some((part.block, number - part.rows_before))
     }
 
+    /// Returns the commit stamp of the transaction whose block is at `block`, and the number among its rows of the
+    /// block's `number`-th one: the reverse of [`Self::find`]. `None`: the block is the only one of its transaction, or
+    /// was written before the database was opened.
+    pub(crate) fn written_by(&self, block: Stamp, number: u32) -> Option<(Stamp, u32)> {
+        let known = self.known();
+        let stamp = *known.commits.get(&block)?;
+        let part = known.ended.get(&stamp)?.iter().find(|part| part.block.stamp() == block)?;
+        Some((stamp, part.rows_before as u32 + number))
+    }
+
     /// Forgets the chains that committed below `offset`: none of their blocks is live.
     pub(crate) fn forget_below(&self, offset: u64) {
         let mut known = self.known();
         known.ended = known.ended.split_off(&Stamp(offset));
+        let ended = std::mem::take(&mut known.ended);
+        known.commits.retain(|_, stamp| ended.contains_key(stamp));
+        known.ended = ended;
     }
 }
 
@@ -102,6 +120,7 @@ mod tests {
         chains.end(1, Some((stamp, parts.clone())));
         for (number, part, there) in [(0, 0, 0), (9, 0, 9), (10, 1, 0), (29, 1, 19), (30, 2, 0), (500, 2, 470)] {
             assert_eq!(chains.find(stamp, number), Some((parts[part].block, there)));
+            assert_eq!(chains.written_by(parts[part].block.stamp(), there as u32), Some((stamp, number as u32)));
         }
         assert_eq!(chains.find(Stamp(stamp.0 + 16), 0), None);
         assert_eq!(chains.boundary(&offset), offset.now().0);
@@ -118,6 +137,6 @@ mod tests {
         chains.forget_below(stamp.0);
         assert!(chains.find(stamp, 0).is_some());
         chains.forget_below(stamp.0 + 16);
-        assert!(chains.find(stamp, 0).is_none());
+        assert!(chains.find(stamp, 0).is_none() && chains.known().commits.keys().all(|&block| block > stamp));
     }
 }

@@ -11,8 +11,8 @@ use super::{
     record::Record,
 };
 
-/// Approximate size of a block in bytes.
-const BLOCK_BYTES: usize = 256 << 10;
+/// Approximate size of a block in bytes, at most: a row that has left memory is read with its whole block.
+const BLOCK_BYTES: usize = 16 << 10;
 /// Bytes of the shortest descriptor of a row in the cold store: tag, row, stamp, length.
 const RECORD_BYTES_MIN: usize = 4;
 

@@ -119,7 +119,8 @@ pub(crate) fn check_span(start: u64, end: u64) -> Result<()> {
 pub(crate) struct Address(u64);
 
 impl Address {
-    const TAG: u64 = 1;
+    /// Distinguishes an address from a pointer.
+    pub(crate) const TAG: u64 = 1;
     const DELETED: u64 = 1 << 1;
     const RECORD_SHIFT: u32 = 2;
     const PLACE_SHIFT: u32 = 16;

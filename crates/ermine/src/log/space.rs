@@ -324,6 +324,12 @@ impl LogSpace {
         self.live.lock().expect("no code panics while it holds the segments").segments.iter().copied().collect()
     }
 
+    /// Returns the live segment in which an offset lies.
+    pub(crate) fn find(&self, offset: u64) -> Option<Span> {
+        let live = self.live.lock().expect("no code panics while it holds the segments");
+        live.segments.iter().find(|span| (span.start..span.end).contains(&offset)).copied()
+    }
+
     /// Frees and returns the oldest segments, all that end at or below `offset`: they are no longer live, and nothing
     /// reads them.
     pub(crate) fn free_below(&self, offset: u64) -> Vec<Span> {

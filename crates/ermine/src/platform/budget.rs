@@ -103,7 +103,7 @@ impl Budget {
     }
 
     /// Returns the bound up to which memory is granted for `need`.
-    fn bound(&self, need: Need) -> u64 {
+    pub(crate) fn bound(&self, need: Need) -> u64 {
         match need {
             Need::Grow => self.grow,
             Need::Work => self.work,
@@ -138,10 +138,11 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether there is hardly any room left for rows: transactions that begin then help to collect garbage.
+    /// Whether there is hardly any room left for rows, if `free` bytes of what is taken are free for them: transactions
+    /// that begin then help to collect garbage.
     #[inline]
-    pub(crate) fn is_tight(&self) -> bool {
-        self.taken().saturating_add(4 * CHUNK_BYTES) > self.bound(Need::Grow)
+    pub(crate) fn is_tight(&self, free: u64) -> bool {
+        self.taken().saturating_add(4 * CHUNK_BYTES) > self.bound(Need::Grow).saturating_add(free)
     }
 
     #[cold]

@@ -35,6 +35,11 @@ mod mapped {
             self.0.as_mut_ptr()
         }
 
+        /// Returns the length of the range.
+        pub(crate) fn bytes(&self) -> usize {
+            self.0.len()
+        }
+
         /// Returns the memory of a part to the system, which fills it with zeros when it is touched again. The caller
         /// has exclusive access to the part.
         pub(crate) fn discard(&mut self, offset: usize, bytes: usize) {
@@ -67,6 +72,10 @@ mod modelled {
 
         pub(crate) fn start(&self) -> *mut u8 {
             self.0
+        }
+
+        pub(crate) fn bytes(&self) -> usize {
+            self.1.size()
         }
 
         pub(crate) fn discard(&mut self, _: usize, _: usize) {}

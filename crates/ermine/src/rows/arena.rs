@@ -6,17 +6,18 @@
 //!
 //! Workloads drift: values that grow leave free blocks of sizes that no worker needs any more. Workers give the pool
 //! the lists that they do not use ([`Arena::tidy`]). When much memory is free there, [`Pool::sweep`] searches for
-//! chunks all of whose blocks are free. Their memory goes back to the system; later, blocks of any size are cut from
-//! them.
+//! granules all of whose blocks are free. Their memory goes back to the system; later, blocks of any size are cut from
+//! them. Where rows can be evicted, granules are emptied on purpose ([`Pool::emptiest`]).
 //!
 //! Why not the global allocator: versions are small, of few sizes and mostly freed by another thread than the one that
 //! allocated them, the case in which general allocators cost 41-224 ns a pair; and a database is dropped by giving back
 //! its chunks, without a walk over its rows.
 //!
 //! Invariants
-//! 1. A block belongs to one size class, 8-byte steps up to [`LARGEST_CLASSED`] bytes, until its chunk is swept. Every
-//!    byte of a chunk from which no arena cuts any more belongs to exactly one block. So a chunk is free as a whole
-//!    when the free blocks collected from it add up to its size.
+//! 1. A block belongs to one size class, 8-byte steps up to [`LARGEST_CLASSED`] bytes, until it is split where no more
+//!    memory may be taken, or its granule is swept. Every byte of a granule from which no arena cuts any more belongs to
+//!    exactly one block, and no block lies in two granules. So a granule is free as a whole when the free blocks
+//!    collected from it add up to its size.
 //! 2. A free block is in exactly one list; its first word is the list's link.
 //! 3. Larger blocks come from the global allocator and are listed in the pool, so that they are freed with it.
 //! 4. *Memory is requested before it is needed*: [`Arena::provide`] has a block ready, or fails before anything has
@@ -47,9 +48,13 @@ const STEP: usize = 8;
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
 const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
+/// The unit in which memory goes back to the system: a few pages, so that few rows have to leave it, and it is aligned to
+/// its size.
+const GRANULE_BYTES: usize = if cfg!(any(loom, shuttle)) { CHUNK_BYTES } else { 16 << 10 };
 /// The first piece of memory of a worker, so that a thousand open transactions do not take a chunk each.
 const PIECE_BYTES: usize = 4 << 10;
-const _: () = assert!(LARGEST_CLASSED <= PIECE_BYTES && CHUNK_BYTES.is_multiple_of(PIECE_BYTES));
+const _: () = assert!(LARGEST_CLASSED <= PIECE_BYTES && GRANULE_BYTES.is_multiple_of(PIECE_BYTES));
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(GRANULE_BYTES));
 /// Chunks are cut from regions, so that huge pages serve several chunks; each region is twice as large as the one
 /// before, up to this size. Effects of the order of addresses are to be the same in every run of an explored schedule:
 /// one region is enough for it.
@@ -113,6 +118,11 @@ pub(crate) struct Pool {
     /// Number of batches that wait, per class; read before the lock is taken.
     waiting: Box<[AtomicUsize]>,
     bytes: AtomicU64,
+    /// Bytes of all blocks in `batches`; written under the lock.
+    free: AtomicU64,
+    refused: AtomicU64,
+    /// Whether larger blocks serve smaller sizes where no more memory may be taken.
+    splits: std::sync::atomic::AtomicBool,
     budget: Arc<Budget>,
     sweeps: Mutex<Sweeps>,
 }
@@ -128,11 +138,9 @@ struct Sweeps {
 
 struct Owned {
     regions: Vec<Region>,
-    /// Chunks that hold no blocks and no memory.
+    /// Granules that hold no blocks and no memory.
     spare: Vec<Block>,
-    /// Bytes of all blocks in `batches`.
-    free: u64,
-    /// The rest of a chunk that is cut into pieces: its address and its number of pieces.
+    /// The rest of a granule that is cut into pieces: its address and its number of pieces.
     pieces: Option<(Block, usize)>,
     /// Bytes of the last region, and how many of them have been cut.
     region_bytes: usize,
@@ -145,52 +153,99 @@ struct Owned {
 unsafe impl Send for Owned {}
 
 impl Owned {
-    /// Returns the next chunk; `None` when the system has no more addresses.
-    fn chunk(&mut self) -> Option<Block> {
-        if let Some(chunk) = self.spare.pop() {
-            return Some(chunk);
+    /// Returns a spare granule, or else a chunk, and its length; `None` when the system has no more addresses.
+    fn chunk(&mut self) -> Option<(Block, usize)> {
+        if let Some(granule) = self.spare.pop() {
+            return Some((granule, GRANULE_BYTES));
         }
         if self.cut == self.region_bytes {
             let bytes = (self.region_bytes * 2).clamp(REGION_BYTES_MIN, REGION_BYTES_MAX);
-            self.regions.push(Region::reserve(bytes, 0).ok()?);
+            self.regions.push(Region::reserve(bytes + GRANULE_BYTES, 0).ok()?);
             (self.region_bytes, self.cut) = (bytes, 0);
         }
-        // SAFETY: `cut` is below the region's size.
-        let chunk = unsafe { self.regions.last()?.start().add(self.cut) };
+        let start = self.regions.last()?.start();
+        // SAFETY: `cut` is below the region's size without the part that serves to align it.
+        let chunk = unsafe { start.add(start.align_offset(GRANULE_BYTES) + self.cut) };
         self.cut += CHUNK_BYTES;
-        NonNull::new(chunk)
+        Some((NonNull::new(chunk)?, CHUNK_BYTES))
     }
 
-    /// Returns a piece of a chunk. A chunk is swept only when all of its pieces are handed out, and their blocks free.
+    /// Returns a granule.
+    fn granule(&mut self) -> Option<Block> {
+        let (first, bytes) = self.chunk()?;
+        for granule in (GRANULE_BYTES..bytes).step_by(GRANULE_BYTES) {
+            // SAFETY: inside of the chunk.
+            self.spare.push(unsafe { first.add(granule) });
+        }
+        Some(first)
+    }
+
+    /// Returns a piece of a granule. A granule is swept only when all of its pieces are handed out, and their blocks
+    /// free.
     fn piece(&mut self) -> Option<Block> {
         let (piece, left) = match self.pieces.take() {
             Some(pieces) => pieces,
-            None => (self.chunk()?, CHUNK_BYTES / PIECE_BYTES),
+            None => (self.granule()?, GRANULE_BYTES / PIECE_BYTES),
         };
         if left > 1 {
-            // SAFETY: another piece of the chunk follows.
+            // SAFETY: another piece of the granule follows.
             self.pieces = Some((unsafe { piece.add(PIECE_BYTES) }, left - 1));
         }
         Some(piece)
     }
 
-    /// Returns the chunk in which a block lies: the number of its region, and the chunk's number within the region.
-    fn chunk_of(starts: &[(usize, usize)], block: Block) -> (usize, usize) {
-        let address = block.addr().get();
-        let (start, region) = starts[starts.partition_point(|(start, _)| *start <= address) - 1];
-        (region, (address - start) / CHUNK_BYTES)
+    /// Gives the memory of a granule back to the system; it becomes spare.
+    fn discard(&mut self, granule: usize) {
+        let at = granule * GRANULE_BYTES;
+        let of = |region: &&mut Region| (region.start().addr()..region.start().addr() + region.bytes()).contains(&at);
+        let region = self.regions.iter_mut().find(of).expect("a granule lies in a region");
+        let offset = at - region.start().addr();
+        region.discard(offset, GRANULE_BYTES);
+        // SAFETY: the granule lies inside of its region.
+        self.spare.extend(NonNull::new(unsafe { region.start().add(offset) }));
+    }
+}
+
+/// The number of the granule in which a block lies.
+fn granule_of(block: Block) -> usize {
+    block.addr().get() / GRANULE_BYTES
+}
+
+/// Some granules of a pool, by their numbers: of each its free bytes, and a number of rows.
+pub(crate) struct Granules(HashMap<usize, (u64, u32)>);
+
+impl Granules {
+    fn new(granules: Vec<(usize, u64)>) -> Self {
+        Self(granules.into_iter().map(|(granule, free)| (granule, (free, 0))).collect())
     }
 
-    fn push(&mut self, class: usize, batch: FreeList) {
-        self.free += u64::from(batch.length) * bytes_of(class);
-        self.batches[class].push_back(batch);
+    /// Whether an address lies in one of them.
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        self.0.contains_key(&(address / GRANULE_BYTES))
     }
 
-    fn pop(&mut self, class: usize) -> Option<FreeList> {
-        let batch = self.batches[class].pop_back()?;
-        self.free -= u64::from(batch.length) * bytes_of(class);
-        Some(batch)
+    /// Notes that the version of a row is at an address.
+    pub(crate) fn count_row(&mut self, address: usize) {
+        if let Some((_, rows)) = self.0.get_mut(&(address / GRANULE_BYTES)) {
+            *rows += 1;
+        }
     }
+
+    /// Returns those that hold rows, and of these the emptiest, `bytes` in total.
+    pub(crate) fn with_rows(&self, bytes: u64) -> Self {
+        let with_rows = self.0.iter().filter(|(_, (_, rows))| *rows > 0);
+        Self::new(emptiest(with_rows.map(|(granule, (free, _))| (*granule, *free)).collect(), bytes))
+    }
+}
+
+/// Returns the granules with most free bytes, of `bytes` in total.
+fn emptiest(mut granules: Vec<(usize, u64)>, bytes: u64) -> Vec<(usize, u64)> {
+    let count = bytes.div_ceil(GRANULE_BYTES as u64) as usize;
+    if count < granules.len() {
+        granules.select_nth_unstable_by_key(count, |(_, free)| std::cmp::Reverse(*free));
+        granules.truncate(count);
+    }
+    granules
 }
 
 /// Bytes of a block of a class.
@@ -207,11 +262,14 @@ impl Pool {
     pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
         let batches = (0..CLASSES).map(|_| VecDeque::new()).collect();
         let (regions, spare, large) = (Vec::new(), Vec::new(), HashSet::new());
-        let owned = Owned { regions, spare, free: 0, pieces: None, region_bytes: 0, cut: 0, large, batches };
+        let owned = Owned { regions, spare, pieces: None, region_bytes: 0, cut: 0, large, batches };
         Arc::new(Self {
             owned: Mutex::new(owned),
             waiting: (0..CLASSES).map(|_| AtomicUsize::new(0)).collect(),
             bytes: AtomicU64::new(0),
+            free: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            splits: std::sync::atomic::AtomicBool::new(false),
             budget,
             sweeps: Mutex::new(Sweeps::default()),
         })
@@ -255,6 +313,22 @@ impl Pool {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Lets larger blocks serve smaller sizes from now on where no more memory may be taken: where rows can be evicted,
+    /// this leaves no block of any size unused for long.
+    pub(crate) fn split_blocks(&self) {
+        self.splits.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Bytes of free blocks that wait for workers.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// Number of requests for memory that the budget has refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     /// Creates the arena of one worker.
     pub(crate) fn arena(self: &Arc<Self>) -> Arena {
         Arena {
@@ -264,6 +338,7 @@ impl Pool {
             calls: 0,
             next: NonNull::dangling(),
             left: 0,
+            behind: 0,
             next_bytes: PIECE_BYTES,
             provided: None,
             asks: self.budget.fails(),
@@ -282,42 +357,47 @@ impl Pool {
         if sweeps.calls >= CALLS_MAX {
             sweeps.in_vain = 0;
         }
-        let free = self.lock().free;
+        let free = self.free_bytes();
         if free < FREE_MIN || free < self.bytes() / 8 || free < sweeps.in_vain + sweeps.in_vain / 4 {
             return;
         }
         self.sweep();
-        *sweeps = Sweeps { calls: 0, in_vain: self.lock().free };
+        *sweeps = Sweeps { calls: 0, in_vain: self.free_bytes() };
     }
 
-    /// Gives the memory of chunks without a block in use back to the system; returns their number. Takes time for each
-    /// free block. No thread waits long: the lock is held for some batches at a time, and a block that is taken
-    /// meanwhile only keeps its chunk.
-    fn sweep(&self) -> usize {
-        let starts = {
-            let owned = self.lock();
-            let regions = owned.regions.iter().enumerate();
-            let mut starts: Vec<_> = regions.map(|(number, region)| (region.start().addr(), number)).collect();
-            starts.sort_unstable();
-            starts
-        };
-        let mut free: HashMap<(usize, usize), u64> = HashMap::new();
+    /// Free bytes in each granule that has some.
+    fn free_by_granule(&self) -> HashMap<usize, u64> {
+        let mut free: HashMap<usize, u64> = HashMap::new();
         for class in 0..CLASSES {
             self.rotate(class, |batch| {
-                batch.for_each(|block| *free.entry(Owned::chunk_of(&starts, block)).or_default() += bytes_of(class));
+                batch.for_each(|block| *free.entry(granule_of(block)).or_default() += bytes_of(class));
                 batch
             });
         }
+        free
+    }
+
+    /// Returns granules of at least `bytes` in total, if there are as many that have free blocks: those of which most is
+    /// free. Takes time for each free block.
+    pub(crate) fn emptiest(&self, bytes: u64) -> Granules {
+        Granules::new(emptiest(self.free_by_granule().into_iter().collect(), bytes))
+    }
+
+    /// Gives the memory of granules without a block in use back to the system; returns its bytes. Takes time for each
+    /// free block. No thread waits long: the lock is held for some batches at a time, and a block that is taken
+    /// meanwhile only keeps its granule.
+    pub(crate) fn sweep(&self) -> u64 {
+        let mut free = self.free_by_granule();
         // Some blocks may have been counted twice, as other threads went on: only collected blocks count.
-        free.retain(|_, bytes| *bytes >= CHUNK_BYTES as u64);
-        let mut in_hand: HashMap<(usize, usize), Vec<(usize, Block)>> = HashMap::new();
+        free.retain(|_, bytes| *bytes >= GRANULE_BYTES as u64);
+        let mut in_hand: HashMap<usize, Vec<(usize, Block)>> = HashMap::new();
         for class in 0..CLASSES {
             self.rotate(class, |mut batch| {
                 let mut kept = FreeList::default();
                 while let Some(block) = batch.pop() {
-                    let chunk = Owned::chunk_of(&starts, block);
-                    if free.contains_key(&chunk) {
-                        in_hand.entry(chunk).or_default().push((class, block));
+                    let granule = granule_of(block);
+                    if free.contains_key(&granule) {
+                        in_hand.entry(granule).or_default().push((class, block));
                     } else {
                         kept.push(block);
                     }
@@ -326,17 +406,12 @@ impl Pool {
             });
         }
         let (mut swept, mut left) = (0, vec![FreeList::default(); CLASSES]);
-        for ((region, number), blocks) in in_hand {
+        for (granule, blocks) in in_hand {
             let bytes: u64 = blocks.iter().map(|(class, _)| bytes_of(*class)).sum();
-            if bytes == CHUNK_BYTES as u64 {
-                let mut owned = self.lock();
-                owned.regions[region].discard(number * CHUNK_BYTES, CHUNK_BYTES);
-                // SAFETY: the chunk lies inside of its region.
-                let chunk = unsafe { owned.regions[region].start().add(number * CHUNK_BYTES) };
-                owned.spare.extend(NonNull::new(chunk));
-                drop(owned);
-                self.count_back(CHUNK_BYTES as u64);
-                swept += 1;
+            if bytes == GRANULE_BYTES as u64 {
+                self.lock().discard(granule);
+                self.count_back(GRANULE_BYTES as u64);
+                swept += GRANULE_BYTES as u64;
                 continue;
             }
             for (class, block) in blocks {
@@ -365,7 +440,7 @@ impl Pool {
                 while batches.len() < AT_ONCE.min(left)
                     && let Some(batch) = owned.batches[class].pop_front()
                 {
-                    owned.free -= u64::from(batch.length) * bytes_of(class);
+                    self.count_free(class, batch.length, false);
                     batches.push(batch);
                 }
             }
@@ -383,10 +458,46 @@ impl Pool {
         }
     }
 
+    /// Counts blocks that are added or taken away; the lock is held.
+    fn count_free(&self, class: usize, blocks: u32, added: bool) {
+        let bytes = u64::from(blocks) * bytes_of(class);
+        let free = self.free.load(Ordering::Relaxed);
+        self.free.store(if added { free + bytes } else { free - bytes }, Ordering::Relaxed);
+    }
+
     /// Takes a batch from a worker.
     fn give(&self, class: usize, batch: FreeList) {
-        self.lock().push(class, batch);
+        let mut owned = self.lock();
+        self.count_free(class, batch.length, true);
+        owned.batches[class].push_back(batch);
         self.waiting[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns a batch of a class, if one waits.
+    fn take(&self, class: usize) -> Option<FreeList> {
+        // A hint; the lock orders the lists themselves.
+        if self.waiting[class].load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut owned = self.lock();
+        let batch = owned.batches[class].pop_back()?;
+        self.count_free(class, batch.length, false);
+        self.waiting[class].fetch_sub(1, Ordering::Relaxed);
+        Some(batch)
+    }
+
+    /// Cuts the blocks of a batch of a larger class into blocks of this one and what is left of them; returns the
+    /// former. Blocks only get smaller, until their chunk is swept.
+    fn split(&self, class: usize) -> Option<FreeList> {
+        let (larger, mut batch) = (class + 1..CLASSES).find_map(|larger| Some((larger, self.take(larger)?)))?;
+        let (mut blocks, mut rest) = (FreeList::default(), FreeList::default());
+        while let Some(block) = batch.pop() {
+            // SAFETY: the block is longer than one of this class; the rest of it is at least one step long.
+            rest.push(unsafe { block.add((class + 1) * STEP) });
+            blocks.push(block);
+        }
+        self.give(larger - class - 1, rest);
+        Some(blocks)
     }
 
     fn lock(&self) -> impl std::ops::DerefMut<Target = Owned> {
@@ -413,7 +524,9 @@ pub(crate) struct Arena {
     /// Calls of `tidy`.
     calls: u32,
     next: Block,
+    /// Bytes left in the granule, or piece, and further granules of the chunk behind it.
     left: usize,
+    behind: usize,
     /// Bytes that are taken next when these are used up: a piece first, then chunks.
     next_bytes: usize,
     /// A large block that has been provided and not been used yet.
@@ -430,7 +543,7 @@ impl Arena {
     /// hold: most arenas are in the middle of a chunk.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.left >= 2 * LARGEST_CLASSED && bytes <= LARGEST_CLASSED && !self.asks
+        (self.left >= 2 * LARGEST_CLASSED || self.behind > 0) && bytes <= LARGEST_CLASSED && !self.asks
     }
 
     /// Prepares memory for one block of `bytes` bytes, so that [`Arena::allocate`] takes nothing more from the system.
@@ -446,6 +559,12 @@ impl Arena {
 
     #[cold]
     fn provide_anew(&mut self, bytes: usize, class: usize, need: Need) -> Result<()> {
+        self.try_provide(bytes, class, need).inspect_err(|_| {
+            self.pool.refused.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    fn try_provide(&mut self, bytes: usize, class: usize, need: Need) -> Result<()> {
         if class >= CLASSES {
             self.give_back_provided();
             self.pool.budget.check(bytes as u64, need)?;
@@ -458,10 +577,17 @@ impl Arena {
         let is_empty = self.free[class].length == 0;
         self.refilled[class] |= is_empty;
         if is_empty && !self.take_batch(class) {
-            if self.left < (class + 1) * STEP {
-                let bytes = self.next_bytes;
-                self.pool.budget.check(bytes as u64, need)?;
-                if !self.take_chunk() {
+            if self.left < (class + 1) * STEP && !self.next_granule() {
+                let mut bytes = self.next_bytes;
+                if self.pool.budget.check(bytes as u64, need).is_err() {
+                    bytes = bytes.min(GRANULE_BYTES);
+                    if let Err(refused) = self.pool.budget.check(bytes as u64, need) {
+                        let splits = self.pool.splits.load(std::sync::atomic::Ordering::Relaxed);
+                        self.free[class] = if splits { self.pool.split(class) } else { None }.ok_or(refused)?;
+                        return Ok(());
+                    }
+                }
+                if !self.take(bytes) {
                     return Err(self.refused(bytes));
                 }
             }
@@ -527,7 +653,10 @@ impl Arena {
         if self.take_batch(class) {
             return self.free[class].pop().expect("a batch is not empty");
         }
-        if self.left < (class + 1) * STEP && !self.take_chunk() {
+        // Not checked before, or used up by a row that was read from its file.
+        let is_much = self.pool.budget.check(self.next_bytes as u64, Need::Grow).is_err();
+        let bytes = if is_much { self.next_bytes.min(GRANULE_BYTES) } else { self.next_bytes };
+        if self.left < (class + 1) * STEP && !self.next_granule() && !self.take(bytes) {
             // As the global allocator does when it has no memory.
             handle_alloc_error(large_layout(self.next_bytes));
         }
@@ -536,12 +665,7 @@ impl Arena {
 
     /// Fills an empty list with a batch from the pool, if one waits there; returns whether it did.
     fn take_batch(&mut self, class: usize) -> bool {
-        // Relaxed: a hint; the lock below orders the lists themselves.
-        if self.pool.waiting[class].load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let Some(batch) = self.pool.lock().pop(class) else { return false };
-        self.pool.waiting[class].fetch_sub(1, Ordering::Relaxed);
+        let Some(batch) = self.pool.take(class) else { return false };
         self.free[class] = batch;
         true
     }
@@ -551,32 +675,49 @@ impl Arena {
         /// Lines that are loaded beyond the block: for the blocks that are cut next.
         const AHEAD: usize = 4;
         let (block, bytes) = (self.next, (class + 1) * STEP);
-        // SAFETY: `left` bytes of the chunk remain behind `next`.
+        // SAFETY: `left` bytes of the granule remain behind `next`.
         self.next = unsafe { block.add(bytes) };
         self.left -= bytes;
         prefetch::lines(self.next.as_ptr(), AHEAD);
         block
     }
 
-    /// Takes more memory to cut blocks from; `false` when the system has none.
-    fn take_chunk(&mut self) -> bool {
-        let mut owned = self.pool.lock();
-        let chunk = if self.next_bytes == PIECE_BYTES { owned.piece() } else { owned.chunk() };
-        drop(owned);
-        let Some(chunk) = chunk else { return false };
+    /// Goes on to the next granule of the chunk, if there is one.
+    fn next_granule(&mut self) -> bool {
+        if self.behind == 0 {
+            return false;
+        }
         self.cut_rest();
-        self.pool.count(self.next_bytes as u64);
-        (self.next, self.left, self.next_bytes) = (chunk, self.next_bytes, CHUNK_BYTES);
+        (self.left, self.behind) = (GRANULE_BYTES, self.behind - GRANULE_BYTES);
         true
     }
 
-    /// Turns the rest of the chunk into free blocks (invariant 1).
+    /// Takes more memory to cut blocks from, of at most that size; `false` when the system has none.
+    fn take(&mut self, most: usize) -> bool {
+        let mut owned = self.pool.lock();
+        let taken = if most == PIECE_BYTES {
+            owned.piece().map(|piece| (piece, PIECE_BYTES))
+        } else if most == GRANULE_BYTES {
+            owned.granule().map(|granule| (granule, GRANULE_BYTES))
+        } else {
+            owned.chunk()
+        };
+        drop(owned);
+        let Some((chunk, bytes)) = taken else { return false };
+        self.cut_rest();
+        self.pool.count(bytes as u64);
+        let left = bytes.min(GRANULE_BYTES);
+        (self.next, self.left, self.behind, self.next_bytes) = (chunk, left, bytes - left, CHUNK_BYTES);
+        true
+    }
+
+    /// Turns the rest of the granule into free blocks (invariant 1).
     fn cut_rest(&mut self) {
         while self.left > 0 {
             let class = (self.left / STEP).min(CLASSES) - 1;
             let bytes = bytes_of(class) as usize;
             self.free[class].push(self.next);
-            // SAFETY: `left` bytes of the chunk remain behind `next`.
+            // SAFETY: `left` bytes of the granule remain behind `next`.
             self.next = unsafe { self.next.add(bytes) };
             self.left -= bytes;
         }
@@ -597,6 +738,11 @@ impl Arena {
                 self.give_all(class);
             }
         }
+    }
+
+    /// Gives the pool all lists.
+    pub(crate) fn give_everything(&mut self) {
+        (0..CLASSES).for_each(|class| self.give_all(class));
     }
 
     fn give_all(&mut self, class: usize) {
@@ -633,7 +779,10 @@ impl Drop for Arena {
         if !cfg!(loom) {
             self.give_back_provided();
             self.cut_rest();
-            (0..CLASSES).for_each(|class| self.give_all(class));
+            while self.next_granule() {
+                self.cut_rest();
+            }
+            self.give_everything();
         }
     }
 }
@@ -708,23 +857,25 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_gives_away_only_chunks_without_a_block_in_use() {
+    fn a_sweep_gives_away_only_granules_without_a_block_in_use() {
         let pool = Pool::unlimited();
         let mut arena = pool.arena();
-        let blocks: Vec<_> = (0..4 * CHUNK_BYTES / 64).map(|_| arena.allocate(64)).collect();
+        let blocks: Vec<_> = (0..CHUNK_BYTES / 64).map(|_| arena.allocate(64)).collect();
         let (kept, others) = blocks.split_first().unwrap();
         for block in others {
             // SAFETY: allocated above with this size and freed once.
             unsafe { arena.free(*block, 64) };
         }
         drop(arena);
-        let before = pool.bytes();
-        let swept = pool.sweep() as u64;
-        assert!(swept >= 3 && pool.bytes() == before - swept * CHUNK_BYTES as u64, "{swept} of {before}");
-        assert_eq!((pool.sweep(), pool.lock().spare.len() as u64), (0, swept));
-        // The chunks serve another size, and are counted again.
+        let (before, spare) = (pool.bytes(), pool.lock().spare.len());
+        let emptiest = pool.emptiest(3 * GRANULE_BYTES as u64);
+        assert!(!emptiest.contains(kept.addr().get()));
+        let swept = pool.sweep();
+        assert!(swept >= 12 * GRANULE_BYTES as u64 && pool.bytes() == before - swept, "{swept} of {before}");
+        assert_eq!((pool.sweep(), pool.lock().spare.len()), (0, spare + swept as usize / GRANULE_BYTES));
+        // The granules serve another size, and are counted again.
         let mut arena = pool.arena();
-        let more: HashSet<_> = (0..3 * CHUNK_BYTES / 2048).map(|_| arena.allocate(2048)).collect();
+        let more: HashSet<_> = (0..10 * GRANULE_BYTES / 2048).map(|_| arena.allocate(2048)).collect();
         assert!(pool.bytes() <= before && !more.contains(kept));
     }
 
@@ -737,7 +888,7 @@ mod tests {
         while arena.provide(100, Need::Grow).is_ok() {
             blocks.push(arena.allocate(100));
         }
-        let taken = (28 << 20) - (CHUNK_BYTES - PIECE_BYTES) as u64;
+        let taken = (28 << 20) - (GRANULE_BYTES - PIECE_BYTES) as u64;
         assert_eq!((budget.taken(), pool.bytes()), (taken, taken));
         // There is no memory for other sizes either; deletes have the reserve.
         assert!(arena.provide(1 << 20, Need::Grow).is_err());

@@ -129,8 +129,8 @@ pub(crate) type ChainArray<H> = RowArray<RowSlot<H>>;
 pub(crate) struct RowArray<T> {
     slots: Words,
     rows: PhantomData<T>,
-    /// Addresses in the cold store of rows that are in memory and no longer in the log. A table without such rows has
-    /// no ranges here.
+    /// Addresses in the cold store of rows that are in memory and no longer in the log; those of other rows are zero. A
+    /// table without such rows has no ranges here.
     homes: Words,
     budget: Arc<Budget>,
     taken: AtomicU64,
@@ -192,6 +192,13 @@ impl<T: Slot> RowArray<T> {
     /// stays.
     pub(crate) fn set_first_home(&self, row: RowId, home: Address) {
         let _ = self.home_word(row).compare_exchange(0, home.word(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Forgets where in the cold store a row is: from now on its slot says where the row is.
+    pub(crate) fn forget_home(&self, row: RowId) {
+        // SAFETY: as in `slot`.
+        let word = self.homes.find(row).map(|word| unsafe { word.cast::<AtomicU64>().as_ref() });
+        word.inspect(|word| word.store(0, Ordering::Release));
     }
 
     /// Whether the array has a place for a row of that number.

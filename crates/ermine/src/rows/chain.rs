@@ -27,6 +27,7 @@ use crate::{
     platform::prefetch,
     rows::arena::Arena,
     sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, total_order},
+    txn::readers::ReaderSlots,
 };
 
 /// The certifier's words in each version.
@@ -37,6 +38,16 @@ pub(crate) trait CertifierStamps: Default + Send + Sync + 'static {
     /// The highest stamp of a committed reader, as far as the certifier keeps it.
     fn last_read(&self) -> Stamp {
         Stamp::ZERO
+    }
+
+    /// The highest stamp of any transaction that may have read the version, all of which have ended.
+    fn last_reader(&self, _: &ReaderSlots) -> Stamp {
+        Stamp::ZERO
+    }
+
+    /// Whether a transaction has overwritten the version, or is about to.
+    fn is_overwritten(&self) -> bool {
+        false
     }
 }
 
@@ -151,6 +162,9 @@ impl Shape {
     }
 }
 
+/// The position of a version that was read from the cold store: its row's home says where it is.
+pub(crate) const AT_HOME: u32 = u32::MAX;
+
 /// The header of a version; its payload follows in memory.
 #[repr(C)]
 pub(crate) struct Version<H> {
@@ -158,7 +172,7 @@ pub(crate) struct Version<H> {
     origin: AtomicOrigin,
     shape: Shape,
     /// Position in the writer's write set: used by the writer, and afterwards the version's number in the log
-    /// (`txn::journal`).
+    /// (`txn::journal`); or [`AT_HOME`].
     write: AtomicU32,
     below: AtomicPtr<Version<H>>,
 }
@@ -265,6 +279,11 @@ impl<H: CertifierStamps> VersionPtr<H> {
     /// Bytes of a version with a payload of this length.
     pub(crate) fn bytes(payload: usize) -> usize {
         size_of::<Version<H>>() + payload
+    }
+
+    /// Its place in memory.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr().get()
     }
 
     fn header<'a>(self) -> &'a Version<H> {
@@ -376,8 +395,9 @@ pub(crate) struct NewVersion<'a, H> {
 /// | word | the row |
 /// |---|---|
 /// | 0 | does not exist |
-/// | a pointer (even) | has this newest version |
-/// | an [`Address`] (odd) | has its newest version in a file, and has not been accessed since the database was opened |
+/// | a pointer | has this newest version |
+/// | a pointer, [cooling](RowSlot::cool) (bit 1) | the same; nobody has asked for the row since it was marked |
+/// | an [`Address`] (bit 0) | has its newest version in a file only: it was not read since the database was opened, or was evicted |
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
 
@@ -411,17 +431,104 @@ impl<H: CertifierStamps> RowSlot<H> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Returns what the slot holds.
+    /// Marks a slot whose row may be evicted if nobody asks for it from now on.
+    const COOLING: usize = 1 << 1;
+
+    /// Returns what the slot holds, for an access that counts: the row is not cooling any more.
     #[inline]
     pub(crate) fn content(&self) -> SlotContent<H> {
+        let word = self.load();
+        if word.addr() & (Self::COOLING | Address::TAG as usize) == 0 {
+            return NonNull::new(word).map_or(SlotContent::Empty, |version| SlotContent::Head(VersionPtr(version)));
+        }
+        Self::content_of(self.warm(word))
+    }
+
+    /// Returns what the slot holds, for work in the background: a row that is cooling goes on cooling. The version may
+    /// be evicted at any time, and is protected by the epoch of operations only.
+    #[inline]
+    pub(crate) fn peek(&self) -> SlotContent<H> {
+        Self::content_of(self.load())
+    }
+
+    #[inline]
+    fn load(&self) -> *mut Version<H> {
         // SeqCst: an acquire of the writes that `install` released and of what was read from files before an address
         // was stored here; and the load half of the pair "install a version, then check the index entry" against "lock
         // the entry's leaf, then check the versions" (see `installed`).
-        let word = self.0.load(Ordering::SeqCst);
+        self.0.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn content_of(word: *mut Version<H>) -> SlotContent<H> {
         match Address::from_word(word.addr() as u64) {
             Some(address) => SlotContent::Stored(address),
-            None => NonNull::new(word).map_or(SlotContent::Empty, |version| SlotContent::Head(VersionPtr(version))),
+            None => Self::pointer(word).map_or(SlotContent::Empty, SlotContent::Head),
         }
+    }
+
+    /// Returns the version of a word that is no address.
+    #[inline]
+    fn pointer(word: *mut Version<H>) -> Option<VersionPtr<H>> {
+        NonNull::new(word.map_addr(|address| address & !Self::COOLING)).map(VersionPtr)
+    }
+
+    /// Takes the mark off; returns the word then.
+    #[cold]
+    fn warm(&self, mut word: *mut Version<H>) -> *mut Version<H> {
+        while Self::is_cooling(word) {
+            let warm = word.map_addr(|address| address & !Self::COOLING);
+            // SeqCst: as `load`. Either this or `evict` succeeds.
+            match self.0.compare_exchange(word, warm, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return warm,
+                Err(now) => word = now,
+            }
+        }
+        word
+    }
+
+    fn is_cooling(word: *mut Version<H>) -> bool {
+        word.addr() & (Self::COOLING | Address::TAG as usize) == Self::COOLING
+    }
+
+    /// Marks the row as cooling, if it is in memory and `choose` accepts the address of its newest version. One thread at
+    /// a time does this.
+    pub(crate) fn cool(&self, choose: impl FnOnce(usize) -> bool) {
+        let word = self.load();
+        if !word.is_null() && word.addr() & (Self::COOLING | Address::TAG as usize) == 0 && choose(word.addr()) {
+            let cooling = word.map_addr(|address| address | Self::COOLING);
+            // A slot that changes meanwhile is in use.
+            let _ = self.0.compare_exchange(word, cooling, Ordering::SeqCst, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the address of the newest version, if it is in memory.
+    pub(crate) fn address(&self) -> Option<usize> {
+        match self.peek() {
+            SlotContent::Head(version) => Some(version.address()),
+            SlotContent::Stored(_) | SlotContent::Empty => None,
+        }
+    }
+
+    /// Returns the newest version of a row that nobody has asked for since it was marked.
+    pub(crate) fn cooling(&self) -> Option<VersionPtr<H>> {
+        let word = self.load();
+        if Self::is_cooling(word) { Self::pointer(word) } else { None }
+    }
+
+    /// Starts loading the newest version, if the row is cooling.
+    pub(crate) fn prefetch_cooling(&self) {
+        self.cooling().into_iter().for_each(VersionPtr::prefetch_header);
+    }
+
+    /// Replaces a version that is still cooling by its address; returns whether it did. Then no new access finds the
+    /// version.
+    pub(crate) fn evict(&self, version: VersionPtr<H>, address: Address) -> bool {
+        let cooling = version.0.as_ptr().map_addr(|address| address | Self::COOLING);
+        let stored = std::ptr::without_provenance_mut(address.word() as usize);
+        // SeqCst: as `load`; and the stamps that were taken over from the version are there for the next reader of the
+        // row.
+        self.0.compare_exchange(cooling, stored, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// Returns the newest version, if it is in memory.
@@ -451,7 +558,8 @@ impl<H: CertifierStamps> RowSlot<H> {
     }
 
     /// Creates the version that has been read from `address`, the `number`-th of those that committed at `stamp`, and
-    /// replaces the address by it; `false` when another thread was faster.
+    /// replaces the address by it; `false` when another thread was faster. The creator of the version and all that knew
+    /// it have ended.
     pub(crate) fn bring_in(
         &self,
         arena: &mut Arena,
@@ -508,8 +616,16 @@ impl<H: CertifierStamps> RowSlot<H> {
     /// Installs `new` in the place of `expected`; returns `false` to the loser of a race.
     pub(crate) fn install(&self, expected: Option<VersionPtr<H>>, new: Option<VersionPtr<H>>) -> bool {
         let raw = |version: Option<VersionPtr<H>>| version.map_or(std::ptr::null_mut(), |version| version.0.as_ptr());
-        // SeqCst: see `head`.
-        self.0.compare_exchange(raw(expected), raw(new), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        let mut word = raw(expected);
+        loop {
+            // SeqCst: see `load`.
+            match self.0.compare_exchange(word, raw(new), Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return true,
+                // Marked, or the mark was taken off, since the caller saw it.
+                Err(now) if now.addr() & Address::TAG as usize == 0 && Self::pointer(now) == expected => word = now,
+                Err(_) => return false,
+            }
+        }
     }
 }
 

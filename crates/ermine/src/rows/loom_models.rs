@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     clock::LogOffset,
+    epoch::EpochManager,
     ids::{RowId, Stamp, TableId, Tid},
     log::lsn::{Address, Lsn, Space},
     scheme::{
@@ -281,7 +282,7 @@ fn loom_a_row_that_is_being_loaded_is_never_missing() {
             let row = row.clone();
             thread::spawn(move || {
                 let (slot, pool) = &*row;
-                assert!(slot.bring_in(&mut pool.arena(), address, Stamp::COLD, 0, &[FIRST]));
+                assert!(slot.bring_in(&mut pool.arena(), address, Stamp(1), 0, &[FIRST]));
             })
         };
         match row.0.content() {
@@ -290,5 +291,111 @@ fn loom_a_row_that_is_being_loaded_is_never_missing() {
             SlotContent::Empty => panic!("the row is missing"),
         }
         loader.join().unwrap();
+    });
+}
+
+/// A transaction beside the eviction of a row: it finds the row in memory until it ends, or in its file, and what it
+/// found in memory is not freed meanwhile.
+#[test]
+fn loom_a_transaction_keeps_the_row_that_it_has_found_in_memory() {
+    /// Stands for the memory of the version.
+    struct Memory(loom::cell::UnsafeCell<u8>);
+    // SAFETY: loom checks the accesses.
+    unsafe impl Sync for Memory {}
+    bounded(|| {
+        let row = Row::new();
+        let (epochs, memory) =
+            (EpochManager::new("transactions"), Arc::new(Memory(loom::cell::UnsafeCell::new(FIRST))));
+        let address = Address::new(Space::Log, Lsn::new(1 << 20, 0), 0).unwrap();
+        let reader = {
+            let (row, epochs, memory) = (row.clone(), epochs.clone(), memory.clone());
+            thread::spawn(move || {
+                let participant = epochs.join();
+                let _transaction = participant.enter();
+                for _ in 0..2 {
+                    let SlotContent::Head(_) = row.slot.content() else { return };
+                    // SAFETY: loom fails the model when this is concurrent with the writing.
+                    memory.0.with(|content| assert_eq!(unsafe { *content }, FIRST));
+                    assert!(matches!(row.slot.content(), SlotContent::Head(_)), "evicted under a transaction");
+                }
+            })
+        };
+        row.slot.cool(|_| true);
+        let epoch = epochs.retirement_epoch();
+        epochs.advance();
+        epochs.advance();
+        if epochs.is_closed(epoch)
+            && let Some(version) = row.slot.cooling()
+            && row.slot.evict(version, address)
+        {
+            // SAFETY: as above.
+            memory.0.with_mut(|content| unsafe { *content = 0 });
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// A writer beside the eviction of a row: its version takes the place of the old one, or it finds the row in its file.
+#[test]
+fn loom_a_writer_overwrites_a_row_in_memory_or_finds_it_evicted() {
+    bounded(|| {
+        let row = Row::new();
+        let address = Address::new(Space::Log, Lsn::new(1 << 20, 0), 0).unwrap();
+        let writer = {
+            let row = row.clone();
+            thread::spawn(move || {
+                let old = match row.slot.content() {
+                    SlotContent::Head(old) => old,
+                    SlotContent::Stored(_) => return false,
+                    SlotContent::Empty => panic!("the row is missing"),
+                };
+                let new = NewVersion {
+                    kind: Kind::Live,
+                    tid: Tid(1 << 16),
+                    below: Below::Older(old),
+                    write: 0,
+                    payload: &[FIRST + 1],
+                };
+                row.slot.push(&mut row.pool.arena(), Some(old), new).is_some()
+            })
+        };
+        row.slot.cool(|_| true);
+        let evicted = row.slot.cooling().is_some_and(|version| row.slot.evict(version, address));
+        let written = writer.join().unwrap();
+        // The writer has looked before the mark was set: only the epoch would have kept the version.
+        match row.slot.peek() {
+            SlotContent::Head(newest) => assert!(written != evicted || !written && !evicted, "{}", newest.length()),
+            SlotContent::Stored(found) => assert!(evicted && !written && found == address),
+            SlotContent::Empty => panic!("the row is missing"),
+        }
+    });
+}
+
+/// A writer that takes its version back beside the mark and a reader that takes the mark off: it never fails.
+#[test]
+fn loom_a_version_is_taken_back_whatever_happens_to_the_mark() {
+    bounded(|| {
+        let row = Row::new();
+        let SlotContent::Head(old) = row.slot.content() else { panic!("the row is missing") };
+        let new = NewVersion {
+            kind: Kind::Live,
+            tid: Tid(1 << 16),
+            below: Below::Older(old),
+            write: 0,
+            payload: &[FIRST + 1],
+        };
+        let own = row.slot.push(&mut row.pool.arena(), Some(old), new).unwrap();
+        let marking = {
+            let row = row.clone();
+            thread::spawn(move || row.slot.cool(|_| true))
+        };
+        let reading = {
+            let row = row.clone();
+            thread::spawn(move || drop(row.slot.content()))
+        };
+        assert!(row.slot.install(Some(own), Some(old)), "no other transaction changes the head");
+        marking.join().unwrap();
+        reading.join().unwrap();
+        assert!(matches!(row.slot.peek(), SlotContent::Head(head) if head == old));
     });
 }

@@ -141,6 +141,11 @@ impl Horizon {
         above.checked_sub(1).map(|at| self.exact[at]).filter(|&snapshot| snapshot > made.0).map(Stamp)
     }
 
+    /// The oldest snapshot in use, or a stamp below it.
+    pub(crate) fn oldest(&self) -> Stamp {
+        Stamp(self.exact.first().map_or(self.open, |&exact| exact.min(self.open)))
+    }
+
     /// Whether that snapshot is still listed.
     pub(crate) fn has(&self, snapshot: Stamp) -> bool {
         self.exact.binary_search(&snapshot.0).is_ok()

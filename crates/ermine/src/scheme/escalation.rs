@@ -11,9 +11,12 @@
 //!    inserted. So a read that does not see the overwriter is seen by it.
 //! 2. Unlike those of versions these bits are cleared: each would make all writers of the table suspect all later
 //!    transactions of the slot. Before that the reader raises `last_read`. Only the first slot of each bit escalates.
+//!
+//! Versions that leave memory (`durable::eviction`) leave the stamps of their readers here as well.
 
 use crate::{
     ids::Stamp,
+    mutant::Mutant,
     sync::{AtomicU64, Ordering, fence},
     txn::readers::ReaderSlot,
 };
@@ -54,6 +57,14 @@ impl TableReaders {
     /// Publishes a commit. Release pairs with `last_read`.
     pub(super) fn publish(&self, stamp: Stamp) {
         self.last_read.fetch_max(stamp.0, Ordering::Release);
+    }
+
+    /// Takes over the stamp of the last reader of a version that leaves memory: it counts as one that has read the
+    /// whole table. Called before the version can be read from its file.
+    pub(crate) fn outlive(&self, last_reader: Stamp) {
+        if last_reader > Stamp::ZERO && !Mutant::EvictionForgets.is_on() {
+            self.publish(last_reader);
+        }
     }
 
     /// Clears the bit of a transaction that ends (invariant 2). Release pairs with `bits`.

@@ -40,7 +40,10 @@ use crate::{
     mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering},
-    txn::{readers::ReaderSlot, table::TidLease},
+    txn::{
+        readers::{ReaderSlot, ReaderSlots},
+        table::TidLease,
+    },
 };
 
 /// Snapshot isolation certified by SSI.
@@ -88,6 +91,14 @@ impl CertifierStamps for SsiStamps {
 
     fn last_read(&self) -> Stamp {
         self.track.last_read()
+    }
+
+    fn last_reader(&self, slots: &ReaderSlots) -> Stamp {
+        self.track.last_reader(slots)
+    }
+
+    fn is_overwritten(&self) -> bool {
+        self.track.is_overwritten()
     }
 }
 

@@ -29,7 +29,10 @@ use crate::{
     ids::{Stamp, TableId, Tid},
     mutant::Mutant,
     rows::chain::{CertifierStamps, Origin, OriginWord, VersionPtr},
-    txn::{readers::ReaderSlot, table::TidLease},
+    txn::{
+        readers::{ReaderSlot, ReaderSlots},
+        table::TidLease,
+    },
 };
 
 /// Snapshot isolation certified by SSN.
@@ -53,6 +56,14 @@ impl CertifierStamps for Track {
 
     fn last_read(&self) -> Stamp {
         Self::last_read(self)
+    }
+
+    fn last_reader(&self, slots: &ReaderSlots) -> Stamp {
+        Self::last_reader(self, slots)
+    }
+
+    fn is_overwritten(&self) -> bool {
+        Self::is_overwritten(self)
     }
 }
 

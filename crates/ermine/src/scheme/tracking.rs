@@ -33,7 +33,7 @@ use crate::{
     mutant::Mutant,
     rows::chain::{AtomicOrigin, Below, CertifierStamps, Kind, Origin, OriginWord, VersionPtr},
     sync::{AtomicU64, Ordering, Spin},
-    txn::table::Inquiry,
+    txn::{readers::ReaderSlots, table::Inquiry},
 };
 
 /// The words. Those that every read touches are next to the version's own.
@@ -76,6 +76,23 @@ impl Track {
     pub(super) fn last_read(&self) -> Stamp {
         // SeqCst: invariant 4, the overwriter's half; and it follows the reader slots (invariant 3).
         Stamp(self.predecessor.load(Ordering::SeqCst))
+    }
+
+    /// The highest stamp of any transaction that may have read the version, all of which have ended: what is left of
+    /// those whose reads were not tracked is in their slots.
+    pub(super) fn last_reader(&self, slots: &ReaderSlots) -> Stamp {
+        let mut last = self.last_read();
+        let looked: Result<(), std::convert::Infallible> = slots.try_for_each_slot(self.readers(), |slot| {
+            last = last.max(slot.last_untracked());
+            Ok(())
+        });
+        let Ok(()) = looked;
+        last
+    }
+
+    /// Whether a transaction has overwritten the version, or is about to.
+    pub(super) fn is_overwritten(&self) -> bool {
+        self.successor.load() != Origin::At(Stamp::INFINITY)
     }
 
     /// Returns the reader bits. SeqCst: follows the transaction's own stamp; finds the bits of all readers with lower

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     begin::Begins,
+    durable::eviction::Progress,
     durable::{
         checkpoint::Pace,
         parallel::{
@@ -141,6 +142,17 @@ impl<P: InPlace> Engine<P> {
         &self.tables.database
     }
 
+    /// Does nothing: records stay in memory.
+    pub(crate) fn evict_chosen(&self, _: impl Fn(u64) -> bool) -> u64 {
+        0
+    }
+
+    /// Does nothing: records stay in memory.
+    #[cfg(not(shuttle))]
+    pub(crate) fn evict_some(&self, _: bool) -> Progress {
+        Progress::Idle
+    }
+
     /// One round of the background helper: advances epochs and frees the garbage of idle workers. Returns whether
     /// garbage is left.
     pub(crate) fn maintain(&self) -> bool {
@@ -159,7 +171,7 @@ impl<P: InPlace> Engine<P> {
 
     /// Further work for the background.
     pub(crate) fn chores(&self) -> Chores {
-        Chores { checkpoints: self.log.is_some(), loading: false }
+        Chores { checkpoints: self.log.is_some(), loading: false, eviction: false }
     }
 
     pub(crate) fn load(&self, _stop: &AtomicBool) -> Result<()> {

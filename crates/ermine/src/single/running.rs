@@ -59,7 +59,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
                 "scheme {scheme} has no snapshots: use a read-only transaction, or another scheme"
             )));
         }
-        if !options.read_only && engine.budget.is_tight() {
+        if !options.read_only && engine.budget.is_tight(0) {
             collect(|| engine.maintain());
         }
         let began = engine.options.observer.as_ref().map(|observer| observer.begins());
@@ -199,7 +199,7 @@ impl<'e, P: InPlace> Txn<'e, P> {
             self.engine.close_snapshot(snapshot, &mut worker);
         }
         let state = worker.state.get_mut();
-        state.sets.clear(self.engine.budget.is_tight());
+        state.sets.clear(self.engine.budget.is_tight(0));
         drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();

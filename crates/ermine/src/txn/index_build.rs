@@ -56,7 +56,7 @@ impl<S: Scheme> Engine<S> {
         let mut next = loop {
             match (slot.content(), &self.store) {
                 (SlotContent::Head(head), _) => break Some(head),
-                (SlotContent::Stored(_), Some(store)) => store.bring_in(table, place.row, arena, Need::Grow)?,
+                (SlotContent::Stored(_), Some(store)) => store.bring_in(table, place.row, arena, Need::Work)?,
                 (SlotContent::Stored(_) | SlotContent::Empty, _) => break None,
             }
         };
@@ -106,7 +106,10 @@ impl<S: Scheme> Builds for Engine<S> {
     }
 
     fn check_memory(&self) -> Result<()> {
-        self.budget.check(0, Need::Grow)
+        if self.is_tight() {
+            self.make_room();
+        }
+        self.budget.check(0, if self.evicts() { Need::Work } else { Need::Grow })
     }
 
     fn add_entry(

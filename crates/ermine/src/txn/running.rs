@@ -4,7 +4,7 @@ use std::{cell::RefMut, sync::Arc};
 
 use crate::{
     clock::LogOffset,
-    engine::{Engine, collect},
+    engine::Engine,
     epoch::Guard,
     error::{Abort, Doom, Error, Result},
     ids::{DatabaseId, IndexOrdinal, RowId, Stamp, TableId, Tid},
@@ -44,8 +44,8 @@ impl<'e, S: Scheme> Txn<'e, S> {
     /// Begins a transaction. `pinned`: the transaction runs through without waiting for the application, as in
     /// `Database::run`.
     pub(crate) fn begin(engine: &'e Engine<S>, options: TxnOptions, pinned: bool) -> Result<Self> {
-        if !options.read_only && engine.budget.is_tight() {
-            collect(|| engine.maintain());
+        if engine.is_tight() && (!options.read_only || engine.evicts()) {
+            engine.make_room();
         }
         let began = engine.options.observer.as_ref().map(|observer| observer.begins());
         let mut worker = match engine.workers.take() {
@@ -220,7 +220,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
         debug_assert!(state.absences.is_empty(), "an absent version has outlived its transaction");
         state.certifier.end(&state.reader);
-        state.sets.clear(self.engine.budget.is_tight());
+        state.sets.clear(self.engine.is_tight());
         state.kept.set(0, &self.engine.budget);
         state.doomed = None;
         worker.slot.leave();

@@ -21,7 +21,7 @@ use crate::{
     index::{Insert, Lookup},
     mutant::Mutant,
     platform::budget::Need,
-    rows::chain::{Below, CertifierStamps, Kind, NewVersion, VersionPtr},
+    rows::chain::{Below, CertifierStamps, Kind, NewVersion, SlotContent, VersionPtr},
     scheme::{Certifier, Conflict, ConflictSite, Scheme, Shared, StampsOf},
     sync::{Instant, Spin},
     table::TableStore,
@@ -226,12 +226,24 @@ impl<S: Scheme> Operation<'_, S> {
     fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
         let need = content.value().map_or(Need::Shrink, |_| table.need());
         let State { arena, absences, savepoints, .. } = &mut *self.state;
-        arena.provide(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len()), need)?;
+        // Where rows can be evicted, what is taken from the reserve is given back to it: a transaction that begins waits
+        // for that, and one that runs goes on.
+        let evicts = self.engine.evicts();
+        let mut provide = |bytes| {
+            let provided = arena.provide(VersionPtr::<StampsOf<S>>::bytes(bytes), need);
+            if provided.is_err() && evicts {
+                arena.provide(VersionPtr::<StampsOf<S>>::bytes(bytes), Need::Work)
+            } else {
+                provided
+            }
+        };
+        provide(content.bytes().len())?;
         if let Content::Value(_) = content {
             if S::Certifier::TRACKS && absences.current(table.id, savepoints.last_writes()).is_none() {
-                arena.provide(VersionPtr::<StampsOf<S>>::bytes(0), need)?;
+                provide(0)?;
             }
             self.engine.budget.check(0, Need::Work)?;
+            self.engine.check_fixed(need)?;
         }
         self.count_kept(need)
     }
@@ -393,7 +405,7 @@ impl<S: Scheme> Operation<'_, S> {
         let mut spin = Spin::default();
         loop {
             // An empty slot: the row is in its file only, or is being removed from the table.
-            let Some(head) = table.rows.slot(row).head() else { return RowLock::Free };
+            let SlotContent::Head(head) = table.rows.slot(row).peek() else { return RowLock::Free };
             match self.contest(head, self.state.tid) {
                 Contest::Own | Contest::Open(_) => return RowLock::Free,
                 Contest::With(Some(_)) => return RowLock::Held,

@@ -14,7 +14,7 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Barrier, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
         mpsc,
     },
@@ -22,7 +22,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Access, Database, Error, Job, Options, Result, Scheme, Table, Transaction, TxnOptions, Uniqueness};
+use ermine::{
+    Access, Database, Error, Job, Options, Result, Scheme, Table, Transaction, TxnOptions, Uniqueness, files::Directory,
+};
+use ermine_testing::faulty::FaultyDirectory;
 use fastrand::Rng;
 
 use crate::history::{self, NameSeed, Operation, Session, Shape, Store};
@@ -385,7 +388,10 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
         let rng = &mut Rng::with_seed(seed);
         let shape = Shape::random(rng);
         let initial = shape.initial(rng);
-        let store = Store::create(scheme, &shape, &initial, WAIT_MAX);
+        // Now and then whatever can leave memory does so all the time.
+        let is_cold = scheme.has_versions() && rng.u8(..4) == 0;
+        let directory = is_cold.then(|| Arc::new(FaultyDirectory::new()) as Arc<dyn Directory>);
+        let store = Store::create(scheme, &shape, &initial, WAIT_MAX, directory, is_cold);
         let records = Mutex::new((Vec::new(), Vec::new()));
         run_threads(rng.usize(2..=THREADS), seed, |number, mut rng| {
             let (mut committed, mut aborted) = (Vec::new(), Vec::new());

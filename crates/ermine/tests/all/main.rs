@@ -13,6 +13,7 @@ mod concurrent;
 mod conformance;
 mod crash;
 mod durability;
+mod eviction;
 mod files;
 mod final_errors;
 mod format;

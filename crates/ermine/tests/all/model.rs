@@ -12,10 +12,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ermine::{AbortKind, Isolation, Scheme};
+use ermine::{AbortKind, Isolation, Scheme, files::Directory};
+use ermine_testing::faulty::FaultyDirectory;
 use fastrand::Rng;
 
 use crate::history::{
@@ -100,6 +102,27 @@ fn hunt_serializable(scheme: Scheme, kind: AbortKind) {
     assert_eq!(found.abort_kinds, kinds, "the kinds of conflict met");
 }
 
+/// The rule that eviction rests on:
+/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
+#[cfg(ermine_mutants)]
+#[test]
+fn a_fault_of_eviction_on_purpose_is_found() {
+    use ermine::mutant::Mutant;
+    let (began, mut histories) = (Instant::now(), 0);
+    Mutant::choose(Some(Mutant::EvictedEarly));
+    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        while histories < 20_000 {
+            histories += 1;
+            let rng = &mut Rng::with_seed(histories);
+            let shape = Shape::random(rng);
+            play(rng, Scheme::SiSsn, shape, 3, 200);
+        }
+    }));
+    Mutant::choose(None);
+    assert!(found.is_err(), "it was not found");
+    println!("EvictedEarly: found in history {histories}, {:.1?}", began.elapsed());
+}
+
 /// The events that a hunt has met.
 #[derive(Clone, Debug, Default)]
 struct Found {
@@ -109,6 +132,7 @@ struct Found {
     abort_kinds: BTreeSet<AbortKind>,
     cycles: usize,
     singles: usize,
+    evicted: u64,
 }
 
 /// Histories after which every kind of event has been met.
@@ -143,8 +167,10 @@ fn hunt_interleaved(scheme: Scheme) -> Found {
         all.abort_kinds.extend(found.abort_kinds);
         all.cycles += found.cycles;
         all.singles += found.singles;
+        all.evicted += found.evicted;
     });
     eprintln!("{scheme}: {all:?}");
+    assert!(all.evicted > 1000, "rows leave memory: {all:?}");
     all
 }
 
@@ -155,13 +181,21 @@ fn play(rng: &mut Rng, scheme: Scheme, shape: Shape, sessions: usize, transactio
     if trace {
         eprintln!("{scheme}, {sessions} sessions, {shape:?}, {initial:?}");
     }
-    let store = Store::create(scheme, &shape, &initial, Duration::ZERO);
+    // Rows leave memory and come back between the steps.
+    let is_cold = scheme.has_versions() && rng.u8(..3) == 0;
+    let directory = is_cold.then(|| Arc::new(FaultyDirectory::new()) as Arc<dyn Directory>);
+    let store = Store::create(scheme, &shape, &initial, Duration::ZERO, directory, false);
     let mut reference = Reference::new(scheme, &shape, &initial);
     let mut open: Vec<Option<Open<'_>>> = (0..sessions).map(|_| None).collect();
     let mut records = Vec::new();
     let mut found = Found::default();
     let (mut begun, mut number) = (0, 1 << 32);
     while begun < transactions || open.iter().any(Option::is_some) {
+        if is_cold && rng.u8(..3) == 0 {
+            store.database.sync().unwrap();
+            let rows = rng.u64(..);
+            found.evicted += store.database.evict(|row| rows >> (row % 64) & 1 == 0);
+        }
         let at = rng.usize(..sessions);
         if open[at].as_ref().is_some_and(|running| running.slow) && rng.u8(..32) > 0 {
             continue;

@@ -10,13 +10,17 @@ pub mod graph;
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
 use ermine::{
-    Abort, AbortKind, AccessSet, Database, Error, IndexKind, IndexOptions, Isolation, Options, Order, Result,
-    Savepoint, Scan, Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    Abort, AbortKind, AccessSet, Database, Durability, Error, IndexKind, IndexOptions, Isolation, Options, Order,
+    Result, Savepoint, Scan, Scheme, SecondaryIndex, Table, TableOptions, Transaction, TxnOptions, Uniqueness,
+    files::Directory,
 };
 use fastrand::Rng;
 
@@ -184,8 +188,16 @@ pub struct Store {
 const SESSIONS: usize = 16;
 
 impl Store {
-    /// `wait_max` limits how long a transaction waits for others; it is zero where one thread drives all of them.
-    pub fn create(scheme: Scheme, shape: &Shape, initial: &State, wait_max: Duration) -> Self {
+    /// `wait_max` limits how long a transaction waits for others; it is zero where one thread drives all of them. In a
+    /// `directory`, rows can be evicted.
+    pub fn create(
+        scheme: Scheme,
+        shape: &Shape,
+        initial: &State,
+        wait_max: Duration,
+        directory: Option<Arc<dyn Directory>>,
+        evict_always: bool,
+    ) -> Self {
         // So long that a snapshot is handed out again whenever it may be.
         let mut options = Options::default().scheme(scheme).snapshot_interval(Duration::from_secs(3600));
         options.wait_max = wait_max;
@@ -195,7 +207,14 @@ impl Store {
             // So few that counting begins anew in the middle of a history.
             options.timestamps_left = Some(4 * shape.keys.len() as u64);
         }
-        let database = Database::open_in_memory(options).unwrap();
+        options.evict_always = evict_always;
+        let database = match directory {
+            Some(directory) => {
+                let options = options.log_buffer_bytes(64 << 10).segment_bytes(64 << 10);
+                Database::open_in(directory, options.durability(Durability::Async)).unwrap()
+            }
+            None => Database::open_in_memory(options).unwrap(),
+        };
         let tables = (0..shape.tables).map(|at| {
             let uniqueness = if shape.is_unique(at) { Uniqueness::Unique } else { Uniqueness::NonUnique };
             let built = TableOptions::default().index(shape.index);

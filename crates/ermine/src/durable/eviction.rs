@@ -1,0 +1,523 @@
+//! Eviction: rows that nobody asks for leave memory, and their slots hold their addresses again (ERMIA 3.1, 3.5:
+//! anti-caching).
+//!
+//! A row can leave when its chain is one committed version that every snapshot sees and that the log or the cold store
+//! has durably. Which rows leave is decided by second chance over the indirection arrays: the hand passes over slots
+//! and marks them as *cooling* ([`RowSlot::cool`](crate::rows::chain::RowSlot::cool)); an access takes the mark off; a
+//! row that is still cooling when all transactions have ended that ran while the marks were set is evicted. A hot row
+//! costs its readers nothing: they look at the word of its slot anyway, and write it only after the hand has passed.
+//!
+//! Invariants
+//! 1. *No running transaction knows an evicted version.* A transaction that began before the marks were set has ended;
+//!    one that began later found the mark, and took it off before it used the version, or did not ask for the row. So
+//!    nothing of read sets, overwriters' marks or lent values refers to the version. Between the marks of one batch and
+//!    its end no slot is marked a second time.
+//! 2. *What certifiers know stays.* The stamps of the readers of the version, all of which have ended, are raised in the
+//!    table ([`TableReaders::outlive`]) before the slot is changed; they are below every running transaction's
+//!    beginning. The stamp of the version itself is in its record.
+//! 3. *Nobody works on the row.* The row's latch is held: no garbage collector is between the removal of a version and
+//!    that of its entries, so the entries of an evicted row are those of its version.
+//! 4. *The address stays valid*: it is durable, and not in a file that a checkpoint is about to free ([`Leaving`]).
+//! 5. *Memory is freed through the epoch of operations*: work in the background looks at versions without taking the
+//!    mark off ([`RowSlot::peek`](crate::rows::chain::RowSlot::peek)).
+//!
+//! A transaction that runs for long holds the batch up whose marks it may not have seen, and with it all eviction.
+//!
+//! [`TableReaders::outlive`]: crate::scheme::escalation::TableReaders::outlive
+
+use std::{
+    ops::{DerefMut, Range},
+    time::Duration,
+};
+
+use super::store::{Leaving, Store};
+use crate::{
+    engine::{Engine, collect},
+    epoch::{Epoch, Limbo},
+    error::{Error, Result},
+    ids::{RowId, Stamp, TableId},
+    log::{
+        Log,
+        lsn::{Address, Space},
+    },
+    mutant::Mutant,
+    platform::budget::{Budget, Need},
+    rows::{
+        arena::{Arena, Pool},
+        chain::{AT_HOME, Below, CertifierStamps, Kind, Origin, RowSlot, VersionPtr},
+        snapshots::Horizon,
+    },
+    scheme::{Certifier, Scheme, StampsOf},
+    sync::{AtomicU64, Instant, Mutex, Ordering},
+    table::TableStore,
+    worker::Pins,
+};
+
+/// Rows that are processed at a time.
+const STEP_ROWS: u64 = 256;
+/// Bounds of a batch, in rows.
+const BATCH_ROWS_MIN: u64 = 1024;
+const BATCH_ROWS_MAX: u64 = 1 << 20;
+
+/// Rows of a batch that a transaction processes at a time.
+const HELPED_ROWS: u64 = 1024;
+/// Pause between sweeps for requests that were refused.
+const SWEEP_PAUSE: Duration = Duration::from_millis(50);
+/// Pause when no row can leave.
+const REST: Duration = Duration::from_secs(1);
+
+/// The state of eviction, and its counts.
+pub(crate) struct Eviction<H> {
+    hand: Mutex<Hand<H>>,
+    rows: AtomicU64,
+}
+
+struct Hand<H> {
+    pins: Option<Pins>,
+    /// Where the next batch begins: a table's number, and a row.
+    next: (u32, u64),
+    batch: Option<Batch>,
+    /// Evicted versions that operations may still look at.
+    versions: Limbo<VersionPtr<H>>,
+    horizon: Horizon,
+    arena: Option<Arena>,
+    /// Memory is being freed until the low mark is reached.
+    is_due: bool,
+    /// The batch is to empty granules; and they are to be swept now.
+    is_clearing: bool,
+    is_sweeping: bool,
+    /// Refused requests for memory, as of the last batch.
+    refused: u64,
+    /// Rows that were marked since the last one was evicted.
+    fruitless: u64,
+    rests_until: Option<Instant>,
+    /// When granules were swept because a request was refused.
+    swept_at: Option<Instant>,
+}
+
+/// Slots that have been marked.
+struct Batch {
+    /// The epoch of transactions in which the last mark was set.
+    epoch: Epoch,
+    rows: Vec<(TableId, Range<u64>)>,
+}
+
+/// The marks between which the memory in use is kept: (low, high).
+fn marks(budget: &Budget) -> (u64, u64) {
+    let grow = budget.bound(Need::Grow);
+    (grow - grow / 8, grow - grow / 16)
+}
+
+/// Bytes of the budget that are in use, and not free for new rows.
+fn in_use(budget: &Budget, memory: &Pool) -> u64 {
+    budget.taken().saturating_sub(memory.free_bytes())
+}
+
+impl<H: CertifierStamps> Eviction<H> {
+    pub(crate) fn new() -> Self {
+        let hand = Hand {
+            pins: None,
+            next: (0, 0),
+            batch: None,
+            versions: Limbo::new(),
+            horizon: Horizon::default(),
+            arena: None,
+            is_due: false,
+            is_clearing: false,
+            is_sweeping: false,
+            refused: 0,
+            fruitless: 0,
+            rests_until: None,
+            swept_at: None,
+        };
+        Self { hand: Mutex::new(hand), rows: AtomicU64::new(0) }
+    }
+
+    /// Rows evicted since the database was opened.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+}
+
+/// The result of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// There is enough memory.
+    Idle,
+    /// Little memory is left, or transactions have to end first.
+    Waiting,
+    /// A batch was ended.
+    Evicted,
+}
+
+impl<S: Scheme> Engine<S> {
+    /// Whether rows are evicted when memory is short.
+    pub(crate) fn evicts(&self) -> bool {
+        let is_limited = self.budget.limit() < u64::MAX || self.options.evict_always;
+        self.log.is_some() && self.store.is_some() && is_limited && !self.budget.fails()
+    }
+
+    /// Whether there is hardly any room left for rows: transactions that begin then help to make some.
+    #[inline]
+    pub(crate) fn is_tight(&self) -> bool {
+        // One word, which is written by the chunk, in the usual case.
+        self.budget.is_tight(0) && (!self.evicts() || self.lacks_room())
+    }
+
+    /// Whether there are hardly any free blocks, or indexes have grown far into the reserve.
+    fn lacks_room(&self) -> bool {
+        let (grow, work) = (self.budget.bound(Need::Grow), self.budget.bound(Need::Work));
+        self.budget.is_tight(self.memory.free_bytes()) || self.budget.taken() > grow + (work - grow) / 2
+    }
+
+    /// Collects garbage, and evicts rows, so that the memory of rows that were deleted or that nobody asks for serves
+    /// others. Waits a moment for transactions that may know them.
+    #[cold]
+    pub(crate) fn make_room(&self) {
+        /// Number of pauses at most, and their length.
+        const PAUSES: usize = 40;
+        const PAUSE: Duration = Duration::from_micros(250);
+        collect(|| self.maintain());
+        for _ in 0..if self.evicts() { PAUSES } else { 0 } {
+            match self.evict_some(false) {
+                _ if !self.lacks_room() => break,
+                Progress::Idle => break,
+                Progress::Waiting => std::thread::sleep(PAUSE),
+                Progress::Evicted => {}
+            }
+        }
+    }
+
+    /// Fails if what cannot be evicted, indexes above all, takes so much memory that no more rows should be added: the
+    /// rows in use need some, and recovery, which notes keys while it builds the indexes.
+    pub(crate) fn check_fixed(&self, need: Need) -> Result<()> {
+        let (taken, limit) = (self.budget.taken(), self.budget.limit());
+        let fixed = taken.saturating_sub(self.memory.bytes());
+        if need == Need::Grow && fixed > limit / 8 * 5 && self.evicts() {
+            return Err(Error::OutOfMemory { needed: 0, taken, limit });
+        }
+        Ok(())
+    }
+
+    /// Whether so much memory is in use that rows should not be loaded ahead.
+    pub(crate) fn is_filled(&self) -> bool {
+        in_use(&self.budget, &self.memory) > marks(&self.budget).0
+    }
+
+    /// Does a part of the work: evicts from the batch that was begun, if its time has come, and begins one if memory is
+    /// short. A `helper` does so much at a time as it does best; a transaction does little, and leaves long work to it.
+    pub(crate) fn evict_some(&self, helper: bool) -> Progress {
+        let (Some(log), Some(store)) = (&self.log, &self.store) else { return Progress::Idle };
+        let Some(mut hand) = self.eviction.hand(helper) else { return Progress::Waiting };
+        hand.free(self);
+        if hand.batch.is_some() {
+            self.nodes.advance();
+            let most = if helper { u64::MAX } else { HELPED_ROWS };
+            let evicted = hand.end_if_closed(self, log, store, most);
+            if hand.batch.is_none() {
+                hand.is_sweeping = std::mem::take(&mut hand.is_clearing);
+            }
+            return if evicted.is_some() { Progress::Evicted } else { Progress::Waiting };
+        }
+        let is_long = |hand: &Hand<StampsOf<S>>| hand.is_sweeping || !hand.is_due;
+        if hand.is_sweeping && helper {
+            if hand.versions.len() > 0 {
+                return Progress::Waiting;
+            }
+            hand.is_sweeping = false;
+            self.memory.sweep();
+        }
+        let (low, high) = marks(&self.budget);
+        let (used, refused) = (in_use(&self.budget, &self.memory), self.memory.refused());
+        hand.is_due = used > if hand.is_due { low } else { high };
+        let over = self.budget.taken().saturating_sub(self.budget.bound(Need::Grow));
+        // While granules are swept, free blocks are out of sight for a moment, and requests are refused for that.
+        let is_lacking = hand.refused != refused && hand.swept_at.is_none_or(|at| at.elapsed() > SWEEP_PAUSE);
+        if helper {
+            hand.refused = refused;
+        }
+        let rows = self.tables.rows();
+        if !hand.is_due && over == 0 && !is_lacking {
+            if self.options.evict_always {
+                hand.begin(self, u64::MAX, |_, _| true);
+                return Progress::Waiting;
+            }
+            return if used > low { Progress::Waiting } else { Progress::Idle };
+        }
+        if hand.fruitless > 4 * rows {
+            // Whatever takes the memory is no row that could leave. Later again.
+            hand.fruitless = 0;
+            hand.rests_until = Some(Instant::now() + REST);
+        }
+        if hand.rests_until.is_some_and(|until| Instant::now() < until) {
+            return Progress::Idle;
+        }
+        if is_long(&hand) && !helper {
+            return Progress::Waiting;
+        }
+        if hand.is_due {
+            let in_memory = rows.saturating_sub(store.unloaded()).max(1);
+            let of_row = (self.memory.bytes().saturating_sub(self.memory.free_bytes()) / in_memory).max(1);
+            // Twice as many as are needed: some are asked for meanwhile.
+            let wanted = 2 * (used - low) / of_row;
+            hand.begin(self, wanted.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX), |_, _| true);
+        } else {
+            // Free blocks are there, and not where memory is wanted: for other sizes, or for indexes.
+            let wanted = over + self.budget.limit() / 64;
+            hand.swept_at = Some(Instant::now());
+            let swept = self.memory.sweep();
+            if swept < wanted {
+                // Of those that are nearly empty, some hold nothing but what workers keep: they would be tried in vain.
+                let mut candidates = self.memory.emptiest(8 * (wanted - swept));
+                for table in self.tables.held().iter().filter(|table| !table.is_kept_in_memory()) {
+                    let slots = (0..table.rows.count()).map(|row| table.rows.slot(RowId(row)));
+                    slots.filter_map(RowSlot::address).for_each(|address| candidates.count_row(address));
+                }
+                let granules = candidates.with_rows(2 * (wanted - swept));
+                hand.begin(self, u64::MAX, |_, address| granules.contains(address));
+                hand.is_clearing = true;
+            }
+        }
+        Progress::Waiting
+    }
+
+    /// Does a part of the work, for tests: ends the batch that was begun before, if the transactions of then have ended;
+    /// otherwise begins one with all rows of which `choose` says so. Returns the number of rows that were evicted.
+    pub(crate) fn evict_chosen(&self, choose: impl Fn(u64) -> bool) -> u64 {
+        let (Some(log), Some(store)) = (&self.log, &self.store) else { return 0 };
+        let Some(mut hand) = self.eviction.hand(true) else { return 0 };
+        hand.free(self);
+        if hand.batch.is_none() {
+            hand.begin(self, u64::MAX, |row, _| choose(row));
+        }
+        for _ in 0..3 {
+            self.nodes.advance();
+        }
+        hand.end_if_closed(self, log, store, u64::MAX).unwrap_or(0)
+    }
+}
+
+impl<H: CertifierStamps> Eviction<H> {
+    /// Returns the hand; `None`: another thread has it, and the caller does not wait.
+    fn hand(&self, waits: bool) -> Option<impl DerefMut<Target = Hand<H>>> {
+        if waits {
+            return Some(self.hand.lock().expect("no code panics while it evicts rows"));
+        }
+        self.hand.try_lock().ok()
+    }
+}
+
+impl<H: CertifierStamps> Hand<H> {
+    fn pins<S: Scheme>(&mut self, engine: &Engine<S>) -> &Pins {
+        self.pins.get_or_insert_with(|| Pins {
+            versions: engine.versions.join_as("eviction"),
+            nodes: engine.nodes.join_as("eviction"),
+        })
+    }
+
+    /// Marks some rows, those of which `choose` says so by their number and the address of their newest version, and
+    /// remembers them as the batch.
+    fn begin<S: Scheme>(&mut self, engine: &Engine<S>, rows: u64, choose: impl Fn(u64, usize) -> bool)
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        let (mut left, mut passed) = (rows, Vec::new());
+        let tables: Vec<_> = engine.tables.held().into_iter().filter(|table| !table.is_kept_in_memory()).collect();
+        let first = tables.partition_point(|table| table.id.0 < self.next.0);
+        let from = tables.get(first).filter(|table| table.id.0 == self.next.0).map_or(0, |_| self.next.1);
+        // Once around.
+        let beginning = tables.get(first).into_iter().map(|table| (table, from..table.rows.count().max(from)));
+        let others = tables.iter().skip(first + 1).chain(&tables[..first]).map(|table| (table, 0..table.rows.count()));
+        let rest = tables.get(first).into_iter().map(|table| (table, 0..from));
+        for (table, rows) in beginning.chain(others).chain(rest) {
+            let range = rows.start..rows.end.min(rows.start.saturating_add(left));
+            left -= range.end - range.start;
+            self.next = (table.id.0, range.end);
+            self.fruitless += range.end - range.start;
+            // Not protected: the table is held, and no version is looked at.
+            range.clone().for_each(|row| table.rows.slot(RowId(row)).cool(|address| choose(row, address)));
+            passed.push((table.id, range));
+            if left == 0 {
+                break;
+            }
+        }
+        self.batch = Some(Batch { epoch: engine.nodes.retirement_epoch(), rows: passed });
+    }
+
+    /// Evicts from the batch, if all transactions have ended that ran while it was marked, up to `most` rows of it; returns
+    /// the number of rows that were evicted.
+    fn end_if_closed<S: Scheme>(&mut self, engine: &Engine<S>, log: &Log, store: &Store, most: u64) -> Option<u64>
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        let mut batch = self.batch.take()?;
+        if !engine.nodes.is_closed(batch.epoch) && !Mutant::EvictedEarly.is_on() {
+            self.batch = Some(batch);
+            return None;
+        }
+        let mut part = Vec::new();
+        let mut left = most;
+        while left > 0
+            && let Some((table, rows)) = batch.rows.pop()
+        {
+            let end = rows.end.min(rows.start.saturating_add(left));
+            left -= end - rows.start;
+            if end < rows.end {
+                batch.rows.push((table, end..rows.end));
+            }
+            part.push((table, rows.start..end));
+        }
+        if !batch.rows.is_empty() {
+            self.batch = Some(batch);
+        }
+        Some(self.end(engine, log, store, &part))
+    }
+
+    /// Evicts those of some rows that are still cooling; returns their number.
+    fn end<S: Scheme>(&mut self, engine: &Engine<S>, log: &Log, store: &Store, rows: &[(TableId, Range<u64>)]) -> u64
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        /// Looks at the snapshots before a batch is given up: a thread is about to take one.
+        const LOOKS: usize = 100;
+        for _ in 0..LOOKS {
+            let slots = || engine.snapshots.iter().map(|(_, slot)| &**slot);
+            self.horizon.refresh(&engine.shared.clock, engine.safe.holder(), slots);
+            if self.horizon.oldest() > Stamp::ZERO {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let (oldest, durable) = (self.horizon.oldest(), Stamp(log.durable()));
+        let mut evicted = Vec::new();
+        for (table, rows) in rows {
+            for first in rows.clone().step_by(STEP_ROWS as usize) {
+                let step = first..rows.end.min(first + STEP_ROWS);
+                let pins = self.pins(engine);
+                let (_versions, _nodes) = (pins.versions.enter(), pins.nodes.enter());
+                let Some(table) = engine.find_table(*table) else { break };
+                let leaving = store.leaving();
+                let mut places = Places { log, leaving: &leaving, store, oldest, durable };
+                step.clone().for_each(|row| table.rows.slot(RowId(row)).prefetch_cooling());
+                for row in step.map(RowId) {
+                    let Some(version) = table.rows.slot(row).cooling() else { continue };
+                    if evict(engine, table, row, version, &mut places) {
+                        evicted.push(version);
+                    } else {
+                        // Not to be taken for one that nobody has asked for since the next batch was marked.
+                        let _ = table.rows.slot(row).head();
+                    }
+                }
+            }
+        }
+        let count = evicted.len() as u64;
+        if Mutant::EvictedEarly.is_on() {
+            // The fault is to be found by what the transactions that know them do, not by what they crash on.
+            evicted.clear();
+        }
+        // Neighbours become neighbours in the lists of free blocks: those that a worker has in hand lie in few granules.
+        evicted.sort_unstable_by_key(|version| version.address());
+        self.versions.push_all(&engine.versions, evicted);
+        if count > 0 {
+            self.fruitless = 0;
+        }
+        engine.eviction.rows.fetch_add(count, Ordering::Relaxed);
+        count
+    }
+
+    /// Frees the versions that no operation can look at any more, for all workers.
+    fn free<S: Scheme>(&mut self, engine: &Engine<S>) {
+        if self.versions.len() == 0 {
+            return;
+        }
+        engine.versions.advance();
+        let arena = self.arena.get_or_insert_with(|| engine.memory.arena());
+        while let Some(version) = self.versions.pop_closed(&engine.versions) {
+            // SAFETY: no transaction knows the version (invariant 1), and all operations have ended that may have
+            // looked at it (invariant 5).
+            unsafe { version.destroy(arena) };
+        }
+        arena.give_everything();
+    }
+}
+
+/// What decides about the addresses of rows.
+struct Places<'a> {
+    log: &'a Log,
+    leaving: &'a Leaving,
+    store: &'a Store,
+    /// The oldest snapshot in use.
+    oldest: Stamp,
+    /// Everything below is durable.
+    durable: Stamp,
+}
+
+impl Places<'_> {
+    /// The address of the version of a row that can be evicted; `None`: it has none that stays.
+    fn address<H: CertifierStamps>(
+        &self,
+        table: &TableStore<H>,
+        row: RowId,
+        version: VersionPtr<H>,
+        stamp: Stamp,
+    ) -> Option<Address> {
+        let home = || table.rows.home(row).filter(|home| self.stays(*home));
+        if version.write() == AT_HOME {
+            return home();
+        }
+        let number = u64::from(version.write());
+        let (lsn, number) = match self.log.chains.find(stamp, number) {
+            Some(place) => place,
+            None => match self.log.lsn_at(stamp.0) {
+                Some(lsn) => (lsn, number),
+                None => return home(),
+            },
+        };
+        if lsn.offset() < self.leaving.log_below {
+            // A home would be that of a checkpoint that does not count yet, or has failed.
+            return None;
+        }
+        Address::new(Space::Log, lsn, number as usize).ok()
+    }
+
+    fn stays(&self, home: Address) -> bool {
+        let offset = home.lsn(self.store.cold.start()).offset();
+        self.leaving.cold.iter().all(|file| !(file.start..file.end).contains(&offset))
+    }
+}
+
+/// Evicts a row that is cooling, if it can leave; returns whether it has left.
+fn evict<S: Scheme>(
+    engine: &Engine<S>,
+    table: &TableStore<StampsOf<S>>,
+    row: RowId,
+    version: VersionPtr<StampsOf<S>>,
+    places: &mut Places<'_>,
+) -> bool {
+    let Origin::At(stamp) = version.origin().load() else { return false };
+    if version.kind() != Kind::Live || stamp >= places.oldest || stamp >= places.durable {
+        return false;
+    }
+    let Some(_latched) = engine.latches.try_lock(table.id, row) else { return false };
+    let certifier = version.certifier();
+    let last_reader = certifier.last_reader(&engine.shared.readers);
+    if matches!(version.below(), Below::Older(_))
+        || certifier.is_overwritten()
+        || certifier.last_read() >= places.oldest
+    {
+        return false;
+    }
+    let Some(address) = places.address(table, row, version, stamp) else { return false };
+    let home = table.rows.home(row);
+    table.beside.readers.outlive(last_reader);
+    // Checkpoint, invariant 6.
+    table.rows.forget_home(row);
+    // Before it can be read again, and counted as read.
+    places.store.evicted();
+    let is_evicted = table.rows.slot(row).evict(version, address);
+    if !is_evicted {
+        places.store.forget_unloaded(1);
+        home.into_iter().for_each(|home| table.rows.set_first_home(row, home));
+    }
+    is_evicted
+}

@@ -1,0 +1,206 @@
+//! Goal: rows that leave memory come back as they were, with everything that certifiers knew about them; a database of
+//! several times its memory stays within its limit.
+//!
+//! Method: tables larger than the limit are written, read, changed and scanned under every scheme that evicts, and
+//! opened again; reads of evicted rows fail on purpose; and a schedule in which only the stamp of an evicted version's
+//! reader shows the cycle. Random histories with eviction between their steps are in `model`, with threads in
+//! `concurrent`.
+
+use std::{path::PathBuf, sync::Arc};
+
+use ermine::{Database, Durability, Error, Options, Order, Scheme, TxnOptions, Uniqueness, verify_in};
+use ermine_testing::faulty::FaultyDirectory;
+use fastrand::Rng;
+
+const MIB: u64 = 1 << 20;
+
+fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("ermine-eviction-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+fn schemes() -> impl Iterator<Item = Scheme> {
+    Scheme::ALL.into_iter().filter(|scheme| scheme.has_versions())
+}
+
+/// Returns the value of a key in a generation: as long as the key says, and like no other.
+fn value(key: u64, generation: u64) -> Vec<u8> {
+    let mut value = vec![(key ^ generation) as u8; 100 + (key % 7 * 40) as usize];
+    value[..8].copy_from_slice(&key.to_le_bytes());
+    value[8..16].copy_from_slice(&generation.to_le_bytes());
+    value
+}
+
+#[test]
+fn a_table_of_several_times_the_memory_is_written_read_and_opened_again() {
+    /// Rows, each of 250 bytes or so.
+    const ROWS: u64 = 200_000;
+    for scheme in schemes() {
+        let path = directory(&format!("larger-{scheme}"));
+        let options = || {
+            let options = Options::default().scheme(scheme).memory_limit(20 * MIB).durability(Durability::Async);
+            options.log_buffer_bytes(1 << 20).segment_bytes(8 << 20).checkpoint_after(16 << 20)
+        };
+        let mut rng = Rng::with_seed(7);
+        let mut generations = vec![0; ROWS as usize];
+        for opened in 0..2 {
+            let db = Database::open(&path, options()).unwrap();
+            let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+            if opened == 0 {
+                for first in (0..ROWS).step_by(20) {
+                    // The order of a hash: neighbours in the log are no neighbours in the table.
+                    let keys = (first..first + 20).map(|key| key.wrapping_mul(7919) % ROWS);
+                    db.run(|txn| keys.clone().try_for_each(|key| txn.put(&rows, &key, &value(key, 0)))).unwrap();
+                }
+            }
+            for _ in 0..5000 {
+                let key = rng.u64(..ROWS);
+                let generation = &mut generations[key as usize];
+                let read = db.run(|txn| txn.get(&rows, &key)).unwrap();
+                assert_eq!(read, Some(value(key, *generation)), "{scheme}");
+                if rng.bool() {
+                    *generation += 1;
+                    db.run(|txn| txn.put(&rows, &key, &value(key, *generation))).unwrap();
+                }
+                assert!(db.statistics().memory_taken <= 20 * MIB, "{scheme}: {:?}", db.statistics());
+            }
+            let statistics = db.statistics();
+            assert!(statistics.unloaded_rows > ROWS / 2, "{scheme}: {statistics:?}");
+            assert!(statistics.evicted_rows > ROWS / 2 || opened > 0, "{scheme}: {statistics:?}");
+            assert!(statistics.cold_reads > 2000, "{scheme}: {statistics:?}");
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+/// R read v after X had written y; U had read y before X, and writes x; T, which began before U ended, reads x and
+/// overwrites v: a cycle, which only the stamp that R left in v shows.
+#[test]
+fn the_readers_of_an_evicted_version_still_count() {
+    assert_eq!(commits_of_t(), 0);
+}
+
+/// Returns how often T committed.
+fn commits_of_t() -> u64 {
+    let mut committed = 0;
+    for scheme in [Scheme::SiSsn, Scheme::SiSsi] {
+        let mut reads = 0;
+        for _ in 0..100 {
+            let db = Database::open_in(Arc::new(FaultyDirectory::new()), Options::default().scheme(scheme)).unwrap();
+            let rows = db.table::<u64, u64>("rows").unwrap();
+            let [v, x, y, other] = [0, 1, 2, 3];
+            db.run(|txn| (0..4).try_for_each(|key| txn.put(&rows, &key, &0))).unwrap();
+            let begin = || db.begin(TxnOptions::default().order(Order::None)).unwrap();
+            let u = begin();
+            u.get(&rows, &y).unwrap();
+            db.run(|txn| txn.put(&rows, &y, &1)).unwrap();
+            let r = begin();
+            let _ = (r.get(&rows, &y).unwrap(), r.get(&rows, &v).unwrap());
+            r.put(&rows, &other, &1).unwrap();
+            r.commit().unwrap();
+            // Marks the rows.
+            db.evict(|_| true);
+            let t = begin();
+            u.put(&rows, &x, &1).unwrap();
+            u.commit().unwrap();
+            db.evict(|_| true);
+            let before = db.statistics().cold_reads;
+            let lost = t.get(&rows, &x).and_then(|_| t.put(&rows, &v, &1)).and_then(|()| t.commit().map(drop));
+            reads += db.statistics().cold_reads - before;
+            committed += u64::from(lost.is_ok());
+        }
+        assert!(reads > 0, "{scheme}: no version has been evicted in time");
+    }
+    committed
+}
+
+/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
+#[cfg(ermine_mutants)]
+#[test]
+fn a_fault_of_eviction_on_purpose_is_found() {
+    use ermine::mutant::Mutant;
+    Mutant::choose(Some(Mutant::EvictionForgets));
+    let commits = commits_of_t();
+    Mutant::choose(None);
+    assert!(commits > 0, "no cycle was let through");
+    println!("EvictionForgets: let {commits} cycles through");
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_of_the_transaction() {
+    for scheme in schemes() {
+        let directory = FaultyDirectory::new();
+        let options = || Options::default().scheme(scheme).segment_bytes(64 << 10).log_buffer_bytes(64 << 10);
+        let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
+        let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+        let by_length = db.index(&rows, "length", Uniqueness::NonUnique, |_, value: &[u8]| value.len() as u64);
+        let by_length = by_length.unwrap();
+        (0..300).for_each(|key| db.run(|txn| txn.put(&rows, &key, &value(key, 0))).unwrap());
+        let evict = || (0..3).map(|_| db.evict(|_| true)).sum::<u64>();
+        assert!(evict() >= 300, "{scheme}");
+        directory.fail_reads(true);
+        for key in [0, 299] {
+            let error = db.run(|txn| txn.get(&rows, &key)).unwrap_err();
+            assert!(matches!(error, Error::Storage(_)), "{scheme}: {error}");
+            let error = db.run(|txn| txn.put(&rows, &key, &value(key, 1))).unwrap_err();
+            assert!(matches!(error, Error::Storage(_)), "{scheme}: {error}");
+            let error = db.run(|txn| txn.scan_by(&by_length, ..).collect()).unwrap_err();
+            assert!(matches!(error, Error::Storage(_)), "{scheme}: {error}");
+        }
+        directory.fail_reads(false);
+        assert_eq!(db.run(|txn| txn.scan_by(&by_length, ..).collect()).unwrap().len(), 300, "{scheme}");
+        db.run(|txn| txn.put(&rows, &7, &value(7, 1))).unwrap();
+        evict();
+        db.checkpoint().unwrap();
+        assert_eq!(db.run(|txn| txn.get(&rows, &7)).unwrap(), Some(value(7, 1)), "{scheme}");
+        drop(db);
+        let directory: Arc<dyn ermine::files::Directory> = Arc::new(directory);
+        assert!(verify_in(&directory, &options(), &mut |_| ()).unwrap().is_right(), "{scheme}");
+    }
+}
+
+/// A row in a file that is read, changed by nobody and evicted again and again, while checkpoints move it.
+#[test]
+fn rows_survive_eviction_between_checkpoints_that_move_them() {
+    for scheme in schemes() {
+        let directory = FaultyDirectory::new();
+        let options = || {
+            let options = Options::default().scheme(scheme).segment_bytes(64 << 10).log_buffer_bytes(64 << 10);
+            options.durability(Durability::Async)
+        };
+        let mut rng = Rng::with_seed(11);
+        let mut generations = vec![0; 500];
+        for _ in 0..2 {
+            let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
+            let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+            if generations[0] == 0 {
+                (0..500).for_each(|key| db.run(|txn| txn.put(&rows, &key, &value(key, 1))).unwrap());
+                generations.fill(1);
+            }
+            for _ in 0..30 {
+                for _ in 0..200 {
+                    // Mostly the same keys, so that files become waste around the others.
+                    let key = if rng.u8(..8) == 0 { rng.u64(..500) } else { rng.u64(..50) };
+                    generations[key as usize] += 1;
+                    let new = value(key, generations[key as usize]);
+                    db.run(|txn| txn.put(&rows, &key, &new)).unwrap();
+                }
+                db.sync().unwrap();
+                let some = rng.u64(..);
+                (0..2).for_each(|_| _ = db.evict(|row| some >> (row % 64) & 1 == 0));
+                db.checkpoint().unwrap();
+                (0..2).for_each(|_| _ = db.evict(|row| some >> (row % 61) & 1 == 0));
+                for _ in 0..100 {
+                    let key = rng.u64(..500);
+                    let read = db.run(|txn| txn.get(&rows, &key)).unwrap();
+                    assert_eq!(read, Some(value(key, generations[key as usize])), "{scheme}");
+                }
+            }
+            let read = db.run(|txn| txn.scan(&rows, ..).collect()).unwrap();
+            let is_right = read.iter().all(|(key, read)| *read == value(*key, generations[*key as usize]));
+            assert!(is_right && read.len() == 500, "{scheme}");
+            assert!(db.statistics().evicted_rows > 2000, "{scheme}");
+        }
+    }
+}
