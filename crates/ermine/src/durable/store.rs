@@ -105,7 +105,7 @@ impl Store {
             blobs,
             checkpoints,
             removals,
-            leaving: Mutex::default(),
+            leaving: Mutex::new(Leaving::default()),
             unloaded: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             said_unloaded: AtomicBool::new(false),
@@ -221,7 +221,12 @@ impl Store {
             let value = self.value(value, &bytes, table.id, row)?;
             self.reads.fetch_add(1, Ordering::Relaxed);
             let bytes = VersionPtr::<H>::bytes(value.len());
-            arena.provide(bytes, Need::Grow).or_else(|_| arena.provide(bytes, need))?;
+            // Where rows can be evicted, what is taken from the reserve is given back to it.
+            let last = if self.log.get().is_some() { Need::Shrink } else { need };
+            arena
+                .provide(bytes, Need::Grow)
+                .or_else(|_| arena.provide(bytes, need))
+                .or_else(|_| arena.provide(bytes, last))?;
             self.install(&table.rows, row, address, stamp, &value, arena);
         }
         Ok(())
