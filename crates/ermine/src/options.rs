@@ -103,7 +103,7 @@ pub struct Options {
     /// and the memory that an application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most
     /// 1 GiB) is reserved for deletes, reads and recovery; a write that would need more than the rest fails with
     /// [`Error::OutOfMemory`], and has changed nothing. Under schemes that keep versions, in a database with a log, rows
-    /// that nobody asks for leave memory before that, and are read again on demand; indexes stay in memory, and may take
+    /// that are not accessed leave memory before that, and are read again on demand; indexes stay in memory, and may take
     /// five eighths of it. `None`: three quarters of the memory of the machine or the control group, less of a small one.
     pub memory_limit: Option<u64>,
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.

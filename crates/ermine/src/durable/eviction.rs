@@ -1,4 +1,4 @@
-//! Eviction: rows that nobody asks for leave memory, and their slots hold their addresses again (ERMIA 3.1, 3.5:
+//! Eviction: rows that no transaction accesses leave memory, and their slots hold their addresses again (ERMIA 3.1, 3.5:
 //! anti-caching).
 //!
 //! A row can leave when its chain is one committed version that every snapshot sees and that the log or the cold store
@@ -15,7 +15,7 @@
 //! 2. *What certifiers know stays.* The stamps of the readers of the version, all of which have ended, are raised in the
 //!    table ([`TableReaders::outlive`]) before the slot is changed; they are below every running transaction's
 //!    beginning. The stamp of the version itself is in its record.
-//! 3. *Nobody works on the row.* The row's latch is held: no garbage collector is between the removal of a version and
+//! 3. *No other thread changes the row.* Its latch is held: no garbage collector is between the removal of a version and
 //!    that of its entries, so the entries of an evicted row are those of its version.
 //! 4. *The address stays valid*: it is durable, and not in a file that a checkpoint is about to free ([`Leaving`]).
 //! 5. *Memory is freed through the epoch of operations*: work in the background looks at versions without taking the
@@ -170,7 +170,7 @@ impl<S: Scheme> Engine<S> {
         self.budget.is_tight(self.memory.free_bytes()) || self.budget.taken() > grow + (work - grow) / 2
     }
 
-    /// Collects garbage, and evicts rows, so that the memory of rows that were deleted or that nobody asks for serves
+    /// Collects garbage, and evicts rows, so that the memory of rows that were deleted or that are not accessed serves
     /// others. Waits a moment for transactions that may know them.
     #[cold]
     pub(crate) fn make_room(&self) {
@@ -404,7 +404,7 @@ impl<H: CertifierStamps> Hand<H> {
                     if evict(engine, table, row, version, &mut places) {
                         evicted.push(version);
                     } else {
-                        // Not to be taken for one that nobody has asked for since the next batch was marked.
+                        // The next batch must find it without a mark, or one that is older than the batch.
                         let _ = table.rows.slot(row).head();
                     }
                 }

@@ -12,7 +12,7 @@
 //! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all rows into memory, in the background |
-//! | `eviction` | moves rows out of memory that nobody asks for |
+//! | `eviction` | moves rows that are not accessed out of memory |
 //! | `header_scan` | reads a segment of the log with all processors |
 //! | `replay` | replays the log after the checkpoint |
 //! | `row_set` | sets of row numbers |

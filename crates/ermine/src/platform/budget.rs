@@ -14,7 +14,9 @@
 //! 1. *Only operations that can still fail cleanly are refused*: an operation asks before its first change. Rollback,
 //!    commit and garbage collection never ask, but are counted.
 //! 2. *Rows never grow into the reserve*, an eighth of the limit: it is for deletes, checkpoints and recovery. Reads
-//!    and queries may use the free part of its first half.
+//!    and queries may use the free part of its first half. Where rows can be evicted (`durable::eviction`), running
+//!    transactions may take it for rows as well, all of it for those that they read; transactions that begin then wait
+//!    until rows have left.
 //! 3. Memory is given back by its taker; `taken` may lag behind by a chunk for each worker, never more.
 
 use std::{fmt, fs, path::Path};

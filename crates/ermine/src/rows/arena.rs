@@ -121,8 +121,8 @@ pub(crate) struct Pool {
     /// Bytes of all blocks in `batches`; written under the lock.
     free: AtomicU64,
     refused: AtomicU64,
-    /// Whether larger blocks serve smaller sizes where no more memory may be taken.
-    splits: std::sync::atomic::AtomicBool,
+    /// 1 where larger blocks serve smaller sizes when no more memory may be taken.
+    splits: AtomicUsize,
     budget: Arc<Budget>,
     sweeps: Mutex<Sweeps>,
 }
@@ -269,7 +269,7 @@ impl Pool {
             bytes: AtomicU64::new(0),
             free: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            splits: std::sync::atomic::AtomicBool::new(false),
+            splits: AtomicUsize::new(0),
             budget,
             sweeps: Mutex::new(Sweeps::default()),
         })
@@ -316,7 +316,8 @@ impl Pool {
     /// Lets larger blocks serve smaller sizes from now on where no more memory may be taken: where rows can be evicted,
     /// this leaves no block of any size unused for long.
     pub(crate) fn split_blocks(&self) {
-        self.splits.store(true, std::sync::atomic::Ordering::Relaxed);
+        // Relaxed: set before the pool has users.
+        self.splits.store(1, Ordering::Relaxed);
     }
 
     /// Bytes of free blocks that wait for workers.
@@ -582,7 +583,7 @@ impl Arena {
                 if self.pool.budget.check(bytes as u64, need).is_err() {
                     bytes = bytes.min(GRANULE_BYTES);
                     if let Err(refused) = self.pool.budget.check(bytes as u64, need) {
-                        let splits = self.pool.splits.load(std::sync::atomic::Ordering::Relaxed);
+                        let splits = self.pool.splits.load(Ordering::Relaxed) != 0;
                         self.free[class] = if splits { self.pool.split(class) } else { None }.ok_or(refused)?;
                         return Ok(());
                     }

@@ -396,7 +396,7 @@ pub(crate) struct NewVersion<'a, H> {
 /// |---|---|
 /// | 0 | does not exist |
 /// | a pointer | has this newest version |
-/// | a pointer, [cooling](RowSlot::cool) (bit 1) | the same; nobody has asked for the row since it was marked |
+/// | a pointer, [cooling](RowSlot::cool) (bit 1) | the same; the row has not been accessed since it was marked |
 /// | an [`Address`] (bit 0) | has its newest version in a file only: it was not read since the database was opened, or was evicted |
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
@@ -431,7 +431,7 @@ impl<H: CertifierStamps> RowSlot<H> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Marks a slot whose row may be evicted if nobody asks for it from now on.
+    /// Marks a slot whose row may be evicted if it is not accessed from now on.
     const COOLING: usize = 1 << 1;
 
     /// Returns what the slot holds, for an access that counts: the row is not cooling any more.
@@ -510,7 +510,7 @@ impl<H: CertifierStamps> RowSlot<H> {
         }
     }
 
-    /// Returns the newest version of a row that nobody has asked for since it was marked.
+    /// Returns the newest version of a row that has not been accessed since it was marked.
     pub(crate) fn cooling(&self) -> Option<VersionPtr<H>> {
         let word = self.load();
         if Self::is_cooling(word) { Self::pointer(word) } else { None }
