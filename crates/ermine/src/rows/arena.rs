@@ -40,6 +40,7 @@ use crate::{
         memory::Region,
         prefetch,
     },
+    rows::granules::{GRANULE_BYTES, Granules, granule_of},
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
 };
 
@@ -47,10 +48,7 @@ const STEP: usize = 8;
 // The models use few sizes and pay for every atomic.
 const LARGEST_CLASSED: usize = if cfg!(any(loom, shuttle)) { 256 } else { 2048 };
 const CLASSES: usize = LARGEST_CLASSED / STEP;
-const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 256 << 10 };
-/// The unit in which memory goes back to the system: a few pages, so that few rows have to leave it, and it is aligned to
-/// its size.
-const GRANULE_BYTES: usize = if cfg!(any(loom, shuttle)) { CHUNK_BYTES } else { 16 << 10 };
+const CHUNK_BYTES: usize = if cfg!(any(loom, shuttle)) { GRANULE_BYTES } else { 256 << 10 };
 /// The first piece of memory of a worker, so that a thousand open transactions do not take a chunk each.
 const PIECE_BYTES: usize = 4 << 10;
 const _: () = assert!(LARGEST_CLASSED <= PIECE_BYTES && GRANULE_BYTES.is_multiple_of(PIECE_BYTES));
@@ -206,48 +204,6 @@ impl Owned {
     }
 }
 
-/// The number of the granule in which a block lies.
-fn granule_of(block: Block) -> usize {
-    block.addr().get() / GRANULE_BYTES
-}
-
-/// Some granules of a pool, by their numbers: of each its free bytes, and a number of rows.
-pub(crate) struct Granules(HashMap<usize, (u64, u32)>);
-
-impl Granules {
-    fn new(granules: Vec<(usize, u64)>) -> Self {
-        Self(granules.into_iter().map(|(granule, free)| (granule, (free, 0))).collect())
-    }
-
-    /// Whether an address lies in one of them.
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        self.0.contains_key(&(address / GRANULE_BYTES))
-    }
-
-    /// Notes that the version of a row is at an address.
-    pub(crate) fn count_row(&mut self, address: usize) {
-        if let Some((_, rows)) = self.0.get_mut(&(address / GRANULE_BYTES)) {
-            *rows += 1;
-        }
-    }
-
-    /// Returns those that hold rows, and of these the emptiest, `bytes` in total.
-    pub(crate) fn with_rows(&self, bytes: u64) -> Self {
-        let with_rows = self.0.iter().filter(|(_, (_, rows))| *rows > 0);
-        Self::new(emptiest(with_rows.map(|(granule, (free, _))| (*granule, *free)).collect(), bytes))
-    }
-}
-
-/// Returns the granules with most free bytes, of `bytes` in total.
-fn emptiest(mut granules: Vec<(usize, u64)>, bytes: u64) -> Vec<(usize, u64)> {
-    let count = bytes.div_ceil(GRANULE_BYTES as u64) as usize;
-    if count < granules.len() {
-        granules.select_nth_unstable_by_key(count, |(_, free)| std::cmp::Reverse(*free));
-        granules.truncate(count);
-    }
-    granules
-}
-
 /// Bytes of a block of a class.
 fn bytes_of(class: usize) -> u64 {
     ((class + 1) * STEP) as u64
@@ -371,7 +327,7 @@ impl Pool {
         let mut free: HashMap<usize, u64> = HashMap::new();
         for class in 0..CLASSES {
             self.rotate(class, |batch| {
-                batch.for_each(|block| *free.entry(granule_of(block)).or_default() += bytes_of(class));
+                batch.for_each(|block| *free.entry(granule_of(block.addr().get())).or_default() += bytes_of(class));
                 batch
             });
         }
@@ -381,7 +337,7 @@ impl Pool {
     /// Returns granules of at least `bytes` in total, if there are as many that have free blocks: those of which most is
     /// free. Takes time for each free block.
     pub(crate) fn emptiest(&self, bytes: u64) -> Granules {
-        Granules::new(emptiest(self.free_by_granule().into_iter().collect(), bytes))
+        Granules::emptiest(self.free_by_granule().into_iter().collect(), bytes)
     }
 
     /// Gives the memory of granules without a block in use back to the system; returns its bytes. Takes time for each
@@ -396,7 +352,7 @@ impl Pool {
             self.rotate(class, |mut batch| {
                 let mut kept = FreeList::default();
                 while let Some(block) = batch.pop() {
-                    let granule = granule_of(block);
+                    let granule = granule_of(block.addr().get());
                     if free.contains_key(&granule) {
                         in_hand.entry(granule).or_default().push((class, block));
                     } else {

@@ -7,7 +7,7 @@
 //!
 //! - `array`: the indirection array of a table (ERMIA 3.5), RowIds and their recycling
 //! - `chain`: one version: its origin, what is below it, its bytes, the stamps of its certifier
-//! - `arena`: the memory of versions
+//! - `arena`: the memory of versions; `granules`: the units in which it goes back to the system
 //! - `snapshots`: which snapshots are in use, and so which versions a transaction may still need
 //! - `in_place`: one record, for schemes with a single version; `copies`: the bytes that a transaction has copied out
 //!   of records
@@ -17,6 +17,7 @@ pub(crate) mod arena;
 pub(crate) mod array;
 pub(crate) mod chain;
 pub(crate) mod copies;
+pub(crate) mod granules;
 pub(crate) mod in_place;
 #[cfg(all(test, loom))]
 mod loom_models;
