@@ -68,7 +68,7 @@ pub enum Mutant {
     NoEntryLeft,
     /// An error is returned although its transaction's reads were not certified.
     UncertifiedError,
-    /// The cleaner's addresses have only 14 bits of a record's number, without a check.
+    /// The cleaner's addresses have only 8 bits of a record's number, without a check.
     ShortRecordNumber,
     /// A committing transaction ignores the reads of prepared transactions.
     PrepareIgnored,

@@ -230,7 +230,7 @@ impl ColdWriter<'_> {
         // A new file begins with its label.
         let label = if self.current.is_none() { LABEL_BYTES } else { 0 };
         let record = self.draft.rows();
-        let record = if Mutant::ShortRecordNumber.is_on() { record & 0x3fff } else { record };
+        let record = if Mutant::ShortRecordNumber.is_on() { record & 0xff } else { record };
         let address = Address::new(Space::Cold, Lsn::new(self.next + label, 0), record)?;
         self.draft.add(&Record::Moved { table, row, stamp, value }, bytes);
         Ok(address)

@@ -30,7 +30,7 @@ type ByLength = SecondaryIndex<u64, u64, Vec<u8>>;
 /// The shape of the rows that the cleaner moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Rows so small that a block of the cold store holds more of them than 14 bits can number.
+    /// Rows so small that a block of the cold store holds more than 256 of them.
     Narrow,
     /// Some of them fill a block.
     Wide,

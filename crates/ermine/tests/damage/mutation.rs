@@ -235,7 +235,7 @@ pub fn change(files: &mut Files, source: &mut impl Source) {
             let copy = bytes[other..other + bytes_of].to_vec();
             bytes[block..block + bytes_of].copy_from_slice(&copy);
             if let Some((base, segment)) = base_of(name) {
-                let lsn = (base + block as u64) | segment;
+                let lsn = base.wrapping_add(block as u64) | segment;
                 bytes[block + 8..block + 16].copy_from_slice(&lsn.to_le_bytes());
             }
         }
