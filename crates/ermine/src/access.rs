@@ -86,8 +86,9 @@ pub enum RowLock {
     Outdated,
 }
 
-/// The visitor of a scan: it gets each row as (index entry key, value), and the scan goes on until told to break.
-pub type Visit<'v, 'a> = dyn FnMut(&[u8], &'a [u8]) -> Result<ControlFlow<()>> + 'v;
+/// The visitor of a scan: it gets each row as (index entry key, value), both for the length of the call, and the scan
+/// goes on until told to break.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'v;
 
 /// The visitor of the rows that a transaction has written: table, key, value; `None` means that the transaction deleted
 /// the row.
@@ -130,7 +131,7 @@ pub(crate) mod sealed {
         /// Deletes a row; returns whether there was one.
         fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
         /// Shows `visit` every row of the range in order, as (index entry key, value).
-        fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()>;
+        fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
         /// Returns the obstacle that a write of a row would meet.
         fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
         /// Whether the transaction sees the newest committed versions of all rows of a table; gives up when `goes_on`

@@ -66,7 +66,7 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
         Txn::delete(self, table, key)
     }
 
-    fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
+    fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         Txn::scan(self, range, visit)
     }
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
@@ -139,7 +139,7 @@ impl<P: InPlace> Operations for single::Txn<'_, P> {
         single::Txn::delete(self, table, key)
     }
 
-    fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
+    fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         single::Txn::scan(self, range, visit)
     }
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
@@ -378,7 +378,7 @@ macro_rules! schemes {
                 }
             }
 
-            fn scan<'a>(&'a self, range: ScanRange<'_>, visit: &mut Visit<'_, 'a>) -> Result<()> {
+            fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.scan(range, visit),)*
                 }

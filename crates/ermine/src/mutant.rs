@@ -32,6 +32,8 @@ pub enum Mutant {
     EvictionForgets,
     /// A version leaves memory while transactions run that may have read it.
     EvictedEarly,
+    /// A scan that reads rows from their files does not announce that it reads the table.
+    UncachedUntold,
     /// Committers do not look for safe snapshots.
     NoSafeSnapshot,
     /// A reader announces its untracked reads after it has inspected the version.
@@ -97,6 +99,7 @@ impl Mutant {
         Self::ReadOnlyAnyway,
         Self::EvictionForgets,
         Self::EvictedEarly,
+        Self::UncachedUntold,
         Self::NoSafeSnapshot,
         Self::UntrackedSaidLate,
         Self::NoLockout,

@@ -112,6 +112,10 @@ pub struct Options {
     /// Whatever can leave memory is evicted all the time, for tests.
     #[doc(hidden)]
     pub evict_always: bool,
+    /// Bytes of rows that a transaction reads from files into memory before its scans read further ones without keeping
+    /// them, for tests.
+    #[doc(hidden)]
+    pub uncached_after: u64,
     /// Timestamps that are left at the beginning of each cycle of them, less than 2^31, for tests (`sto`, `sto-32`).
     #[doc(hidden)]
     pub timestamps_left: Option<u64>,
@@ -147,6 +151,7 @@ impl Default for Options {
             memory_limit: None,
             memory_faults: None,
             evict_always: false,
+            uncached_after: 256 << 10,
             timestamps_left: None,
             observer: None,
         }

@@ -27,10 +27,10 @@ pub(crate) fn trace_entries<F: Family>(
 }
 
 /// Scans, and then reports the part of the range that was examined, if there is any.
-pub(crate) fn watch_scan<'t>(
+pub(crate) fn watch_scan(
     range: ScanRange<'_>,
-    scan: impl FnOnce(&mut Visit<'_, 't>) -> Result<()>,
-    visit: &mut Visit<'_, 't>,
+    scan: impl FnOnce(&mut Visit<'_>) -> Result<()>,
+    visit: &mut Visit<'_>,
     tell: impl FnOnce(&[u8], Option<&[u8]>),
 ) -> Result<()> {
     let (mut shown, mut last, mut broke) = (0, KeyBuffer::new(), false);

@@ -334,8 +334,9 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         self
     }
 
-    /// Shows every row to `visit` without copying it, until `visit` breaks or fails.
-    pub fn for_each(self, mut visit: impl FnMut(K, V::View<'t>) -> Result<ControlFlow<()>>) -> Result<()> {
+    /// Shows every row to `visit` without copying it, until `visit` breaks or fails. A row is readable during the call:
+    /// one that is not in memory is read for it alone.
+    pub fn for_each(self, mut visit: impl FnMut(K, V::View<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
         let framing = self.framing;
         self.run(|key, value| visit(key, framing.view::<V>(value)?))
     }
@@ -355,7 +356,7 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         Ok(self.limit(1).collect()?.pop())
     }
 
-    fn run(self, mut visit: impl FnMut(K, &'t [u8]) -> Result<ControlFlow<()>>) -> Result<()> {
+    fn run(self, mut visit: impl FnMut(K, &[u8]) -> Result<ControlFlow<()>>) -> Result<()> {
         let skip = self.skip;
         let range = ScanRange {
             table: self.table?,

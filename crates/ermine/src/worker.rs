@@ -17,6 +17,7 @@ use std::{
 };
 
 use crate::{
+    durable::stored_block::Blocks,
     engine::Engine,
     epoch::{Limbo, Participant},
     error::{Doom, Error, Result},
@@ -89,6 +90,8 @@ pub(crate) struct State<S: Scheme> {
     /// The last place in the log that the transaction's reads come from.
     pub(crate) read_from: Stamp,
     pub(crate) arena: Arena,
+    /// Bytes of the rows that the transaction has read from their files into memory.
+    pub(crate) brought_in: u64,
     /// The absent versions of the transaction's inserts.
     pub(crate) absences: Absences<StampsOf<S>>,
     /// The TID under which the transaction is prepared, if it is.
@@ -111,11 +114,32 @@ pub(crate) struct ScanBuffers<H> {
     pub(crate) batch: Batch,
     /// Of some of their rows, the newest versions, and then the visible ones.
     pub(crate) versions: Vec<Option<VersionPtr<H>>>,
+    pub(crate) uncached: Uncached<H>,
+}
+
+/// The rows that a scan has read from their files for itself alone.
+pub(crate) struct Uncached<H> {
+    /// Of the rows that are about to be shown: no slot refers to these versions.
+    pub(crate) versions: Vec<VersionPtr<H>>,
+    /// The blocks that they were in.
+    pub(crate) blocks: Blocks,
+}
+
+impl<H: CertifierStamps> Uncached<H> {
+    /// Frees the versions, which have been shown.
+    #[inline]
+    pub(crate) fn free(&mut self, arena: &mut Arena) {
+        for version in self.versions.drain(..) {
+            // SAFETY: no slot refers to the version, no certifier knows it, and the scan has done with it.
+            unsafe { version.destroy(arena) };
+        }
+    }
 }
 
 impl<H> Default for ScanBuffers<H> {
     fn default() -> Self {
-        Self { batch: Batch::default(), versions: Vec::new() }
+        let uncached = Uncached { versions: Vec::new(), blocks: Blocks::default() };
+        Self { batch: Batch::default(), versions: Vec::new(), uncached }
     }
 }
 
@@ -168,6 +192,7 @@ impl<S: Scheme> Worker<S> {
             position: engine.log.as_ref().map(|log| log.join()),
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
+            brought_in: 0,
             absences: Absences::default(),
             trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,

@@ -35,23 +35,23 @@ impl Pick {
 }
 
 /// Finds the customer's number and row.
-pub(super) fn find<'t, A: Access, R: Rows>(
-    txn: &'t Transaction<'_, A>,
+pub(super) fn find<A: Access, R: Rows>(
+    txn: &Transaction<'_, A>,
     tables: &Tables<R>,
     (w, d): (u32, u8),
     pick: Pick,
-) -> Result<(u32, &'t Customer), Failure> {
+) -> Result<(u32, Customer), Failure> {
     match pick {
         Pick::Number(c) => {
             let row = txn.view(&tables.customer, &(w, d, c))?.ok_or_else(|| Failure::Missing("customer by number"))?;
-            Ok((c, row))
+            Ok((c, *row))
         }
         Pick::LastName(number) => {
             // Three of 3000 customers on average, about a dozen under the most frequent names.
-            let mut namesakes = SmallVec::<[(u32, &Customer); 32]>::new();
+            let mut namesakes = SmallVec::<[(u32, Customer); 4]>::new();
             let named = prefix((w, d, last_name(number).0));
             txn.scan_by(&tables.customer_by_name, named).for_each(|(_, _, c), row| {
-                namesakes.push((c, row));
+                namesakes.push((c, *row));
                 Ok(ControlFlow::Continue(()))
             })?;
             middle(&namesakes).ok_or_else(|| Failure::Missing("customer by last name"))

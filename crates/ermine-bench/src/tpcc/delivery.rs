@@ -101,10 +101,9 @@ impl<R: Rows> Delivery<'_, R> {
         order.carrier_id = carrier_id;
         txn.update(&tables.order, &place, &order)?;
 
-        // References are enough: rows stay readable until the transaction ends, whatever it writes.
-        let mut lines = SmallVec::<[(u8, &R::Line); 15]>::new();
+        let mut lines = SmallVec::<[(u8, R::Line); 15]>::new();
         txn.scan(&tables.order_line, prefix((w_id, d_id, o_id))).for_each(|(_, _, _, number), line| {
-            lines.push((number, line));
+            lines.push((number, *line));
             Ok(ControlFlow::Continue(()))
         })?;
         let mut amount = 0;

@@ -79,8 +79,7 @@ impl<R: Rows> Job for Payment<'_, R> {
         district.ytd += amount;
         txn.update(&tables.district, &(w_id, d_id), &district)?;
 
-        let (c_id, found) = find(txn, tables, (c_w_id, c_d_id), customer)?;
-        let mut customer = *found;
+        let (c_id, mut customer) = find(txn, tables, (c_w_id, c_d_id), customer)?;
         customer.balance -= amount;
         customer.ytd_payment += amount;
         customer.payment_cnt += 1;

@@ -33,7 +33,8 @@ use std::{
 use super::{
     cold::{ColdFile, ColdWriter},
     image::{self, Head, ImageWriter, Marker, begin_of, now_micros},
-    store::{Leaving, Store, StoredRecord, storage},
+    store::{Leaving, Store, storage},
+    stored_block::StoredRecord,
     upkeep::Upkeep,
 };
 use crate::{

@@ -54,6 +54,7 @@ mod replay;
 pub(crate) mod restore;
 mod row_set;
 pub(crate) mod store;
+pub(crate) mod stored_block;
 pub(crate) mod upkeep;
 pub(crate) mod verify;
 

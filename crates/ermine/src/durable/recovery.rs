@@ -40,7 +40,8 @@ use super::{
     removal::Removals,
     replay::{self, Arrays, End, Notes, Replay},
     row_set::RowSet,
-    store::{Store, StoredRecord, storage},
+    store::{Store, storage},
+    stored_block::StoredRecord,
 };
 use crate::{
     catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, IndexEntry, TableEntry},

@@ -15,24 +15,20 @@ use super::{
     checkpoint::Checkpoints,
     cold::{self, ColdFile, ColdStore},
     removal::Removals,
+    stored_block::{Block, Blocks, StoredRecord, StoredRow},
 };
 use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp, TableId},
     log::{
         Log,
-        block::HEADER_BYTES,
         lsn::{Address, Lsn, Space},
-        record::{BlobRef, Payload, Record, find_row},
+        record::{BlobRef, Payload},
         room::is_full,
-        scan::{Extent, read_block},
         segment::{SegmentFiles, name_of},
         space::Span,
     },
-    platform::{
-        budget::Need,
-        file::{Directory, File},
-    },
+    platform::{budget::Need, file::Directory},
     rows::{
         arena::Arena,
         array::ChainArray,
@@ -45,14 +41,6 @@ use crate::{
 /// Converts an error of a file operation.
 pub(crate) fn storage(error: io::Error) -> Error {
     if is_full(&error) { Error::DiskFull(error.to_string()) } else { Error::Storage(error.to_string()) }
-}
-
-/// A record of a row as it was read.
-pub(crate) struct StoredRecord {
-    /// The commit stamp.
-    pub(crate) stamp: Stamp,
-    pub(crate) value: Payload,
-    pub(crate) bytes: Vec<u8>,
 }
 
 /// Places that are about to be freed: no slot may be given an address there.
@@ -169,19 +157,31 @@ impl Store {
         table: TableId,
         row: RowId,
     ) -> Result<StoredRecord> {
-        let missing = |lsn: Lsn| Error::Storage(format!("a row is said to be at {lsn}, and there is no file for that"));
+        let block = self.read_block(segments, address, self.place(segments, address), (table, row))?;
+        block.record(address, table, row)
+    }
+
+    /// Returns the place of the block that an address is in.
+    fn place(&self, segments: &[Span], address: Address) -> Lsn {
+        match address.space() {
+            Space::Log => address.lsn(segments.first().map_or(0, |span| span.start)),
+            Space::Cold => address.lsn(self.cold.start()),
+        }
+    }
+
+    /// Reads a block, for the sake of a row.
+    fn read_block(&self, segments: &[Span], address: Address, lsn: Lsn, of: (TableId, RowId)) -> Result<Block> {
+        let missing = || Error::Storage(format!("a row is said to be at {lsn}, and there is no file for that"));
         match address.space() {
             Space::Log => {
-                let lsn = address.lsn(segments.first().map_or(0, |span| span.start));
                 let span = segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
-                let span = span.ok_or_else(|| missing(lsn))?;
+                let span = span.ok_or_else(missing)?;
                 let file = self.files.get(span).map_err(storage)?;
-                read_row(&*file, &name_of(span), (*span).into(), lsn, address, table, row)
+                Block::read(&*file, &name_of(span), (*span).into(), (address.space(), lsn), of)
             }
             Space::Cold => {
-                let lsn = address.lsn(self.cold.start());
-                let (info, file) = self.cold.file_at(lsn.offset()).ok_or_else(|| missing(lsn))?;
-                read_row(&*file, &cold::name_of(info.start), info.extent(), lsn, address, table, row)
+                let (info, file) = self.cold.file_at(lsn.offset()).ok_or_else(missing)?;
+                Block::read(&*file, &cold::name_of(info.start), info.extent(), (address.space(), lsn), of)
             }
         }
     }
@@ -207,29 +207,58 @@ impl Store {
         value.flatten().map(Cow::Owned).ok_or_else(damaged)
     }
 
-    /// Reads a row's newest version into memory if it is only in a file and there is memory for that `need`. The caller
-    /// is in the epoch of operations.
+    /// Reads a row's newest version into memory if it is only in a file and there is memory for that `need`. Returns
+    /// the bytes that it takes there. The caller is in the epoch of operations.
     pub(crate) fn bring_in<H: CertifierStamps>(
         &self,
         table: &TableStore<H>,
         row: RowId,
         arena: &mut Arena,
         need: Need,
-    ) -> Result<()> {
-        if let Some(address) = table.rows.slot(row).stored() {
-            let StoredRecord { stamp, value, bytes } = self.read_raw(&self.live_segments(), address, table.id, row)?;
-            let value = self.value(value, &bytes, table.id, row)?;
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            let bytes = VersionPtr::<H>::bytes(value.len());
-            // Where rows can be evicted, what is taken from the reserve is given back to it.
-            let last = if self.log.get().is_some() { Need::Shrink } else { need };
-            arena
-                .provide(bytes, Need::Grow)
-                .or_else(|_| arena.provide(bytes, need))
-                .or_else(|_| arena.provide(bytes, last))?;
-            self.install(&table.rows, row, address, stamp, &value, arena);
-        }
-        Ok(())
+    ) -> Result<usize> {
+        let Some(address) = table.rows.slot(row).stored() else { return Ok(0) };
+        let segments = self.live_segments();
+        let block = self.read_block(&segments, address, self.place(&segments, address), (table.id, row))?;
+        let StoredRow { stamp, value, bytes } = block.row(address, table.id, row)?;
+        let value = self.value(value, bytes, table.id, row)?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.provide::<H>(value.len(), arena, need)?;
+        self.install(&table.rows, row, address, stamp, &value, arena);
+        Ok(bytes)
+    }
+
+    /// Reads a row's newest version into memory that no slot refers to, if the row is only in a file. The caller is in
+    /// the epoch of operations.
+    pub(crate) fn read_uncached<H: CertifierStamps>(
+        &self,
+        table: &TableStore<H>,
+        row: RowId,
+        blocks: &mut Blocks,
+        arena: &mut Arena,
+    ) -> Result<Option<VersionPtr<H>>> {
+        let Some(address) = table.rows.slot(row).stored() else { return Ok(None) };
+        let segments = self.live_segments();
+        let place = self.place(&segments, address);
+        let block =
+            blocks.get((address.space(), place), || self.read_block(&segments, address, place, (table.id, row)))?;
+        let StoredRow { stamp, value, bytes } = block.row(address, table.id, row)?;
+        let value = self.value(value, bytes, table.id, row)?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.provide::<H>(value.len(), arena, Need::Work)?;
+        let version = VersionPtr::loose(arena, self.written_as(address, stamp).0, &value);
+        Ok(Some(version))
+    }
+
+    /// Takes memory for a value that was read; returns the bytes of its version.
+    fn provide<H: CertifierStamps>(&self, value: usize, arena: &mut Arena, need: Need) -> Result<usize> {
+        let bytes = VersionPtr::<H>::bytes(value);
+        // Where rows can be evicted, what is taken from the reserve is given back to it.
+        let last = if self.log.get().is_some() { Need::Shrink } else { need };
+        arena
+            .provide(bytes, Need::Grow)
+            .or_else(|_| arena.provide(bytes, need))
+            .or_else(|_| arena.provide(bytes, last))?;
+        Ok(bytes)
     }
 
     /// Installs the value that was read from `address`, unless another thread was faster.
@@ -272,39 +301,4 @@ impl Store {
     pub(crate) fn evicted(&self) {
         self.unloaded.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Reads the record at an address, which must belong to that row.
-pub(super) fn read_row(
-    file: &dyn File,
-    name: &str,
-    extent: Extent,
-    lsn: Lsn,
-    address: Address,
-    table: TableId,
-    row: RowId,
-) -> Result<StoredRecord> {
-    let damaged = |what: &str| Error::Corrupt {
-        file: name.into(),
-        offset: lsn.offset() - extent.base,
-        what: format!("{what} (row {} of table {})", row.0, table.0),
-    };
-    let block = read_block(file, extent, lsn).map_err(storage)?;
-    let (header, bytes) = block.map_err(|_| damaged("no whole block where a row should be"))?;
-    let (descriptors, payloads) = bytes[HEADER_BYTES..].split_at(header.descriptors as usize);
-    let (record, at) =
-        find_row(descriptors, address.record()).ok_or_else(|| damaged("the block has no such record"))?;
-    let (found, value, stamp) = match record {
-        Record::Insert { table, row, value, .. } | Record::Update { table, row, value } => {
-            ((table, row), value, lsn.stamp())
-        }
-        Record::Moved { table, row, stamp, value } => ((table, row), value, Stamp(stamp)),
-        _ => return Err(damaged("the record has no value")),
-    };
-    if found != (table, row) {
-        return Err(damaged("the record is another row's"));
-    }
-    let end = at.checked_add(value.length);
-    let bytes = end.and_then(|end| payloads.get(at..end)).ok_or_else(|| damaged("the value is cut off"))?.to_vec();
-    Ok(StoredRecord { stamp, value, bytes })
 }

@@ -30,7 +30,8 @@ use super::{
     recovery::{Found as Files, find, find_copy, read_catalog_with, replay_all},
     replay::{Arrays, Notes, Replay, raise},
     row_set::RowSet,
-    store::{read_row, storage},
+    store::storage,
+    stored_block::Block,
 };
 use crate::{
     catalog::{CATALOG, Catalog, CatalogRow, TableEntry},
@@ -627,7 +628,8 @@ impl<'v> Check<'v> {
                 let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
                 let span = span.ok_or_else(|| Error::Storage("a row of the catalog is nowhere".into()))?;
                 let file = self.files.get(span).map_err(storage)?;
-                read_row(&*file, &name_of(span), (*span).into(), lsn, address, CATALOG, row)
+                let block = Block::read(&*file, &name_of(span), (*span).into(), (Space::Log, lsn), (CATALOG, row))?;
+                block.record(address, CATALOG, row)
             }
             Space::Cold => {
                 let lsn = address.lsn(self.cold_start());
@@ -635,7 +637,8 @@ impl<'v> Check<'v> {
                 let info = info.ok_or_else(|| Error::Storage("a row of the catalog is nowhere".into()))?;
                 let name = cold::name_of(info.start);
                 let file = self.directory.open(&name, Open::Read).map_err(storage)?;
-                read_row(&*file, &name, info.extent(), lsn, address, CATALOG, row)
+                let block = Block::read(&*file, &name, info.extent(), (Space::Cold, lsn), (CATALOG, row))?;
+                block.record(address, CATALOG, row)
             }
         })
     }

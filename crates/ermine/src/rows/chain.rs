@@ -248,6 +248,11 @@ impl<H: CertifierStamps> VersionPtr<H> {
         Self::create(arena, Kind::Absent, OriginWord::at(Stamp::ZERO), Below::Nothing, 0, &[])
     }
 
+    /// Creates a version that was committed at `stamp` and that no slot will refer to.
+    pub(crate) fn loose(arena: &mut Arena, stamp: Stamp, payload: &[u8]) -> Self {
+        Self::create(arena, Kind::Live, OriginWord::at(stamp), Below::Nothing, 0, payload)
+    }
+
     fn create(arena: &mut Arena, kind: Kind, origin: OriginWord, below: Below<H>, write: u32, payload: &[u8]) -> Self {
         let block = arena.allocate(Self::bytes(payload.len())).cast::<Version<H>>();
         let header = Version {

@@ -324,6 +324,19 @@ pub(crate) trait Certifier: Default + Send + 'static {
         false
     }
 
+    /// Reads a table as a whole from here on, so that overwriters find the transaction there, and reads of rows that have
+    /// no version in memory can be noted ([`Certifier::read_stored`]). `false`: it has to know the versions that it
+    /// reads.
+    fn read_whole(&mut self, _table: TableId, _running: Running<'_>) -> bool {
+        !Self::TRACKS
+    }
+
+    /// Notes that the transaction read a row that has no version in memory, made at `created`, of a table that it reads
+    /// as a whole. The row's slot was read after that began.
+    fn read_stored(&mut self, _created: Stamp, _site: ConflictSite) -> Result<(), Conflict> {
+        Ok(())
+    }
+
     /// Ends the transaction.
     fn end(&mut self, _slot: &ReaderSlot) {}
 

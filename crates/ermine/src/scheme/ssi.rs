@@ -381,6 +381,10 @@ impl Certifier for Ssi {
         self.untracked.reads_whole(table)
     }
 
+    fn read_whole(&mut self, table: TableId, running: Running<'_>) -> bool {
+        self.untracked.read_whole(table, running)
+    }
+
     fn end(&mut self, slot: &ReaderSlot) {
         self.untracked.end(slot);
     }

@@ -352,6 +352,15 @@ impl Certifier for Ssn {
         self.untracked.reads_whole(table)
     }
 
+    fn read_whole(&mut self, table: TableId, running: Running<'_>) -> bool {
+        self.untracked.read_whole(table, running)
+    }
+
+    fn read_stored(&mut self, created: Stamp, site: ConflictSite) -> Result<(), Conflict> {
+        self.predecessor.raise(Cause::new(created, Dependency::ReadFrom, site));
+        self.test()
+    }
+
     fn end(&mut self, slot: &ReaderSlot) {
         self.untracked.end(slot);
     }

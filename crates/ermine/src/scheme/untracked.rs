@@ -135,6 +135,18 @@ impl Untracked {
         escalates
     }
 
+    /// Reads a table as a whole from here on, as after most of its rows have been read; `false` if that is impossible.
+    pub(super) fn read_whole(&mut self, table: TableId, mut running: Running<'_>) -> bool {
+        if self.tracks_all || !self.announce_in(&mut running, table) {
+            return false;
+        }
+        let is_new = !self.reads_whole(table) && running.table_readers.enter(running.slot);
+        if is_new {
+            self.whole.push((table, running.table_readers.clone()));
+        }
+        is_new || self.reads_whole(table)
+    }
+
     /// Begins a run of reads of which some may go untracked.
     fn begin_run<'r>(&mut self, mut running: Running<'r>, table: TableId) -> Began<'r> {
         let how = if self.tracks_all {

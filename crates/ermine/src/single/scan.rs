@@ -27,7 +27,7 @@ const BATCH_ENTRIES: usize = 256;
 impl<P: InPlace> Txn<'_, P> {
     /// Calls `visit` with the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of
     /// them.
-    pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+    pub(crate) fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let table = self.engine.tables.live(range.table)?;
         table.check_ordered(range.index)?;
         let mut operation = self.operation()?;
@@ -43,14 +43,14 @@ impl<P: InPlace> Txn<'_, P> {
         self.scan_rows(range, visit)
     }
 
-    pub(super) fn scan_rows<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+    pub(super) fn scan_rows(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let mut batch = self.operation()?.state.batches.pop().unwrap_or_default();
         let result = self.scan_leaves(range, &mut batch, visit);
         self.worker().state.borrow_mut().batches.push(batch);
         result
     }
 
-    fn scan_leaves<'t>(&'t self, range: ScanRange<'_>, batch: &mut Batch, visit: &mut Visit<'_, 't>) -> Result<()> {
+    fn scan_leaves(&self, range: ScanRange<'_>, batch: &mut Batch, visit: &mut Visit<'_>) -> Result<()> {
         let table = self.engine.tables.live(range.table)?;
         let nodes = self.worker().nodes.enter();
         let direction = match range.direction {

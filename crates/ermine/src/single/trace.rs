@@ -107,7 +107,7 @@ impl<P: InPlace> Operation<'_, P> {
 impl<P: InPlace> Txn<'_, P> {
     /// Scans as `scan`, and records how far the scan went.
     #[cold]
-    pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+    pub(super) fn scan_observed(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let at = self.operation()?.observed_from();
         watch_scan(
             range,

@@ -56,7 +56,9 @@ impl<S: Scheme> Engine<S> {
         let mut next = loop {
             match (slot.content(), &self.store) {
                 (SlotContent::Head(head), _) => break Some(head),
-                (SlotContent::Stored(_), Some(store)) => store.bring_in(table, place.row, arena, Need::Work)?,
+                (SlotContent::Stored(_), Some(store)) => {
+                    store.bring_in(table, place.row, arena, Need::Work)?;
+                }
                 (SlotContent::Stored(_) | SlotContent::Empty, _) => break None,
             }
         };

@@ -10,6 +10,7 @@ use crate::{
     ids::{DatabaseId, IndexOrdinal, RowId, Stamp, TableId, Tid},
     index::{Inserted, LeafSeen},
     log::{Pending, Receipt},
+    mutant::Mutant,
     observer::{Circumstances, Outcome},
     options::{Durability, Isolation, Order, Session, TxnOptions},
     platform::budget::Need,
@@ -23,7 +24,7 @@ use crate::{
         visible::{Seen, visible},
     },
     work::{Counts, Work},
-    worker::{State, Worker},
+    worker::{State, Uncached, Worker},
 };
 
 /// A transaction under scheme `S`.
@@ -79,6 +80,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.begin = begin;
         state.read_from = Stamp::ZERO;
         state.counts = Counts::default();
+        state.brought_in = 0;
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         // Every transaction acknowledged before has a stamp below `begin`: the stamp was taken before the offset was
         // read.
@@ -400,8 +402,58 @@ impl<'t, S: Scheme> Operation<'t, S> {
     /// Loads a row's newest version from its file, if it is in the file only.
     #[cold]
     pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, need: Need) -> Result<()> {
-        let store = self.engine.store.as_ref();
-        store.map_or(Ok(()), |store| store.bring_in(table, row, &mut self.state.arena, need))
+        let Some(store) = &self.engine.store else { return Ok(()) };
+        self.state.brought_in += store.bring_in(table, row, &mut self.state.arena, need)? as u64;
+        Ok(())
+    }
+
+    /// Reads a row for a scan without bringing it into memory, if the row is only in its file and the transaction has
+    /// brought in so much that its scans keep nothing more. No transaction knows the version that is returned.
+    ///
+    /// Where reads are tracked, the transaction reads the whole table from then on. An overwriter of the row, which first
+    /// brings it in and marks it, checks the table's readers after that: so either it finds this transaction there, or
+    /// this one does not find the row in its file any more (`scheme::escalation`, invariant 1).
+    #[cold]
+    pub(super) fn read_uncached(
+        &mut self,
+        table: &TableStore<StampsOf<S>>,
+        row: RowId,
+        sought: LookupKey<'_>,
+        site: ConflictSite,
+        uncached: &mut Uncached<StampsOf<S>>,
+    ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
+        let Some(store) = &self.engine.store else { return Ok(None) };
+        let at = self.observed_from();
+        if self.state.brought_in < self.engine.options.uncached_after || !self.reads_whole(table) {
+            return Ok(None);
+        }
+        let State { arena, .. } = &mut *self.state;
+        let Some(version) = store.read_uncached(table, row, &mut uncached.blocks, arena)? else { return Ok(None) };
+        uncached.versions.push(version);
+        let created = match version.origin().load() {
+            Origin::At(created) if created < self.state.begin || !self.reads_snapshot() => created,
+            // No row that is younger than a snapshot leaves memory.
+            _ => return Ok(None),
+        };
+        self.state.counts.rows_read += 1;
+        self.state.read_from = self.state.read_from.max(created);
+        if self.is_observed() {
+            self.trace_read(table, sought, version, at, &Seen::At(version, created))?;
+        }
+        if !self.state.uncertified {
+            let read = self.state.certifier.read_stored(created, site);
+            read.map_err(|conflict| self.lose(conflict))?;
+        }
+        Ok(Some(version))
+    }
+
+    /// Whether the transaction reads a table as a whole, or its reads need no tracking: it begins to do so if it can.
+    fn reads_whole(&mut self, table: &TableStore<StampsOf<S>>) -> bool {
+        let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
+        let (begin, table_readers, rows) = (*begin, &table.beside.readers, table.rows.count());
+        *uncertified
+            || Mutant::UncachedUntold.is_on()
+            || certifier.read_whole(table.id, Running { slot: reader, tids, tid, begin, table_readers, rows })
     }
 
     /// Reports the size of the transaction's read and write sets to the budget; fails where they are too large.

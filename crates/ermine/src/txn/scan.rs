@@ -20,7 +20,7 @@ use crate::{
     sync::Spin,
     table::TableStore,
     txn::{leaf_set::ScannedRange, write_set::ROWS_REMEMBERED},
-    worker::{ScanBuffers, State},
+    worker::{ScanBuffers, State, Uncached},
 };
 
 /// Entries taken from a leaf at a time.
@@ -36,7 +36,7 @@ const LOADED_AHEAD: usize = 64;
 
 impl<S: Scheme> Txn<'_, S> {
     /// Shows `visit` the rows of a range as (entry key, value), until it breaks, fails or has seen `limit` of them.
-    pub(crate) fn scan<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+    pub(crate) fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let table = self.engine.live_table(range.table)?;
         table.check_ordered(range.index)?;
         if range.index != IndexOrdinal::PRIMARY {
@@ -51,20 +51,24 @@ impl<S: Scheme> Txn<'_, S> {
         self.scan_rows(range, visit)
     }
 
-    pub(super) fn scan_rows<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+    pub(super) fn scan_rows(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let mut buffers = self.operation()?.state.scans.pop().unwrap_or_default();
         let result = self.scan_leaves(range, &mut buffers, visit);
-        self.worker().state.borrow_mut().scans.push(buffers);
+        let mut state = self.worker().state.borrow_mut();
+        buffers.uncached.free(&mut state.arena);
+        buffers.uncached.blocks.clear();
+        state.scans.push(buffers);
+        drop(state);
         result
     }
 
-    fn scan_leaves<'t>(
-        &'t self,
+    fn scan_leaves(
+        &self,
         range: ScanRange<'_>,
         buffers: &mut ScanBuffers<StampsOf<S>>,
-        visit: &mut Visit<'_, 't>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let ScanBuffers { batch, versions } = buffers;
+        let ScanBuffers { batch, versions, uncached } = buffers;
         let table = self.engine.live_table(range.table)?;
         let nodes = self.worker().pins.nodes.enter();
         let direction = match range.direction {
@@ -96,7 +100,9 @@ impl<S: Scheme> Txn<'_, S> {
                 let entries = next..loaded.end.min(next + RESOLVED_AHEAD);
                 next = entries.end;
                 let versions = &mut versions[entries.start - loaded.start..entries.end - loaded.start];
-                operation.read_entries(table, range.index, batch, entries.clone(), versions, keys_at)?;
+                uncached.free(&mut operation.state.arena);
+                let reading = Reading { versions: &mut *versions, uncached };
+                operation.read_entries(table, range.index, batch, entries.clone(), reading, keys_at)?;
                 if to_remember > 0 {
                     let first = entries.start..entries.end.min(entries.start + to_remember);
                     to_remember -= first.len();
@@ -131,6 +137,14 @@ impl<S: Scheme> Txn<'_, S> {
         }
         Ok(())
     }
+}
+
+/// Rows that are being read.
+struct Reading<'b, H> {
+    /// Their newest versions, to be replaced by those that are visible.
+    versions: &'b mut [Option<VersionPtr<H>>],
+    /// Takes those that are read from their files.
+    uncached: &'b mut Uncached<H>,
 }
 
 /// The state of a scan with respect to the leaf set.
@@ -195,7 +209,7 @@ impl<S: Scheme> Operation<'_, S> {
         }
         let sets = &mut self.state.sets;
         if walk.whole {
-            let keys_at = sets.note_run(batch.key_bytes());
+            let keys_at = sets.note_run_of_whole(batch.key_bytes());
             self.follow(seen.removed, ConflictSite { table: table.id, at: 0, length: 0 })?;
             return Ok(keys_at);
         }
@@ -231,7 +245,7 @@ impl<S: Scheme> Operation<'_, S> {
         index: IndexOrdinal,
         batch: &Batch,
         entries: Range<usize>,
-        versions: &mut [Option<VersionPtr<StampsOf<S>>>],
+        Reading { versions, uncached }: Reading<'_, StampsOf<S>>,
         keys_at: Option<u32>,
     ) -> Result<()> {
         self.count_reads(entries.len())?;
@@ -245,7 +259,15 @@ impl<S: Scheme> Operation<'_, S> {
                     }
                     _ => {
                         let site = batch_place(table.id, batch, at, keys_at);
-                        self.read_entry(table, index, batch.row(at), batch.key(at), site)?
+                        let (row, entry) = (batch.row(at), batch.key(at));
+                        let of_file = match version {
+                            None => self.read_uncached(table, row, LookupKey { index, entry }, site, uncached)?,
+                            Some(_) => None,
+                        };
+                        match of_file {
+                            Some(version) => self.belonging(table, index, entry, version)?,
+                            None => self.read_entry(table, index, row, entry, site)?,
+                        }
                     }
                 };
             }

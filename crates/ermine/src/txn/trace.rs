@@ -158,9 +158,9 @@ impl<S: Scheme> Operation<'_, S> {
 impl<S: Scheme> Txn<'_, S> {
     /// Works as `scan`, and records the part of the range that was examined.
     #[cold]
-    pub(super) fn scan_observed<'t>(&'t self, range: ScanRange<'_>, visit: &mut Visit<'_, 't>) -> Result<()> {
+    pub(super) fn scan_observed(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let at = self.operation()?.observed_from();
-        let scan = |visit: &mut Visit<'_, 't>| {
+        let scan = |visit: &mut Visit<'_>| {
             let outer = self.scanning_from(at);
             let result = self.scan_rows(range, visit);
             self.scanning_from(outer);

@@ -100,6 +100,9 @@ const KEY_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { u32::MAX as usize 
 /// Beyond this number of bytes, keys are not kept for reports any more, only for writes.
 const REPORTED_KEY_BYTES: usize = KEY_BYTES_MAX >> 6;
 
+/// The same for keys of tables that the transaction reads as a whole.
+const WHOLE_KEY_BYTES: usize = 256 << 10;
+
 /// Bytes of memory that are kept for the next transaction.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -176,6 +179,11 @@ impl<W, D> ReadWriteSets<W, D> {
         let at = self.keys.len() as u32;
         self.keys.extend_from_slice(keys);
         Some(at)
+    }
+
+    /// Keeps a run of keys of a table that is read as a whole, for which the transaction keeps little else.
+    pub(crate) fn note_run_of_whole(&mut self, keys: &[u8]) -> Option<u32> {
+        if self.keys.len() > WHOLE_KEY_BYTES { None } else { self.note_run(keys) }
     }
 
     /// Returns the leaf that the next row is expected to enter: the one that the last row entered, if it was of this

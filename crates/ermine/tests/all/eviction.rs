@@ -74,6 +74,61 @@ fn a_table_of_several_times_the_memory_is_written_read_and_opened_again() {
     }
 }
 
+/// A transaction keeps a bounded amount of the rows that its scans find in files.
+#[test]
+fn a_scan_of_several_times_the_memory_takes_little_of_it() {
+    const ROWS: u64 = 150_000;
+    for scheme in schemes() {
+        let path = directory(&format!("scanned-{scheme}"));
+        let options = Options::default().scheme(scheme).memory_limit(20 * MIB).durability(Durability::Async);
+        let options = options.log_buffer_bytes(1 << 20).segment_bytes(8 << 20).checkpoint_after(16 << 20);
+        let db = Database::open(&path, options).unwrap();
+        let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+        for first in (0..ROWS).step_by(20) {
+            let keys = (first..first + 20).map(|key| key.wrapping_mul(7919) % ROWS);
+            db.run(|txn| keys.clone().try_for_each(|key| txn.put(&rows, &key, &value(key, 0)))).unwrap();
+        }
+        let sum = |txn: &ermine::Transaction<'_>| {
+            let mut seen = 0;
+            txn.scan(&rows, ..).for_each(|key, bytes| {
+                assert!(bytes == value(key, 0) || key == 0, "{scheme}: row {key}");
+                seen += 1;
+                Ok(std::ops::ControlFlow::Continue(()))
+            })?;
+            Ok::<u64, Error>(seen)
+        };
+        // Under `mvocc` a transaction that may write validates the versions that it has read.
+        let mut all = vec![TxnOptions::read_only(), TxnOptions::snapshot()];
+        all.extend((scheme != Scheme::MvOcc).then(TxnOptions::default));
+        for options in all {
+            let before = db.statistics();
+            let txn = db.begin(options.clone()).unwrap();
+            for _ in 0..2 {
+                assert_eq!(sum(&txn).map_err(|error| format!("{scheme}, {options:?}: {error}")), Ok(ROWS));
+            }
+            let after = db.statistics();
+            assert!(after.cold_reads - before.cold_reads > ROWS, "{scheme}: {before:?}, {after:?}");
+            assert!(after.memory_taken < before.memory_taken + MIB, "{scheme}: {before:?}, {after:?}");
+            // It is still a transaction like any other.
+            let committed = txn.commit();
+            assert!(committed.is_ok(), "{scheme}: {committed:?}");
+        }
+        if scheme == Scheme::SiSsn || scheme == Scheme::SiSsi {
+            // It has read row 1 without a trace in a version: the writer of row 1 must find it.
+            let begin = || db.begin(TxnOptions::default()).unwrap();
+            let (reader, writer) = (begin(), begin());
+            sum(&reader).unwrap();
+            reader.put(&rows, &0, &value(0, 1)).unwrap();
+            writer.get(&rows, &0).unwrap();
+            writer.put(&rows, &1, &value(1, 0)).unwrap();
+            let committed = [reader.commit().is_ok(), writer.commit().is_ok()];
+            assert_ne!(committed, [true, true], "{scheme}: write skew");
+        }
+        drop(db);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
 /// R read v after X had written y; U had read y before X, and writes x; T, which began before U ended, reads x and
 /// overwrites v: a cycle, which only the stamp that R left in v shows.
 #[test]

@@ -102,25 +102,32 @@ fn hunt_serializable(scheme: Scheme, kind: AbortKind) {
     assert_eq!(found.abort_kinds, kinds, "the kinds of conflict met");
 }
 
-/// The rule that eviction rests on:
+/// The rules that eviction rests on:
 /// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
 #[cfg(ermine_mutants)]
 #[test]
 fn a_fault_of_eviction_on_purpose_is_found() {
     use ermine::mutant::Mutant;
-    let (began, mut histories) = (Instant::now(), 0);
-    Mutant::choose(Some(Mutant::EvictedEarly));
-    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        while histories < 20_000 {
-            histories += 1;
-            let rng = &mut Rng::with_seed(histories);
-            let shape = Shape::random(rng);
-            play(rng, Scheme::SiSsn, shape, 3, 200);
-        }
-    }));
-    Mutant::choose(None);
-    assert!(found.is_err(), "it was not found");
-    println!("EvictedEarly: found in history {histories}, {:.1?}", began.elapsed());
+    for (mutant, scheme) in [
+        (Mutant::EvictedEarly, Scheme::SiSsn),
+        (Mutant::UncachedUntold, Scheme::RcSsn),
+        (Mutant::UncachedUntold, Scheme::SiSsn),
+        (Mutant::UncachedUntold, Scheme::SiSsi),
+    ] {
+        let (began, mut histories) = (Instant::now(), 0);
+        Mutant::choose(Some(mutant));
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            while histories < 20_000 {
+                histories += 1;
+                let rng = &mut Rng::with_seed(histories);
+                let shape = Shape::random(rng);
+                play(rng, scheme, shape, 3, 200);
+            }
+        }));
+        Mutant::choose(None);
+        assert!(found.is_err(), "{mutant:?} was not found under {scheme}");
+        println!("{mutant:?} under {scheme}: found in history {histories}, {:.1?}", began.elapsed());
+    }
 }
 
 /// The events that a hunt has met.

@@ -111,6 +111,8 @@ pub struct Shape {
 pub struct Thresholds {
     pub stale_after: Option<u64>,
     pub escalate_after: Option<u64>,
+    /// Scans keep no row that they find in a file.
+    pub uncached: bool,
 }
 
 impl Thresholds {
@@ -118,6 +120,7 @@ impl Thresholds {
         Self {
             stale_after: [None, Some(0), Some(0), Some(500)][rng.usize(..4)],
             escalate_after: [None, None, Some(0), Some(2)][rng.usize(..4)],
+            uncached: rng.bool(),
         }
     }
 }
@@ -203,6 +206,9 @@ impl Store {
         options.wait_max = wait_max;
         options.stale_after = shape.thresholds.stale_after;
         options.escalate_after = shape.thresholds.escalate_after;
+        if shape.thresholds.uncached {
+            options.uncached_after = 0;
+        }
         if scheme == Scheme::Sto32 {
             // So few that counting begins anew in the middle of a history.
             options.timestamps_left = Some(4 * shape.keys.len() as u64);

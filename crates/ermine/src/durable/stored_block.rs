@@ -1,0 +1,127 @@
+//! A block of the log or of the cold store, read for the rows in it.
+
+use super::store::storage;
+use crate::{
+    error::{Error, Result},
+    ids::{RowId, Stamp, TableId},
+    log::{
+        block::HEADER_BYTES,
+        lsn::{Address, Lsn, Space},
+        record::{Payload, Record, find_row},
+        scan::{Extent, read_block},
+    },
+    platform::file::File,
+};
+
+/// A record of a row as it was read.
+pub(crate) struct StoredRecord {
+    /// The commit stamp.
+    pub(crate) stamp: Stamp,
+    pub(crate) value: Payload,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A record of a row, in its block.
+pub(super) struct StoredRow<'b> {
+    pub(super) stamp: Stamp,
+    pub(super) value: Payload,
+    pub(super) bytes: &'b [u8],
+}
+
+/// A block, which is whole.
+pub(super) struct Block {
+    at: (Space, Lsn),
+    /// Its file, and its position there.
+    file: String,
+    position: u64,
+    descriptors: usize,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// Reads the block in which a row should be.
+    pub(super) fn read(
+        file: &dyn File,
+        name: &str,
+        extent: Extent,
+        at: (Space, Lsn),
+        (table, row): (TableId, RowId),
+    ) -> Result<Self> {
+        let position = at.1.offset() - extent.base;
+        let (header, bytes) = read_block(file, extent, at.1).map_err(storage)?.map_err(|_| Error::Corrupt {
+            file: name.into(),
+            offset: position,
+            what: format!("no whole block where a row should be (row {} of table {})", row.0, table.0),
+        })?;
+        Ok(Self { at, file: name.into(), position, descriptors: header.descriptors as usize, bytes })
+    }
+
+    /// Returns the record at an address in the block, which must belong to that row.
+    pub(super) fn row(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRow<'_>> {
+        let damaged = |what: &str| Error::Corrupt {
+            file: self.file.clone(),
+            offset: self.position,
+            what: format!("{what} (row {} of table {})", row.0, table.0),
+        };
+        let (descriptors, payloads) = self.bytes[HEADER_BYTES..].split_at(self.descriptors);
+        let (record, at) =
+            find_row(descriptors, address.record()).ok_or_else(|| damaged("the block has no such record"))?;
+        let (found, value, stamp) = match record {
+            Record::Insert { table, row, value, .. } | Record::Update { table, row, value } => {
+                ((table, row), value, self.at.1.stamp())
+            }
+            Record::Moved { table, row, stamp, value } => ((table, row), value, Stamp(stamp)),
+            _ => return Err(damaged("the record has no value")),
+        };
+        if found != (table, row) {
+            return Err(damaged("the record is another row's"));
+        }
+        let end = at.checked_add(value.length);
+        let bytes = end.and_then(|end| payloads.get(at..end)).ok_or_else(|| damaged("the value is cut off"))?;
+        Ok(StoredRow { stamp, value, bytes })
+    }
+
+    /// Returns the record at an address in the block, copied out.
+    pub(super) fn record(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
+        let StoredRow { stamp, value, bytes } = self.row(address, table, row)?;
+        Ok(StoredRecord { stamp, value, bytes: bytes.to_vec() })
+    }
+}
+
+/// The blocks that a scan has read last: rows that were written one after the other lie in the same block.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    kept: Vec<Block>,
+    /// The one that was used last.
+    last: usize,
+}
+
+impl Blocks {
+    /// A scan may meet rows of several times and tables in turn.
+    const KEPT: usize = 4;
+    /// A larger block has a single large value: only the last one that was read is kept.
+    const BYTES_MAX: usize = 64 << 10;
+
+    /// Returns the block at a place; calls `read` if it is not there.
+    pub(super) fn get(&mut self, at: (Space, Lsn), read: impl FnOnce() -> Result<Block>) -> Result<&Block> {
+        match self.kept.iter().position(|block| block.at == at) {
+            Some(found) => self.last = found,
+            None => {
+                let block = read()?;
+                self.kept.retain(|block| block.bytes.len() <= Self::BYTES_MAX);
+                self.last = (self.last + 1).min(self.kept.len()) % Self::KEPT;
+                if self.last == self.kept.len() {
+                    self.kept.push(block);
+                } else {
+                    self.kept[self.last] = block;
+                }
+            }
+        }
+        Ok(&self.kept[self.last])
+    }
+
+    /// Gives the blocks up.
+    pub(crate) fn clear(&mut self) {
+        self.kept.clear();
+    }
+}
