@@ -30,7 +30,7 @@ pub enum Mutant {
     ReadOnlyAnyway,
     /// A version that leaves memory takes the stamps of its readers along.
     EvictionForgets,
-    /// A version leaves memory while transactions run that may have read it.
+    /// A version leaves memory while transactions run that have read it.
     EvictedEarly,
     /// A scan that reads rows from their files does not announce that it reads the table.
     UncachedUntold,

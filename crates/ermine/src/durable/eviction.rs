@@ -4,24 +4,29 @@
 //! A row can leave when its chain is one committed version that every snapshot sees and that the log or the cold store
 //! has durably. Which rows leave is decided by second chance over the indirection arrays: the hand passes over slots
 //! and marks them as *cooling* ([`RowSlot::cool`](crate::rows::chain::RowSlot::cool)); an access takes the mark off; a
-//! row that is still cooling when all transactions have ended that ran while the marks were set is evicted. A hot row
-//! costs its readers nothing: they look at the word of its slot anyway, and write it only after the hand has passed.
+//! row that is still cooling when all operations have ended that ran while the marks were set, and that no running
+//! transaction knows from before, is evicted. A hot row costs its readers nothing: they look at the word of its slot
+//! anyway, and write it only after the hand has passed.
 //!
 //! Invariants
-//! 1. *No running transaction knows an evicted version.* A transaction that began before the marks were set has ended;
-//!    one that began later found the mark, and took it off before it used the version, or did not ask for the row. So
-//!    nothing of read sets, overwriters' marks or lent values refers to the version. Between the marks of one batch and
-//!    its end no slot is marked a second time.
+//! 1. *No running transaction knows an evicted version.* An operation that began before the marks were set has ended,
+//!    and if it found the version and its transaction keeps it (in a read set, as a lent value, as a bit in the version),
+//!    the version is among those that the transaction may know ([`Known`](crate::rows::known::Known)), which are
+//!    looked at after that; an operation that began later found the mark, and took it off before it used the version.
+//!    Between the marks of one batch and its end no slot is marked a second time. An overwriter knows a version below
+//!    its own, which is the newest of the row until it ends.
 //! 2. *What certifiers know stays.* The stamps of the readers of the version, all of which have ended, are raised in the
 //!    table ([`TableReaders::outlive`]) before the slot is changed; they are below every running transaction's
-//!    beginning. The stamp of the version itself is in its record.
+//!    beginning. A transaction that reads the table as a whole is found there. The stamp of the version itself is in its
+//!    record.
 //! 3. *No other thread changes the row.* Its latch is held: no garbage collector is between the removal of a version and
 //!    that of its entries, so the entries of an evicted row are those of its version.
 //! 4. *The address stays valid*: it is durable, and not in a file that a checkpoint is about to free ([`Leaving`]).
 //! 5. *Memory is freed through the epoch of operations*: work in the background looks at versions without taking the
 //!    mark off ([`RowSlot::peek`](crate::rows::chain::RowSlot::peek)).
 //!
-//! A transaction that runs for long holds the batch up whose marks it may not have seen, and with it all eviction.
+//! So a transaction that stays open keeps the rows in memory that it knows, and, as for any garbage, those that others
+//! have written since it began.
 //!
 //! [`TableReaders::outlive`]: crate::scheme::escalation::TableReaders::outlive
 
@@ -45,6 +50,7 @@ use crate::{
     rows::{
         arena::{Arena, Pool},
         chain::{AT_HOME, Below, CertifierStamps, Kind, Origin, RowSlot, VersionPtr},
+        known::KnownToAny,
         snapshots::Horizon,
     },
     scheme::{Certifier, Scheme, StampsOf},
@@ -97,7 +103,7 @@ struct Hand<H> {
 
 /// Slots that have been marked.
 struct Batch {
-    /// The epoch of transactions in which the last mark was set.
+    /// The epoch of operations in which the last mark was set.
     epoch: Epoch,
     rows: Vec<(TableId, Range<u64>)>,
 }
@@ -144,7 +150,7 @@ impl<H: CertifierStamps> Eviction<H> {
 pub(crate) enum Progress {
     /// There is enough memory.
     Idle,
-    /// Little memory is left, or transactions have to end first.
+    /// Little memory is left, or operations have to end first.
     Waiting,
     /// A batch was ended.
     Evicted,
@@ -171,7 +177,7 @@ impl<S: Scheme> Engine<S> {
     }
 
     /// Collects garbage, and evicts rows, so that the memory of rows that were deleted or that are not accessed serves
-    /// others. Waits a moment for transactions that may know them.
+    /// others. Waits a moment for operations that may have found them.
     #[cold]
     pub(crate) fn make_room(&self) {
         /// Number of pauses at most, and their length.
@@ -211,7 +217,7 @@ impl<S: Scheme> Engine<S> {
         let Some(mut hand) = self.eviction.hand(helper) else { return Progress::Waiting };
         hand.free(self);
         if hand.batch.is_some() {
-            self.nodes.advance();
+            self.versions.advance();
             let most = if helper { u64::MAX } else { HELPED_ROWS };
             let evicted = hand.end_if_closed(self, log, store, most);
             if hand.batch.is_none() {
@@ -281,7 +287,7 @@ impl<S: Scheme> Engine<S> {
         Progress::Waiting
     }
 
-    /// Does a part of the work, for tests: ends the batch that was begun before, if the transactions of then have ended;
+    /// Does a part of the work, for tests: ends the batch that was begun before, if the operations of then have ended;
     /// otherwise begins one with all rows of which `choose` says so. Returns the number of rows that were evicted.
     pub(crate) fn evict_chosen(&self, choose: impl Fn(u64) -> bool) -> u64 {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return 0 };
@@ -291,7 +297,7 @@ impl<S: Scheme> Engine<S> {
             hand.begin(self, u64::MAX, |row, _| choose(row));
         }
         for _ in 0..3 {
-            self.nodes.advance();
+            self.versions.advance();
         }
         hand.end_if_closed(self, log, store, u64::MAX).unwrap_or(0)
     }
@@ -341,17 +347,17 @@ impl<H: CertifierStamps> Hand<H> {
                 break;
             }
         }
-        self.batch = Some(Batch { epoch: engine.nodes.retirement_epoch(), rows: passed });
+        self.batch = Some(Batch { epoch: engine.versions.retirement_epoch(), rows: passed });
     }
 
-    /// Evicts from the batch, if all transactions have ended that ran while it was marked, up to `most` rows of it; returns
+    /// Evicts from the batch, if all operations have ended that ran while it was marked, up to `most` rows of it; returns
     /// the number of rows that were evicted.
     fn end_if_closed<S: Scheme>(&mut self, engine: &Engine<S>, log: &Log, store: &Store, most: u64) -> Option<u64>
     where
         S::Certifier: Certifier<Stamps = H>,
     {
         let mut batch = self.batch.take()?;
-        if !engine.nodes.is_closed(batch.epoch) && !Mutant::EvictedEarly.is_on() {
+        if !engine.versions.is_closed(batch.epoch) && !Mutant::EvictedEarly.is_on() {
             self.batch = Some(batch);
             return None;
         }
@@ -389,6 +395,10 @@ impl<H: CertifierStamps> Hand<H> {
             std::thread::yield_now();
         }
         let (oldest, durable) = (self.horizon.oldest(), Stamp(log.durable()));
+        let mut known = KnownToAny::new();
+        if !Mutant::EvictedEarly.is_on() {
+            engine.snapshots.iter().for_each(|(_, slot)| slot.known.add_to(&mut known));
+        }
         let mut evicted = Vec::new();
         for (table, rows) in rows {
             for first in rows.clone().step_by(STEP_ROWS as usize) {
@@ -397,7 +407,7 @@ impl<H: CertifierStamps> Hand<H> {
                 let (_versions, _nodes) = (pins.versions.enter(), pins.nodes.enter());
                 let Some(table) = engine.find_table(*table) else { break };
                 let leaving = store.leaving();
-                let mut places = Places { log, leaving: &leaving, store, oldest, durable };
+                let mut places = Places { log, leaving: &leaving, store, oldest, durable, known: &known };
                 step.clone().for_each(|row| table.rows.slot(RowId(row)).prefetch_cooling());
                 for row in step.map(RowId) {
                     let Some(version) = table.rows.slot(row).cooling() else { continue };
@@ -441,7 +451,7 @@ impl<H: CertifierStamps> Hand<H> {
     }
 }
 
-/// What decides about the addresses of rows.
+/// What decides whether a row can leave, and about its address.
 struct Places<'a> {
     log: &'a Log,
     leaving: &'a Leaving,
@@ -450,6 +460,8 @@ struct Places<'a> {
     oldest: Stamp,
     /// Everything below is durable.
     durable: Stamp,
+    /// The versions that running transactions may know.
+    known: &'a KnownToAny,
 }
 
 impl Places<'_> {
@@ -495,7 +507,8 @@ fn evict<S: Scheme>(
     places: &mut Places<'_>,
 ) -> bool {
     let Origin::At(stamp) = version.origin().load() else { return false };
-    if version.kind() != Kind::Live || stamp >= places.oldest || stamp >= places.durable {
+    let is_known = places.known.may_have(version.address());
+    if is_known || version.kind() != Kind::Live || stamp >= places.oldest || stamp >= places.durable {
         return false;
     }
     let Some(_latched) = engine.latches.try_lock(table.id, row) else { return false };

@@ -11,6 +11,7 @@ use loom::thread;
 use super::{
     arena::{Arena, Pool},
     chain::{Below, Kind, NewVersion, OriginWord, RowSlot, SlotContent, VersionPtr},
+    known::{Known, KnownToAny},
     snapshots::{Horizon, SnapshotSlot},
 };
 use crate::{
@@ -304,8 +305,8 @@ fn loom_a_row_that_is_being_loaded_is_never_missing() {
     });
 }
 
-/// A transaction beside the eviction of a row: it finds the row in memory until it ends, or in its file, and what it
-/// found in memory is not freed meanwhile.
+/// A transaction of two operations beside the eviction of a row: it finds the row in memory until it ends, or in its
+/// file, and what it found in memory is not freed meanwhile, also between the operations.
 #[test]
 fn loom_a_transaction_keeps_the_row_that_it_has_found_in_memory() {
     /// Stands for the memory of the version.
@@ -314,19 +315,23 @@ fn loom_a_transaction_keeps_the_row_that_it_has_found_in_memory() {
     unsafe impl Sync for Memory {}
     bounded(|| {
         let row = Row::new();
-        let (epochs, memory) =
-            (EpochManager::new("transactions"), Arc::new(Memory(loom::cell::UnsafeCell::new(FIRST))));
-        let address = some_address();
+        let (epochs, memory) = (EpochManager::new("operations"), Arc::new(Memory(loom::cell::UnsafeCell::new(FIRST))));
+        let (known, address) = (Arc::new(Known::new()), some_address());
         let reader = {
-            let (row, epochs, memory) = (row.clone(), epochs.clone(), memory.clone());
+            let (row, epochs, memory, known) = (row.clone(), epochs.clone(), memory.clone(), known.clone());
             thread::spawn(move || {
                 let participant = epochs.join();
-                let _transaction = participant.enter();
-                for _ in 0..2 {
-                    let SlotContent::Head(_) = row.slot.content() else { return };
+                let find = || {
+                    let _operation = participant.enter();
+                    let SlotContent::Head(version) = row.slot.content() else { return false };
+                    known.add(version.address());
+                    true
+                };
+                if find() {
                     // SAFETY: loom fails the model when this is concurrent with the writing.
                     memory.0.with(|content| assert_eq!(unsafe { *content }, FIRST));
-                    assert!(matches!(row.slot.content(), SlotContent::Head(_)), "evicted under a transaction");
+                    assert!(find(), "evicted under a transaction");
+                    known.clear();
                 }
             })
         };
@@ -334,8 +339,12 @@ fn loom_a_transaction_keeps_the_row_that_it_has_found_in_memory() {
         let epoch = epochs.retirement_epoch();
         epochs.advance();
         epochs.advance();
-        if epochs.is_closed(epoch)
+        let is_closed = epochs.is_closed(epoch);
+        let mut others = KnownToAny::new();
+        known.add_to(&mut others);
+        if is_closed
             && let Some(version) = row.slot.cooling()
+            && !others.may_have(version.address())
             && row.slot.evict(version, address)
         {
             // SAFETY: as above.

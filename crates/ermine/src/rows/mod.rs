@@ -9,6 +9,7 @@
 //! - `chain`: one version: its origin, what is below it, its bytes, the stamps of its certifier
 //! - `arena`: the memory of versions; `granules`: the units in which it goes back to the system
 //! - `snapshots`: which snapshots are in use, and so which versions a transaction may still need
+//! - `known`: which versions a running transaction may know, and so which must not leave memory
 //! - `in_place`: one record, for schemes with a single version; `copies`: the bytes that a transaction has copied out
 //!   of records
 
@@ -19,6 +20,7 @@ pub(crate) mod chain;
 pub(crate) mod copies;
 pub(crate) mod granules;
 pub(crate) mod in_place;
+pub(crate) mod known;
 #[cfg(all(test, loom))]
 mod loom_models;
 pub(crate) mod snapshots;

@@ -11,6 +11,7 @@ use crate::{
     clock::LogOffset,
     error::AbortKind,
     ids::Stamp,
+    rows::known::Known,
     sync::{AtomicU64, Ordering, total_order},
 };
 
@@ -31,7 +32,7 @@ impl Word {
     }
 }
 
-/// The published snapshot of one worker, and counters that only this worker writes.
+/// The published snapshot of one worker, and what else only this worker writes.
 #[repr(align(128))]
 pub(crate) struct SnapshotSlot {
     word: AtomicU64,
@@ -43,6 +44,8 @@ pub(crate) struct SnapshotSlot {
     pub(crate) aborts: [AtomicU64; AbortKind::ALL.len()],
     /// Superseded versions that wait to be unlinked or freed.
     pub(crate) garbage: AtomicU64,
+    /// The versions that the transaction may know.
+    pub(crate) known: Known,
 }
 
 impl SnapshotSlot {
@@ -53,6 +56,7 @@ impl SnapshotSlot {
             commits: AtomicU64::new(0),
             aborts: std::array::from_fn(|_| AtomicU64::new(0)),
             garbage: AtomicU64::new(0),
+            known: Known::new(),
         }
     }
 

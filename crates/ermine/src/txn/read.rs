@@ -11,7 +11,7 @@ use crate::{
     ids::{Stamp, TableId},
     index::Lookup,
     rows::chain::VersionPtr,
-    scheme::{Scheme, StampsOf},
+    scheme::{Certifier, Scheme, StampsOf},
     sync::Spin,
     table::{SIDE_BY_SIDE, TableStore},
     types::KeyList,
@@ -94,6 +94,10 @@ impl<S: Scheme> Operation<'_, S> {
                 RowRead::Live(version) => {
                     if let Some(row) = row {
                         self.state.sets.found(site, row);
+                    }
+                    if !S::Certifier::TRACKS || self.state.uncertified {
+                        // Its value is lent; one that is tracked is known anyway.
+                        self.worker.slot.known.add(version.address());
                     }
                     return Ok(Some(version));
                 }

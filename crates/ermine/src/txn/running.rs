@@ -225,6 +225,8 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.sets.clear(self.engine.is_tight());
         state.kept.set(0, &self.engine.budget);
         state.doomed = None;
+        // After the stamps are stored in the versions that the transaction has read.
+        worker.slot.known.clear();
         worker.slot.leave();
         worker.pins.nodes.unpin();
         if self.pinned {
@@ -333,11 +335,18 @@ impl<'t, S: Scheme> Operation<'t, S> {
             Ok(())
         } else {
             let (rows, staleness, table_readers) = (&table.rows, &table.beside.staleness, &table.beside.readers);
-            certifier.read_all(
+            let tracked = certifier.tracked_reads();
+            let read = certifier.read_all(
                 staleness,
                 || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
                 settled,
-            )
+            );
+            // One that reads the table as a whole keeps no version.
+            if S::Certifier::TRACKS && !(certifier.reads_whole(table.id) && certifier.tracked_reads() == tracked) {
+                let known = &self.worker.slot.known;
+                heads.iter().flatten().for_each(|head| known.add(head.address()));
+            }
+            read
         };
         counts.rows_read += heads.len() as u64 - u64::from(others.count_ones());
         read.map_err(|conflict| self.lose(conflict))?;
@@ -475,6 +484,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
         if *uncertified {
             return Ok(());
+        }
+        if S::Certifier::TRACKS {
+            self.worker.slot.known.add(version.address());
         }
         let rows = &table.rows;
         let (staleness, table_readers) = (&table.beside.staleness, &table.beside.readers);

@@ -129,6 +129,54 @@ fn a_scan_of_several_times_the_memory_takes_little_of_it() {
     }
 }
 
+/// Others go on reading and writing rows of several times the memory while a transaction stays open, which keeps what it
+/// has read.
+#[test]
+fn a_transaction_that_stays_open_keeps_only_its_own_rows() {
+    const ROWS: u64 = 100_000;
+    for scheme in schemes() {
+        let path = directory(&format!("open-{scheme}"));
+        let options = Options::default().scheme(scheme).memory_limit(20 * MIB).durability(Durability::Async);
+        let options = options.log_buffer_bytes(1 << 20).segment_bytes(8 << 20).checkpoint_after(16 << 20);
+        let db = Database::open(&path, options).unwrap();
+        let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+        for first in (0..ROWS).step_by(20) {
+            let keys = first..first + 20;
+            db.run(|txn| keys.clone().try_for_each(|key| txn.put(&rows, &key, &value(key, 0)))).unwrap();
+        }
+        let (certified, relaxed) =
+            (db.begin(TxnOptions::default()).unwrap(), db.begin(TxnOptions::snapshot()).unwrap());
+        let kept = |key: &u64| key % 1000 == 7;
+        let views: Vec<_> = (0..ROWS)
+            .filter(kept)
+            .map(|key| {
+                (key, certified.view(&rows, &key).unwrap().unwrap(), relaxed.view(&rows, &key).unwrap().unwrap())
+            })
+            .collect();
+        let before = db.statistics();
+        let mut rng = Rng::with_seed(5);
+        for _ in 0..30_000 {
+            let key = rng.u64(..ROWS);
+            let read = db.run(|txn| txn.get(&rows, &key)).unwrap().unwrap();
+            assert_eq!(read[..8], key.to_le_bytes(), "{scheme}");
+            if rng.u8(..32) == 0 && !kept(&key) {
+                db.run(|txn| txn.put(&rows, &key, &value(key, 1))).unwrap();
+            }
+        }
+        let after = db.statistics();
+        assert!(after.evicted_rows - before.evicted_rows > 10_000, "{scheme}: {before:?}, {after:?}");
+        for (key, one, other) in views {
+            assert!(one == value(key, 0) && other == value(key, 0), "{scheme}: row {key}");
+        }
+        // Only rows that it has not read were written.
+        certified.put(&rows, &ROWS, &value(ROWS, 0)).unwrap();
+        certified.commit().unwrap();
+        drop(relaxed);
+        drop(db);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
 /// R read v after X had written y; U had read y before X, and writes x; T, which began before U ended, reads x and
 /// overwrites v: a cycle, which only the stamp that R left in v shows.
 #[test]
