@@ -151,6 +151,8 @@ impl PreparedStore {
     ) -> Result<()> {
         match (&lower, &upper) {
             (Included(lower), Included(upper)) if lower == upper => active.txn.get(table, &lower[..]).map(drop).sql(),
+            // The table may be larger than memory.
+            (Unbounded, Unbounded) if active.txn.hold_table(table).sql()? => Ok(()),
             _ => {
                 let raw = |key: Vec<u8>| RawKey(KeyBuffer::from_slice(&key));
                 let scan = active.txn.scan(table, (lower.map(raw), upper.map(raw)));

@@ -90,6 +90,9 @@ pub enum RowLock {
 /// goes on until told to break.
 pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'v;
 
+/// The visitor of one row's value.
+pub type Show<'v> = dyn FnMut(&[u8]) -> Result<()> + 'v;
+
 /// The visitor of the rows that a transaction has written: table, key, value; `None` means that the transaction deleted
 /// the row.
 pub type OwnWrite<'v> = dyn FnMut(&str, &[u8], Option<&[u8]>) -> Result<()> + 'v;
@@ -106,7 +109,7 @@ pub trait Access: sealed::Operations {}
 impl<T: sealed::Operations> Access for T {}
 
 pub(crate) mod sealed {
-    use super::{Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit};
+    use super::{Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Show, Visit};
     use crate::{
         error::{Abort, Result},
         ids::{DatabaseId, TableId, Tid},
@@ -122,6 +125,10 @@ pub(crate) mod sealed {
         /// Returns the value under a key, as this transaction sees it; the value stays readable until the transaction
         /// ends.
         fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>>;
+        /// Shows `visit` the value under a key, for the length of the call; returns whether there is a row.
+        fn read(&self, table: TableId, key: &[u8], visit: &mut Show<'_>) -> Result<bool> {
+            Ok(self.get(table, key)?.map(visit).transpose()?.is_some())
+        }
         /// Works as [`Operations::get`] for several keys; `found` gets their values in the order of the keys.
         fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()>;
         /// Starts loading the rows under several keys from memory, without reading them.
@@ -132,6 +139,10 @@ pub(crate) mod sealed {
         fn delete(&self, table: TableId, key: &[u8]) -> Result<bool>;
         /// Shows `visit` every row of the range in order, as (index entry key, value).
         fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
+        /// Counts as a read of all rows of a table, without reading them; `false`: they have to be read.
+        fn hold_table(&self, _table: TableId) -> Result<bool> {
+            Ok(false)
+        }
         /// Returns the obstacle that a write of a row would meet.
         fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
         /// Whether the transaction sees the newest committed versions of all rows of a table; gives up when `goes_on`

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     access::{
-        Access, Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Visit,
+        Access, Found, OwnRead, OwnWrite, Put, RowLock, ScanRange, Show, Visit,
         sealed::{Attempt, Operations},
     },
     begin::Begins,
@@ -50,6 +50,10 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
         Txn::get(self, table, key)
     }
 
+    fn read(&self, table: TableId, key: &[u8], visit: &mut Show<'_>) -> Result<bool> {
+        Txn::read(self, table, key, visit)
+    }
+
     fn get_many<'a>(&'a self, table: TableId, keys: &KeyList, found: &mut Found<'_, 'a>) -> Result<()> {
         Txn::get_many(self, table, keys, found)
     }
@@ -69,6 +73,11 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
     fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         Txn::scan(self, range, visit)
     }
+
+    fn hold_table(&self, table: TableId) -> Result<bool> {
+        Txn::hold_table(self, table)
+    }
+
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         Txn::row_lock(self, table, key)
     }
@@ -142,6 +151,7 @@ impl<P: InPlace> Operations for single::Txn<'_, P> {
     fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         single::Txn::scan(self, range, visit)
     }
+
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         single::Txn::row_lock(self, table, key)
     }
@@ -360,6 +370,12 @@ macro_rules! schemes {
                 }
             }
 
+            fn read(&self, table: TableId, key: &[u8], visit: &mut Show<'_>) -> Result<bool> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.read(table, key, visit),)*
+                }
+            }
+
             fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.prefetch(table, keys),)*
@@ -381,6 +397,12 @@ macro_rules! schemes {
             fn scan(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.scan(range, visit),)*
+                }
+            }
+
+            fn hold_table(&self, table: TableId) -> Result<bool> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.hold_table(table),)*
                 }
             }
 

@@ -536,7 +536,7 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.maintain())
     }
 
-    /// Evicts all rows whose numbers `choose` accepts and that can leave memory, or begins to, where transactions run:
+    /// Evicts all rows whose numbers `choose` accepts and that can leave memory, or begins to, where operations run:
     /// for tests. Returns the number of rows that were evicted.
     #[doc(hidden)]
     pub fn evict(&self, choose: impl Fn(u64) -> bool) -> u64 {

@@ -256,6 +256,7 @@ impl<S: Scheme> Engine<S> {
             memory_taken: self.budget.taken(),
             memory_limit: self.budget.limit(),
             version_bytes: self.memory.bytes(),
+            free_version_bytes: self.memory.free_bytes(),
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),

@@ -42,11 +42,12 @@ pub struct Options {
     pub snapshot_interval: Duration,
     /// The age from which on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads
     /// of stale versions are not tracked, which makes them cheap and can cost a transaction that overwrites one an
-    /// abort (SSN 5.3). `None`: each table finds its own threshold; [`u64::MAX`]: every read is tracked.
+    /// abort (SSN 5.3). `None`: each table finds its own threshold; [`u64::MAX`]: no version counts as stale.
     pub stale_after: Option<u64>,
     /// The number of rows of one table from which on a transaction that reads them counts as reading the whole table,
     /// under the same schemes: it keeps no more lists of rows and ranges, and every concurrent writer of the table
-    /// counts as a conflict. `None`: half of the table, and never less than 4096.
+    /// counts as a conflict. `None`: half of the table, and never less than 4096. Earlier for a transaction that reads rows from
+    /// files while memory is short.
     pub escalate_after: Option<u64>,
     /// The point at which a transaction counts as committed towards its caller; a transaction can ask for another one
     /// ([`TxnOptions::durability`]). A database in memory has no durability.

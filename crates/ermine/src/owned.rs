@@ -99,6 +99,11 @@ impl OwnedTransaction {
 
     /// Rolls the transaction back, as dropping it does.
     pub fn rollback(self) {}
+
+    /// Returns the database that the transaction belongs to.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
 }
 
 impl OwnedReceipt {

@@ -18,6 +18,8 @@ pub struct Statistics {
     pub memory_limit: u64,
     /// Bytes taken for versions, in use or free for new ones.
     pub version_bytes: u64,
+    /// Those of them that are free.
+    pub free_version_bytes: u64,
     /// Bytes of indirection arrays in use.
     pub row_bytes: u64,
     /// Rows whose superseded versions have not been freed yet, as of each worker's last housekeeping.

@@ -53,6 +53,26 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.bytes(table, key)?.map(|bytes| table.framing().view::<V>(bytes)).transpose()
     }
 
+    /// Shows `visit` the value under `key` as [`view`](Self::view) returns it, for the length of the call; returns what
+    /// `visit` returns, or `None` when there is no row.
+    ///
+    /// For a transaction that reads much: a row of `view` stays readable until the transaction ends, and so stays in
+    /// memory.
+    pub fn view_with<K: Key, V: Value, R>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        visit: impl FnOnce(V::View<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let (framing, mut visit, mut result) = (table.framing(), Some(visit), None);
+        self.access.read(table.id_in(self.database)?, &encoded(key), &mut |bytes| {
+            let visit = visit.take().expect("a row is shown once");
+            result = Some(visit(framing.view::<V>(bytes)?)?);
+            Ok(())
+        })?;
+        Ok(result)
+    }
+
     /// Returns the values under several keys, in the order of the keys, copied out.
     ///
     /// Reads the same as one call of [`get`](Self::get) per key, in less time where rows are not in the processor's
@@ -127,6 +147,12 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// Deletes a row; returns whether there was one.
     pub fn delete<K: Key, V: Value>(&self, table: &Table<K, V>, key: &(impl AsKey<K> + ?Sized)) -> Result<bool> {
         self.access.delete(table.id_in(self.database)?, &encoded(key))
+    }
+
+    /// Counts as a read of all rows of a table, without reading them; `false`: they have to be read.
+    #[doc(hidden)]
+    pub fn hold_table<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<bool> {
+        self.access.hold_table(table.id_in(self.database)?)
     }
 
     /// Scans the rows of a range of primary keys, in key order.

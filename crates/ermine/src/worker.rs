@@ -92,6 +92,8 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) arena: Arena,
     /// Bytes of the rows that the transaction has read from their files into memory.
     pub(crate) brought_in: u64,
+    /// The blocks that rows were read from last without being brought in.
+    pub(crate) blocks: Blocks,
     /// The absent versions of the transaction's inserts.
     pub(crate) absences: Absences<StampsOf<S>>,
     /// The TID under which the transaction is prepared, if it is.
@@ -114,32 +116,47 @@ pub(crate) struct ScanBuffers<H> {
     pub(crate) batch: Batch,
     /// Of some of their rows, the newest versions, and then the visible ones.
     pub(crate) versions: Vec<Option<VersionPtr<H>>>,
-    pub(crate) uncached: Uncached<H>,
 }
 
-/// The rows that a scan has read from their files for itself alone.
-pub(crate) struct Uncached<H> {
-    /// Of the rows that are about to be shown: no slot refers to these versions.
-    pub(crate) versions: Vec<VersionPtr<H>>,
-    /// The blocks that they were in.
-    pub(crate) blocks: Blocks,
+/// Rows that were read from their files to be shown once: no slot refers to these versions.
+pub(crate) struct Uncached<'w, S: Scheme> {
+    worker: &'w Worker<S>,
+    versions: Vec<VersionPtr<StampsOf<S>>>,
 }
 
-impl<H: CertifierStamps> Uncached<H> {
+impl<'w, S: Scheme> Uncached<'w, S> {
+    pub(crate) fn new(worker: &'w Worker<S>) -> Self {
+        Self { worker, versions: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, version: VersionPtr<StampsOf<S>>) {
+        self.versions.push(version);
+    }
+
     /// Frees the versions, which have been shown.
     #[inline]
     pub(crate) fn free(&mut self, arena: &mut Arena) {
         for version in self.versions.drain(..) {
-            // SAFETY: no slot refers to the version, no certifier knows it, and the scan has done with it.
+            // SAFETY: no slot refers to the version, no certifier knows it, and its reader has done with it.
             unsafe { version.destroy(arena) };
+        }
+    }
+}
+
+impl<S: Scheme> Drop for Uncached<'_, S> {
+    fn drop(&mut self) {
+        // When an operation panics, its borrow ends first.
+        if !self.versions.is_empty()
+            && let Ok(mut state) = self.worker.state.try_borrow_mut()
+        {
+            self.free(&mut state.arena);
         }
     }
 }
 
 impl<H> Default for ScanBuffers<H> {
     fn default() -> Self {
-        let uncached = Uncached { versions: Vec::new(), blocks: Blocks::default() };
-        Self { batch: Batch::default(), versions: Vec::new(), uncached }
+        Self { batch: Batch::default(), versions: Vec::new() }
     }
 }
 
@@ -193,6 +210,7 @@ impl<S: Scheme> Worker<S> {
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
             brought_in: 0,
+            blocks: Blocks::default(),
             absences: Absences::default(),
             trace: engine.options.observer.is_some().then(Box::default),
             doomed: None,

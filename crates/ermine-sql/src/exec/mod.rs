@@ -130,7 +130,7 @@ impl<'r> Run<'r> {
         if let Some(known) = self.system_rows.borrow().get(&table.address()) {
             return Ok(known.clone());
         }
-        let rows = Arc::new(table.rows(self.catalog, self.environment));
+        let rows = Arc::new(table.rows(self.catalog, self.environment, &|| self.txn.database().statistics()));
         let mut kept = Kept::new(&self.environment.memory);
         rows.iter().try_for_each(|row| kept.add_row(row))?;
         kept.stays();

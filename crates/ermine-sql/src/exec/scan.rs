@@ -48,8 +48,7 @@ impl Run<'_> {
             (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
             (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),
             (Part::Point(key), Path::Index(at)) => {
-                let entry = self.txn.view(&table.indexes[at], &key[..]).sql()?;
-                entry.map_or(Ok(ControlFlow::Continue(())), |key| self.row_under(source, key, first, row, each))
+                self.under(&table.indexes[at], &key, |key| self.row_under(source, key, first, row, each))
             }
             (Part::Range(range), Path::Primary) => self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
                 self.fill(source, key, bytes, first, row)?;
@@ -94,11 +93,22 @@ impl Run<'_> {
         row: &mut Vec<Value>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(bytes) = self.txn.view(&source.table.rows, key).sql()? else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        self.fill(source, key, bytes, first, row)?;
-        each(row)
+        self.under(&source.table.rows, key, |bytes| {
+            self.fill(source, key, bytes, first, row)?;
+            each(row)
+        })
+    }
+
+    /// Shows `visit` the value under a key, if there is one.
+    fn under(
+        &self,
+        rows: &crate::storage::RawTable,
+        key: &[u8],
+        visit: impl FnOnce(&[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        // An error of the statement is none of the engine.
+        let shown = self.txn.view_with(rows, key, |bytes| Ok(visit(bytes))).sql()?;
+        shown.unwrap_or(Ok(ControlFlow::Continue(())))
     }
 
     /// Puts the requested columns into their places.

@@ -120,7 +120,7 @@ static FUNCTIONS: &[Entry] = &[
     })
     .accepts_null(),
     entry("pg_get_userbyid", &[OID], SqlType::NAME, |values, catalog, environment| match values {
-        [Value::Oid(oid)] => Ok(match role_name(Known { catalog, environment }, *oid) {
+        [Value::Oid(oid)] => Ok(match role_name(Known::new(catalog, environment), *oid) {
             Some(name) => name.into(),
             None => format!("unknown (OID={oid})").into(),
         }),
@@ -233,12 +233,12 @@ fn found(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environmen
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(NULL);
     }
-    Ok(reg.find(Known { catalog, environment }, name)?.map_or(NULL, Value::Oid))
+    Ok(reg.find(Known::new(catalog, environment), name)?.map_or(NULL, Value::Oid))
 }
 
 fn table_is_visible(values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
     let [Value::Oid(oid)] = values else { return Ok(NULL) };
-    let known = Known { catalog, environment };
+    let known = Known::new(catalog, environment);
     let visible = |schema: &str, name: &str| Ok(Value::Bool(definitions::is_visible(known, schema, name)));
     if let Some(table) = catalog.table(*oid) {
         return visible(&table.def.schema, &table.def.name);

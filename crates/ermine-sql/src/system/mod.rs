@@ -25,6 +25,8 @@ mod server;
 
 use std::fmt;
 
+use ermine::Statistics;
+
 use crate::{
     catalog::{Catalog, Relation},
     result::Column,
@@ -40,6 +42,14 @@ pub(crate) struct SystemTable(&'static Described);
 struct Known<'a> {
     catalog: &'a Catalog,
     environment: &'a Environment,
+    statistics: &'a dyn Fn() -> Statistics,
+}
+
+impl<'a> Known<'a> {
+    /// The state for what does not show the engine's statistics.
+    fn new(catalog: &'a Catalog, environment: &'a Environment) -> Self {
+        Self { catalog, environment, statistics: &Statistics::default }
+    }
 }
 
 struct Described {
@@ -176,8 +186,14 @@ impl SystemTable {
         std::ptr::from_ref(self.0).addr()
     }
 
-    pub(crate) fn rows(self, catalog: &Catalog, environment: &Environment) -> Vec<Vec<Value>> {
-        (self.0.rows)(Known { catalog, environment })
+    /// Returns its rows; `statistics` returns those of the engine.
+    pub(crate) fn rows(
+        self,
+        catalog: &Catalog,
+        environment: &Environment,
+        statistics: &dyn Fn() -> Statistics,
+    ) -> Vec<Vec<Value>> {
+        (self.0.rows)(Known { catalog, environment, statistics })
     }
 }
 
@@ -201,7 +217,7 @@ mod tests {
         for (at, table) in tables().enumerate() {
             let is_known = |other: &Described| (other.schema, other.name) == (table.schema, table.name);
             assert!(!tables().skip(at + 1).any(is_known), "{}", table.name);
-            for row in SystemTable(table).rows(&catalog, &environment) {
+            for row in SystemTable(table).rows(&catalog, &environment, &Statistics::default) {
                 assert_eq!(row.len(), table.columns.len(), "{}", table.name);
             }
         }

@@ -171,13 +171,13 @@ fn by_oid(
     // An object without a name is shown by its number.
     Ok(match oid {
         0 => "-".into(),
-        oid => name(Known { catalog, environment }, *oid).unwrap_or_else(|| oid.to_string()).into(),
+        oid => name(Known::new(catalog, environment), *oid).unwrap_or_else(|| oid.to_string()).into(),
     })
 }
 
 fn by_name(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
     let [Value::Text(name)] = values else { return Ok(Value::Null) };
-    let found = reg.find(Known { catalog, environment }, name)?;
+    let found = reg.find(Known::new(catalog, environment), name)?;
     let (what, state) = match reg {
         Reg::Class => ("relation", SqlState::UNDEFINED_TABLE),
         Reg::Type => ("type", SqlState::UNDEFINED_OBJECT),

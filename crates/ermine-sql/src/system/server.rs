@@ -52,6 +52,11 @@ fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
     catalog.sessions.prepared().clone().into_iter()
 }
 
+/// A count, as large as SQL's integers go.
+fn count(of: u64) -> i64 {
+    i64::try_from(of).unwrap_or(i64::MAX)
+}
+
 /// A role, as the session sees it.
 pub(super) struct RoleView<'a> {
     pub(super) oid: u32,
@@ -209,6 +214,17 @@ pub(super) const TABLES: &[Described] = &[
         query_id INT8 = NULL;
         query TEXT = &*doing.query;
         backend_type TEXT = "client backend";
+    }),
+    table!(PG_CATALOG, 0 ermine_stat_memory, known => std::iter::once((known.statistics)()), |of| {
+        memory_limit INT8 = count(of.memory_limit);
+        memory_taken INT8 = count(of.memory_taken);
+        versions INT8 = count(of.version_bytes);
+        versions_free INT8 = count(of.free_version_bytes);
+        row_arrays INT8 = count(of.row_bytes);
+        garbage_versions INT8 = count(of.garbage_versions);
+        rows_in_files INT8 = count(of.unloaded_rows);
+        rows_evicted INT8 = count(of.evicted_rows);
+        rows_read_from_files INT8 = count(of.cold_reads);
     }),
     // Advisory locks: rows have no locks here, and those of tables are not shown.
     table!(PG_CATALOG, 0 pg_locks, known => advisory(known.catalog), |(lock, process)| {

@@ -437,3 +437,54 @@ fn each_attempt_of_a_statement_counts_by_itself() {
     session.run(statement, &mut Losing(5)).unwrap();
     ask(&mut session, "COMMIT");
 }
+
+/// Rows that come by the primary key, by an index, and through a join, of several times the memory, in one transaction
+/// at every level.
+#[test]
+fn a_statement_reads_rows_of_several_times_the_memory() {
+    let path = std::env::temp_dir().join(format!("ermine-sql-cold-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    let options = || {
+        let options = Options::default().memory_limit(32 << 20).log_buffer_bytes(1 << 20).segment_bytes(8 << 20);
+        options.durability(ermine::Durability::Async).checkpoint_after(16 << 20)
+    };
+    let engine = Arc::new(Database::open(&path, options()).unwrap());
+    let database = SqlDatabase::open(engine.clone()).unwrap();
+    let mut session = database.session("ann", "shop");
+    ask(&mut session, "CREATE TABLE item (id int PRIMARY KEY, part int, note text)");
+    ask(&mut session, "CREATE INDEX ON item (part)");
+    for first in (0..100_000).step_by(1000) {
+        let rows = format!("generate_series({first}, {}) AS s(n)", first + 999);
+        ask(&mut session, &format!("INSERT INTO item SELECT n, n * 7919 % 100000, repeat('x', 500) || n FROM {rows}"));
+    }
+    assert!(engine.statistics().unloaded_rows > 50_000, "{:?}", engine.statistics());
+    let shown = "SELECT memory_taken BETWEEN versions AND memory_limit, versions_free <= versions, row_arrays > 0,
+        rows_in_files > 50000, rows_evicted > 50000, rows_read_from_files >= 0 FROM ermine_stat_memory";
+    assert_eq!(ask(&mut session, shown), ["t,t,t,t,t,t"]);
+    for level in ["SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"] {
+        ask(&mut session, &format!("BEGIN ISOLATION LEVEL {level}"));
+        for _ in 0..2 {
+            let by_key = ask(&mut session, "SELECT count(*), sum(length(note)) FROM item");
+            let by_index = ask(&mut session, "SELECT count(*), sum(length(note)) FROM item WHERE part >= 0");
+            assert_eq!(by_key, by_index, "{level}");
+            let joined = "SELECT count(b.note) FROM item a JOIN item b ON b.id = a.part WHERE a.id < 50000";
+            assert_eq!(ask(&mut session, joined), ["50000"], "{level}");
+        }
+        ask(&mut session, "INSERT INTO item VALUES (-1, -1, '')");
+        ask(&mut session, "ROLLBACK");
+    }
+    ask(&mut session, "BEGIN ISOLATION LEVEL SERIALIZABLE");
+    ask(&mut session, "SELECT count(*), sum(length(note)) FROM item");
+    ask(&mut session, "INSERT INTO item VALUES (-1, -1, '')");
+    ask(&mut session, "PREPARE TRANSACTION 'all'");
+    drop((session, database, engine));
+    // The prepared transaction holds all of the table again, and reads none of it.
+    let engine = Arc::new(Database::open(&path, options()).unwrap());
+    let database = SqlDatabase::open(engine.clone()).unwrap();
+    let mut session = database.session("ann", "shop");
+    assert_eq!(run(&mut session, "UPDATE item SET part = -2 WHERE id = 5"), Err(SqlState::SERIALIZATION_FAILURE));
+    ask(&mut session, "COMMIT PREPARED 'all'");
+    ask(&mut session, "UPDATE item SET part = -2 WHERE id = 5");
+    drop((session, database, engine));
+    std::fs::remove_dir_all(&path).unwrap();
+}

@@ -649,7 +649,8 @@ impl<S: Scheme> Walk<'_, S> {
         if newest.is_some_and(|newest| self.live.last().is_none_or(|(last, _)| *last < newest)) {
             self.live.extend(newest.map(|newest| (newest, 0)));
         }
-        // The epoch of transactions: a version that is found in memory is not evicted before its home is set.
+        // The epoch of operations: a version that is found in memory is not evicted before its home is set. That of
+        // transactions protects tombstones.
         let (_versions, _nodes) = (pins.versions.enter(), pins.nodes.enter());
         for Moving { row, stamp, from, to } in std::mem::take(&mut self.moving) {
             let rows = &table.rows;

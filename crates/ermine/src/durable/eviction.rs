@@ -15,10 +15,9 @@
 //!    looked at after that; an operation that began later found the mark, and took it off before it used the version.
 //!    Between the marks of one batch and its end no slot is marked a second time. An overwriter knows a version below
 //!    its own, which is the newest of the row until it ends.
-//! 2. *What certifiers know stays.* The stamps of the readers of the version, all of which have ended, are raised in the
-//!    table ([`TableReaders::outlive`]) before the slot is changed; they are below every running transaction's
-//!    beginning. A transaction that reads the table as a whole is found there. The stamp of the version itself is in its
-//!    record.
+//! 2. *What certifiers know stays.* The stamps of those of the version's readers that have ended are raised in the table
+//!    ([`TableReaders::outlive`]) before the slot is changed; the others know it, or are found at the table, which they
+//!    read as a whole. The stamp of the version itself is in its record.
 //! 3. *No other thread changes the row.* Its latch is held: no garbage collector is between the removal of a version and
 //!    that of its entries, so the entries of an evicted row are those of its version.
 //! 4. *The address stays valid*: it is durable, and not in a file that a checkpoint is about to free ([`Leaving`]).

@@ -246,6 +246,8 @@ impl Store {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.provide::<H>(value.len(), arena, Need::Work)?;
         let version = VersionPtr::loose(arena, self.written_as(address, stamp).0, &value);
+        drop(value);
+        blocks.shed();
         Ok(Some(version))
     }
 

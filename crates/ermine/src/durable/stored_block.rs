@@ -99,7 +99,7 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// A scan may meet rows of several times and tables in turn.
     const KEPT: usize = 4;
-    /// A larger block has a single large value: only the last one that was read is kept.
+    /// A larger block, which has a single large value, is not kept.
     const BYTES_MAX: usize = 64 << 10;
 
     /// Returns the block at a place; calls `read` if it is not there.
@@ -108,7 +108,6 @@ impl Blocks {
             Some(found) => self.last = found,
             None => {
                 let block = read()?;
-                self.kept.retain(|block| block.bytes.len() <= Self::BYTES_MAX);
                 self.last = (self.last + 1).min(self.kept.len()) % Self::KEPT;
                 if self.last == self.kept.len() {
                     self.kept.push(block);
@@ -118,6 +117,12 @@ impl Blocks {
             }
         }
         Ok(&self.kept[self.last])
+    }
+
+    /// Gives up what is too large to be kept.
+    pub(super) fn shed(&mut self) {
+        self.kept.retain(|block| block.bytes.len() <= Self::BYTES_MAX);
+        self.last = self.last.min(self.kept.len().saturating_sub(1));
     }
 
     /// Gives the blocks up.

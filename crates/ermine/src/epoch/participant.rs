@@ -63,6 +63,11 @@ impl Participant {
         }
     }
 
+    /// Number of guards that keep the participant inside, and of pins.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.get()
+    }
+
     /// A conditional quiescent point: moves to the current epoch if that is a newer one. Only for a participant that is
     /// pinned and holds no reference found inside; with guards besides the pin nothing happens. Costs a read of a
     /// seldom written line when there is no newer epoch. Returns true when the participant moved.

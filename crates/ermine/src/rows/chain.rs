@@ -12,9 +12,10 @@
 //! 2. `origin` is the TID of the writer until it ends; then its commit stamp, or infinity if it aborted or replaced the
 //!    version itself. A version with infinite origin is visible to no transaction.
 //! 3. At most one version of a chain carries a running TID: the head. It is the row's write lock.
-//! 4. A handle is used only while its version is protected: inside the epoch guard under which it was found, or, for a
-//!    version visible to a registered snapshot, until that snapshot is given up (`snapshots`), or, for tombstones and
-//!    absent versions, until the transaction-scale guard ends (`reclaim`).
+//! 4. A handle is used only while its version is protected: inside the epoch guard under which it was found; or, for a
+//!    version visible to a registered snapshot that its transaction has added to those that it knows (`known`), until
+//!    the transaction ends (`snapshots`); or, for tombstones and absent versions, until the transaction-scale guard ends
+//!    (`reclaim`).
 //! 5. The absent version below a row's first one is shared by rows that its transaction inserted (`txn::absence`).
 //!    It may be freed before the link to it is gone: the link is followed only by a reader that does not see the
 //!    version above it.
@@ -40,7 +41,7 @@ pub(crate) trait CertifierStamps: Default + Send + Sync + 'static {
         Stamp::ZERO
     }
 
-    /// The highest stamp of any transaction that may have read the version, all of which have ended.
+    /// The highest stamp of any transaction that may have read the version and has ended.
     fn last_reader(&self, _: &ReaderSlots) -> Stamp {
         Stamp::ZERO
     }
@@ -563,8 +564,8 @@ impl<H: CertifierStamps> RowSlot<H> {
     }
 
     /// Creates the version that has been read from `address`, the `number`-th of those that committed at `stamp`, and
-    /// replaces the address by it; `false` when another thread was faster. The creator of the version and all that knew
-    /// it have ended.
+    /// replaces the address by it; `false` when another thread was faster. The creator of the version has ended, and no
+    /// transaction knows it as a version.
     pub(crate) fn bring_in(
         &self,
         arena: &mut Arena,

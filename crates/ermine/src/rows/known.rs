@@ -36,10 +36,12 @@ impl Known {
     #[inline]
     pub(crate) fn add(&self, version: usize) {
         let (word, bit) = place(version);
-        // Relaxed: the owner's own; published when the operation leaves its epoch (invariant 1).
+        // Relaxed: the owner's own.
         let (pairs, bits) = (self.pairs.load(Ordering::Relaxed), self.words[word].load(Ordering::Relaxed));
-        self.pairs.store(pairs | 1 << (word / 2), Ordering::Relaxed);
-        self.words[word].store(bits | bit, Ordering::Relaxed);
+        // Release: pairs with `add_to`. A thread that finds what a later transaction of the worker has added comes after
+        // the end of the one before, too.
+        self.pairs.store(pairs | 1 << (word / 2), Ordering::Release);
+        self.words[word].store(bits | bit, Ordering::Release);
     }
 
     /// Removes all versions.

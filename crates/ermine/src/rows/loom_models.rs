@@ -332,6 +332,9 @@ fn loom_a_transaction_keeps_the_row_that_it_has_found_in_memory() {
                     memory.0.with(|content| assert_eq!(unsafe { *content }, FIRST));
                     assert!(find(), "evicted under a transaction");
                     known.clear();
+                    // Another transaction of the worker, in an operation that has not ended.
+                    let _operation = participant.enter();
+                    known.add(0x40);
                 }
             })
         };

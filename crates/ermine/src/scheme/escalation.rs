@@ -1,7 +1,7 @@
 //! Reading most of a table as one read of the table (hierarchical tracking with escalation, SSN section 6).
 //!
 //! A table has reader bits and a stamp of its own, in addition to those of each of its versions. A transaction that has
-//! read much of a table sets its bit here once; the rows and ranges that it reads there from then on leave no trace in
+//! read much of a table, or is about to read rows that have no version in memory, sets its bit here once; the rows and ranges that it reads there from then on leave no trace in
 //! versions, lists or leaf sets. Overwriters and inserters combine both sets of bits and proceed as for any untracked
 //! read ([`super::untracked`]); at worst they see a reader where there is none.
 //!
@@ -10,20 +10,25 @@
 //!    overwriters check the bits after they have marked what they overwrite, and inserters after their entries are
 //!    inserted. So a read that does not see the overwriter is seen by it.
 //! 2. Unlike those of versions these bits are cleared: each would make all writers of the table suspect all later
-//!    transactions of the slot. Before that the reader raises `last_read`. Only the first slot of each bit escalates.
+//!    transactions of the slot. Before that the reader raises `last_read`. Slots that share a bit are counted: the last
+//!    to leave clears it.
 //!
 //! Versions that leave memory (`durable::eviction`) leave the stamps of their readers here as well.
+
+use std::ops::DerefMut;
 
 use crate::{
     ids::Stamp,
     mutant::Mutant,
-    sync::{AtomicU64, Ordering, fence},
-    txn::readers::ReaderSlot,
+    sync::{AtomicU64, Mutex, Ordering, fence},
+    txn::readers::{ReaderSlot, ReaderSlots},
 };
 
 /// The transactions that read a table as a whole.
 pub(crate) struct TableReaders {
     bits: AtomicU64,
+    /// Number of readers behind each bit.
+    counts: Mutex<[u16; ReaderSlots::BITS]>,
     /// The highest commit stamp of any of them.
     last_read: AtomicU64,
     /// Number of reads after which a transaction reads the table as a whole; `None`: half of the rows.
@@ -31,11 +36,12 @@ pub(crate) struct TableReaders {
 }
 
 impl TableReaders {
-    /// In smaller tables reads are tracked one by one.
+    /// In smaller tables reads of versions are tracked one by one.
     const ROWS_MIN: u64 = 4096;
 
     pub(crate) fn new(escalate_after: Option<u64>) -> Self {
-        Self { bits: AtomicU64::new(0), last_read: AtomicU64::new(0), escalate_after }
+        let counts = Mutex::new([0; ReaderSlots::BITS]);
+        Self { bits: AtomicU64::new(0), counts, last_read: AtomicU64::new(0), escalate_after }
     }
 
     /// Whether this number of reads is most of a table with at most `rows` rows.
@@ -43,15 +49,17 @@ impl TableReaders {
         reads >= self.escalate_after.unwrap_or((rows / 2).max(Self::ROWS_MIN))
     }
 
-    /// Announces that a transaction reads the table as a whole from now on; `false` if another slot owns its bit.
-    pub(super) fn enter(&self, slot: &ReaderSlot) -> bool {
-        let first = slot.is_first_of_bit();
-        if first {
-            // SeqCst, and the fence: invariant 1, also for leaves, which are read with weaker orderings.
-            self.bits.fetch_or(slot.bit(), Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-        }
-        first
+    /// Announces that a transaction reads the table as a whole from now on.
+    pub(super) fn enter(&self, slot: &ReaderSlot) {
+        let mut counts = self.counts();
+        counts[slot.place()] += 1;
+        // SeqCst, and the fence: invariant 1, also for leaves, which are read with weaker orderings.
+        self.bits.fetch_or(slot.bit(), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    fn counts(&self) -> impl DerefMut<Target = [u16; ReaderSlots::BITS]> {
+        self.counts.lock().expect("no code panics while it counts readers")
     }
 
     /// Publishes a commit. Release pairs with `last_read`.
@@ -67,9 +75,15 @@ impl TableReaders {
         }
     }
 
-    /// Clears the bit of a transaction that ends (invariant 2). Release pairs with `bits`.
+    /// Clears the bit of a transaction that ends, if no other has it (invariant 2).
     pub(super) fn leave(&self, slot: &ReaderSlot) {
-        self.bits.fetch_and(!slot.bit(), Ordering::Release);
+        let mut counts = self.counts();
+        let left = &mut counts[slot.place()];
+        *left -= 1;
+        if *left == 0 {
+            // Release: pairs with `bits`.
+            self.bits.fetch_and(!slot.bit(), Ordering::Release);
+        }
     }
 
     /// Returns the bits. SeqCst: invariant 1; a thread that finds a bit cleared sees what its reader published.

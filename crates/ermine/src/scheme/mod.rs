@@ -254,6 +254,11 @@ pub(crate) trait Certifier: Default + Send + 'static {
     /// Tracks every read from now on, however long the transaction is.
     fn track_all(&mut self) {}
 
+    /// Whether it does.
+    fn tracks_all(&self) -> bool {
+        false
+    }
+
     /// The transaction is prepared: its reads remain valid until it ends.
     fn prepare(&mut self) {}
 

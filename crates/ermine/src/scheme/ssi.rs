@@ -275,6 +275,10 @@ impl Certifier for Ssi {
         self.untracked.track_all();
     }
 
+    fn tracks_all(&self) -> bool {
+        self.untracked.tracks_all()
+    }
+
     fn prepare(&mut self) {
         self.untracked.prepare();
     }

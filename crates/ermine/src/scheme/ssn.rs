@@ -244,6 +244,10 @@ impl Certifier for Ssn {
         self.untracked.track_all();
     }
 
+    fn tracks_all(&self) -> bool {
+        self.untracked.tracks_all()
+    }
+
     fn prepare(&mut self) {
         self.untracked.prepare();
     }

@@ -78,8 +78,8 @@ impl Track {
         Stamp(self.predecessor.load(Ordering::SeqCst))
     }
 
-    /// The highest stamp of any transaction that may have read the version, all of which have ended: what is left of
-    /// those whose reads were not tracked is in their slots.
+    /// The highest stamp of any transaction that may have read the version and has ended: what is left of those whose
+    /// reads were not tracked is in their slots.
     pub(super) fn last_reader(&self, slots: &ReaderSlots) -> Stamp {
         let mut last = self.last_read();
         let looked: Result<(), std::convert::Infallible> = slots.try_for_each_slot(self.readers(), |slot| {

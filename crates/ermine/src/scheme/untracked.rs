@@ -93,6 +93,11 @@ impl Untracked {
         self.tracks_all = true;
     }
 
+    /// Whether it does.
+    pub(super) fn tracks_all(&self) -> bool {
+        self.tracks_all
+    }
+
     /// Begins reads of rows of one table, which follow one another.
     #[inline]
     pub(super) fn run<'r, F: FnOnce() -> Running<'r>>(
@@ -126,10 +131,9 @@ impl Untracked {
         if self.of_table.0 != Some(table) {
             self.of_table = (Some(table), 0);
         }
-        let escalates = running.table_readers.is_most(self.of_table.1 + 1, running.rows)
-            && self.announce(running)
-            && running.table_readers.enter(running.slot);
+        let escalates = running.table_readers.is_most(self.of_table.1 + 1, running.rows) && self.announce(running);
         if escalates {
+            running.table_readers.enter(running.slot);
             self.whole.push((table, running.table_readers.clone()));
         }
         escalates
@@ -137,14 +141,14 @@ impl Untracked {
 
     /// Reads a table as a whole from here on, as after most of its rows have been read; `false` if that is impossible.
     pub(super) fn read_whole(&mut self, table: TableId, mut running: Running<'_>) -> bool {
-        if self.tracks_all || !self.announce_in(&mut running, table) {
+        if !self.announce_in(&mut running, table) {
             return false;
         }
-        let is_new = !self.reads_whole(table) && running.table_readers.enter(running.slot);
-        if is_new {
+        if !self.reads_whole(table) {
+            running.table_readers.enter(running.slot);
             self.whole.push((table, running.table_readers.clone()));
         }
-        is_new || self.reads_whole(table)
+        true
     }
 
     /// Begins a run of reads of which some may go untracked.

@@ -23,7 +23,8 @@
 //! Invariants
 //! 1. A transaction sees its own writes because the head of a row that it wrote carries its TID.
 //! 2. Payloads that were returned stay readable until the transaction ends: its snapshot keeps the versions that it can
-//!    see, and versions of its own that it replaced or undid are freed at its end.
+//!    see from being collected, and the set of those that it knows (`rows::known`) keeps them from being evicted;
+//!    versions of its own that it replaced or undid are freed at its end.
 //! 3. A point read that finds nothing adds its leaf to the leaf set, even when it met a tombstone or an absent version:
 //!    the key may be removed from the index and inserted anew at any time.
 

@@ -5,7 +5,7 @@ use super::{
     trace::LookupKey,
 };
 use crate::{
-    access::Found,
+    access::{Found, Show},
     engine::Engine,
     error::{Error, Result},
     ids::{Stamp, TableId},
@@ -15,6 +15,7 @@ use crate::{
     sync::Spin,
     table::{SIDE_BY_SIDE, TableStore},
     types::KeyList,
+    worker::Uncached,
 };
 
 impl<S: Scheme> Txn<'_, S> {
@@ -25,8 +26,24 @@ impl<S: Scheme> Txn<'_, S> {
         let table = self.engine.live_table(table)?;
         let at = operation.observed_from();
         let lookup = table.primary.get(&operation.entered.nodes, key);
-        let version = operation.read_key(table, key, lookup, at)?;
-        Ok(version.map(|version| version.payload(&self.worker().pins)))
+        let version = operation.read_key(table, key, lookup, at, None)?;
+        Ok(version.map(|version| operation.lend(version).payload(&self.worker().pins)))
+    }
+
+    /// Shows `visit` the value under a key, as the transaction sees it, for the length of the call; returns whether there
+    /// is a row.
+    pub(crate) fn read(&self, table: TableId, key: &[u8], visit: &mut Show<'_>) -> Result<bool> {
+        check_key(key)?;
+        let mut operation = self.operation()?;
+        let table = self.engine.live_table(table)?;
+        let at = operation.observed_from();
+        let lookup = table.primary.get(&operation.entered.nodes, key);
+        let mut uncached = Uncached::new(self.worker());
+        let version = operation.read_key(table, key, lookup, at, Some(&mut uncached));
+        // The visitor may use the transaction.
+        let _entered = operation.suspend();
+        let shown = version?.map(|version| visit(version.payload(&self.worker().pins)));
+        Ok(shown.transpose()?.is_some())
     }
 
     /// Passes the values under several keys to `found`, in the order of the keys.
@@ -41,9 +58,9 @@ impl<S: Scheme> Txn<'_, S> {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             let from = operation.observed_from();
             for (at, lookup) in group.clone().zip(table.look_up(&operation.entered.nodes, keys, group)) {
-                let version = operation.read_key(table, keys.key(at), lookup, from)?;
+                let version = operation.read_key(table, keys.key(at), lookup, from, None)?;
                 version.inspect(|version| version.prefetch_payload());
-                found(version.map(|version| version.payload(&self.worker().pins)))?;
+                found(version.map(|version| operation.lend(version).payload(&self.worker().pins)))?;
             }
         }
         Ok(())
@@ -72,14 +89,25 @@ impl<S: Scheme> Engine<S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
+    /// Notes that a version's value is lent to the application until the transaction ends.
+    fn lend(&self, version: VersionPtr<StampsOf<S>>) -> VersionPtr<StampsOf<S>> {
+        // One that is tracked is known anyway.
+        if !S::Certifier::TRACKS || self.state.uncertified {
+            self.worker.slot.known.add(version.address());
+        }
+        version
+    }
+
     /// Returns the version under a key that the transaction sees, if there is a row; `first` is the result of the key's
-    /// lookup, which an [observed](Self::observed_from) transaction did from `at` on.
+    /// lookup, which an [observed](Self::observed_from) transaction did from `at` on. `uncached`: the row is to be shown
+    /// once.
     fn read_key(
         &mut self,
         table: &TableStore<StampsOf<S>>,
         key: &[u8],
         first: Lookup,
         at: Stamp,
+        mut uncached: Option<&mut Uncached<'_, S>>,
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
         let site = self.state.sets.note(table.id, key);
         let mut spin = Spin::default();
@@ -90,14 +118,18 @@ impl<S: Scheme> Operation<'_, S> {
             if row.is_none() && self.is_observed() {
                 self.trace_missing(table, sought, at)?;
             }
+            if let (Some(row), Some(uncached)) = (row, &mut uncached)
+                && table.rows.slot(row).head().is_none()
+                && let Some(version) = self.read_uncached(table, row, sought, site, uncached)?
+            {
+                self.count_reads(1)?;
+                self.state.sets.found(site, row);
+                return Ok(Some(version));
+            }
             match row.map_or(Ok(RowRead::Nothing), |row| self.read_row(table, row, sought, site))? {
                 RowRead::Live(version) => {
                     if let Some(row) = row {
                         self.state.sets.found(site, row);
-                    }
-                    if !S::Certifier::TRACKS || self.state.uncertified {
-                        // Its value is lent; one that is tracked is known anyway.
-                        self.worker.slot.known.add(version.address());
                     }
                     return Ok(Some(version));
                 }

@@ -69,7 +69,7 @@ pub(crate) struct ReaderSlots {
 impl ReaderSlots {
     /// Transactions that can run at the same time.
     pub(crate) const COUNT: usize = crate::OPEN_TRANSACTIONS_MAX;
-    const BITS: usize = u64::BITS as usize;
+    pub(crate) const BITS: usize = u64::BITS as usize;
 
     pub(crate) fn new() -> Arc<Self> {
         Self::with_count(Self::COUNT)
@@ -181,14 +181,14 @@ impl ReaderSlot {
         &self.slots.entries[self.index]
     }
 
-    /// Returns whether this is the first of the slots with its bit: the only one that may clear bits.
-    pub(crate) fn is_first_of_bit(&self) -> bool {
-        self.index < ReaderSlots::BITS
+    /// Returns the place of the bit that represents this slot in a reader bitmap.
+    pub(crate) fn place(&self) -> usize {
+        self.index % ReaderSlots::BITS
     }
 
-    /// Returns the bit that represents this slot in a reader bitmap.
+    /// Returns that bit.
     pub(crate) fn bit(&self) -> u64 {
-        1 << (self.index % ReaderSlots::BITS)
+        1 << self.place()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     log::{Pending, Receipt},
     mutant::Mutant,
     observer::{Circumstances, Outcome},
-    options::{Durability, Isolation, Order, Session, TxnOptions},
+    options::{Durability, Isolation, Options, Order, Session, TxnOptions},
     platform::budget::Need,
     rows::chain::{Kind, Origin, VersionPtr},
     scheme::{Certifier, Conflict, ConflictSite, Running, Scheme, StampsOf},
@@ -224,6 +224,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.certifier.end(&state.reader);
         state.sets.clear(self.engine.is_tight());
         state.kept.set(0, &self.engine.budget);
+        state.blocks.clear();
         state.doomed = None;
         // After the stamps are stored in the versions that the transaction has read.
         worker.slot.known.clear();
@@ -416,8 +417,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(())
     }
 
-    /// Reads a row for a scan without bringing it into memory, if the row is only in its file and the transaction has
-    /// brought in so much that its scans keep nothing more. No transaction knows the version that is returned.
+    /// Reads a row to be shown once, without bringing it into memory, if the row is only in its file and the transaction
+    /// has brought in so much that it keeps nothing more for such reads. No transaction knows the version that is returned.
     ///
     /// Where reads are tracked, the transaction reads the whole table from then on. An overwriter of the row, which first
     /// brings it in and marks it, checks the table's readers after that: so either it finds this transaction there, or
@@ -429,16 +430,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
         row: RowId,
         sought: LookupKey<'_>,
         site: ConflictSite,
-        uncached: &mut Uncached<StampsOf<S>>,
+        uncached: &mut Uncached<'_, S>,
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
         let Some(store) = &self.engine.store else { return Ok(None) };
         let at = self.observed_from();
-        if self.state.brought_in < self.engine.options.uncached_after || !self.reads_whole(table) {
+        if table.rows.slot(row).stored().is_none() || !self.keeps_nothing() || !self.reads_whole(table) {
             return Ok(None);
         }
-        let State { arena, .. } = &mut *self.state;
-        let Some(version) = store.read_uncached(table, row, &mut uncached.blocks, arena)? else { return Ok(None) };
-        uncached.versions.push(version);
+        let State { arena, blocks, .. } = &mut *self.state;
+        let Some(version) = store.read_uncached(table, row, blocks, arena)? else { return Ok(None) };
+        uncached.push(version);
         let created = match version.origin().load() {
             Origin::At(created) if created < self.state.begin || !self.reads_snapshot() => created,
             // No row that is younger than a snapshot leaves memory.
@@ -456,8 +457,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
         Ok(Some(version))
     }
 
+    /// Whether reads for one look are to keep no row in memory any more.
+    fn keeps_nothing(&self) -> bool {
+        let Options { uncached_after, .. } = self.engine.options;
+        let State { brought_in, certifier, .. } = &*self.state;
+        let is_due = *brought_in >= uncached_after && (uncached_after == 0 || self.engine.is_filled());
+        is_due && !certifier.tracks_all()
+    }
+
     /// Whether the transaction reads a table as a whole, or its reads need no tracking: it begins to do so if it can.
-    fn reads_whole(&mut self, table: &TableStore<StampsOf<S>>) -> bool {
+    pub(super) fn reads_whole(&mut self, table: &TableStore<StampsOf<S>>) -> bool {
         let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
         let (begin, table_readers, rows) = (*begin, &table.beside.readers, table.rows.count());
         *uncertified

@@ -51,14 +51,19 @@ impl<S: Scheme> Txn<'_, S> {
         self.scan_rows(range, visit)
     }
 
+    /// Counts as a read of all rows of a table, without reading them, as for a transaction that was prepared before a
+    /// restart; `false`: the certifier has to know their versions.
+    pub(crate) fn hold_table(&self, table: TableId) -> Result<bool> {
+        let table = self.engine.live_table(table)?;
+        Ok(self.operation()?.reads_whole(table))
+    }
+
     pub(super) fn scan_rows(&self, range: ScanRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let mut buffers = self.operation()?.state.scans.pop().unwrap_or_default();
-        let result = self.scan_leaves(range, &mut buffers, visit);
-        let mut state = self.worker().state.borrow_mut();
-        buffers.uncached.free(&mut state.arena);
-        buffers.uncached.blocks.clear();
-        state.scans.push(buffers);
-        drop(state);
+        let mut uncached = Uncached::new(self.worker());
+        let result = self.scan_leaves(range, &mut buffers, &mut uncached, visit);
+        drop(uncached);
+        self.worker().state.borrow_mut().scans.push(buffers);
         result
     }
 
@@ -66,9 +71,10 @@ impl<S: Scheme> Txn<'_, S> {
         &self,
         range: ScanRange<'_>,
         buffers: &mut ScanBuffers<StampsOf<S>>,
+        uncached: &mut Uncached<'_, S>,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let ScanBuffers { batch, versions, uncached } = buffers;
+        let ScanBuffers { batch, versions } = buffers;
         let table = self.engine.live_table(range.table)?;
         let nodes = self.worker().pins.nodes.enter();
         let direction = match range.direction {
@@ -140,11 +146,11 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 /// Rows that are being read.
-struct Reading<'b, H> {
+struct Reading<'b, 'w, S: Scheme> {
     /// Their newest versions, to be replaced by those that are visible.
-    versions: &'b mut [Option<VersionPtr<H>>],
+    versions: &'b mut [Option<VersionPtr<StampsOf<S>>>],
     /// Takes those that are read from their files.
-    uncached: &'b mut Uncached<H>,
+    uncached: &'b mut Uncached<'w, S>,
 }
 
 /// The state of a scan with respect to the leaf set.
@@ -245,7 +251,7 @@ impl<S: Scheme> Operation<'_, S> {
         index: IndexOrdinal,
         batch: &Batch,
         entries: Range<usize>,
-        Reading { versions, uncached }: Reading<'_, StampsOf<S>>,
+        Reading { versions, uncached }: Reading<'_, '_, S>,
         keys_at: Option<u32>,
     ) -> Result<()> {
         self.count_reads(entries.len())?;

@@ -7,6 +7,8 @@
 //! (wait-depth limiting, SSN 7.1), so that no transactions wait in a circle. A new key is inserted row first, index
 //! entry second, so that a reader that finds the entry finds the row.
 
+use std::time::Duration;
+
 use super::{
     commit_order::Write,
     read::check_key,
@@ -28,6 +30,9 @@ use crate::{
     txn::table::Inquiry,
     worker::State,
 };
+
+/// How often a write waits for rows to leave memory, half a millisecond each time, before it fails for want of memory.
+const WAITS_FOR_ROOM: usize = 40;
 
 /// The content that a write puts under a key.
 #[derive(Clone, Copy)]
@@ -157,13 +162,24 @@ impl<S: Scheme> Txn<'_, S> {
 
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
+        let mut waits_left = WAITS_FOR_ROOM;
         loop {
             let mut operation = self.writing_operation(table)?;
-            let table = self.engine.live_table(table)?;
-            table.check_writable()?;
+            let live = self.engine.live_table(table)?;
+            live.check_writable()?;
             // Before any change.
-            operation.provide(table, content)?;
-            let (other, site) = match operation.write(table, key, content, how) {
+            match operation.provide(live, content, waits_left == 0) {
+                // A transaction that writes much is faster than eviction.
+                Err(Error::OutOfMemory { .. }) if waits_left > 0 && self.engine.evicts() => {
+                    drop(operation);
+                    // No row leaves memory while the visitor of a scan is called.
+                    waits_left = if self.is_nested() { 0 } else { waits_left - 1 };
+                    self.wait_for_room();
+                    continue;
+                }
+                provided => provided?,
+            }
+            let (other, site) = match operation.write(live, key, content, how) {
                 Ok(Written::Done(written)) => return Ok(written),
                 Ok(Written::After(other, site)) => (other, site),
                 Err(error) => return Err(operation.fail_write(error)),
@@ -172,6 +188,24 @@ impl<S: Scheme> Txn<'_, S> {
             drop(operation);
             self.outwait(other, site)?;
         }
+    }
+
+    /// Whether the transaction is inside of another operation, whose visitor uses it.
+    fn is_nested(&self) -> bool {
+        self.worker().pins.versions.depth() > u32::from(self.pinned)
+    }
+
+    /// Waits a moment for memory, outside of the epoch of operations.
+    #[cold]
+    fn wait_for_room(&self) {
+        const PAUSE: Duration = Duration::from_micros(500);
+        if self.is_nested() {
+            return;
+        }
+        self.rest();
+        self.engine.evict_some(false);
+        std::thread::sleep(PAUSE);
+        self.rest();
     }
 
     /// Waits until another transaction has ended that has written the row at `place`. The wait is outside of the
@@ -212,26 +246,27 @@ impl<S: Scheme> Txn<'_, S> {
 }
 
 impl<S: Scheme> Operation<'_, S> {
-    /// Provides memory for a write: for its version, and for its place in the write set.
+    /// Provides memory for a write: for its version, and for its place in the write set. `hurries`: it is not to wait for
+    /// rows to leave memory.
     #[inline]
-    fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
+    fn provide(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>, hurries: bool) -> Result<()> {
         let State { arena, kept, .. } = &mut *self.state;
         if arena.has_room(VersionPtr::<StampsOf<S>>::bytes(content.bytes().len())) && !kept.is_write_due() {
             return Ok(());
         }
-        self.provide_anew(table, content)
+        self.provide_anew(table, content, hurries)
     }
 
     /// Indexes may grow into the part of the reserve that is for reads.
-    fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>) -> Result<()> {
+    fn provide_anew(&mut self, table: &TableStore<StampsOf<S>>, content: Content<'_>, hurries: bool) -> Result<()> {
         let need = content.value().map_or(Need::Shrink, |_| table.need());
         let State { arena, absences, savepoints, .. } = &mut *self.state;
         // Where rows can be evicted, what is taken from the reserve is given back to it: a transaction that begins waits
-        // for that, and one that runs goes on.
+        // for that, and one that runs goes on when it has waited.
         let evicts = self.engine.evicts();
         let mut provide = |bytes| {
             let provided = arena.provide(VersionPtr::<StampsOf<S>>::bytes(bytes), need);
-            if provided.is_err() && evicts {
+            if provided.is_err() && evicts && hurries {
                 arena.provide(VersionPtr::<StampsOf<S>>::bytes(bytes), Need::Work)
             } else {
                 provided
@@ -245,7 +280,7 @@ impl<S: Scheme> Operation<'_, S> {
             self.engine.budget.check(0, Need::Work)?;
             self.engine.check_fixed(need)?;
         }
-        self.count_kept(need)
+        self.count_kept(need).or_else(|error| if evicts { self.count_kept(Need::Work) } else { Err(error) })
     }
 
     /// Writes a row; memory for it has been provided.
