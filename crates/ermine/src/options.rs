@@ -363,6 +363,8 @@ pub struct TableOptions {
     /// The table's rows may take memory from the reserve. Not kept in the database: state it each time the table is
     /// opened.
     pub(crate) is_essential: bool,
+    /// The table's rows stay in memory. Not kept in the database: state it each time the table is opened.
+    pub(crate) is_kept_in_memory: bool,
     /// The function from a row to its partition, for the scheme `partitioned`. Not kept in the database: state it each
     /// time the table is opened.
     pub(crate) partition: Option<PartitionOf>,
@@ -380,6 +382,14 @@ impl TableOptions {
     /// to drop.
     pub fn essential(mut self) -> Self {
         self.is_essential = true;
+        self
+    }
+
+    /// Returns the options for a table whose rows do not leave memory, once they are there, when memory runs short
+    /// ([`Options::memory_limit`]): one whose rows are asked for rarely, and then at once. Other tables have the less.
+    /// State it each time the table is opened.
+    pub fn keep_in_memory(mut self) -> Self {
+        self.is_kept_in_memory = true;
         self
     }
 

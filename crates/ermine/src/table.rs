@@ -335,6 +335,8 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) partition: OnceLock<PartitionOf>,
     /// Set if the table's rows may take memory from the reserve.
     is_essential: OnceLock<()>,
+    /// Set if they do not leave memory.
+    is_kept_in_memory: OnceLock<()>,
     pub(crate) primary: Index,
     pub(crate) rows: RowArray<F>,
     pub(crate) beside: F::Beside,
@@ -411,6 +413,7 @@ impl<F: Family> TableParts<F> {
             types: OnceLock::new(),
             partition: OnceLock::new(),
             is_essential: if entry.id == CATALOG { OnceLock::from(()) } else { OnceLock::new() },
+            is_kept_in_memory: OnceLock::new(),
             primary,
             rows,
             beside: F::beside(options),
@@ -458,9 +461,14 @@ impl<F: Family> TableParts<F> {
         self.is_essential.get_or_init(|| ());
     }
 
+    /// Keeps the table's rows in memory from now on.
+    pub(crate) fn stay_in_memory(&self) {
+        self.is_kept_in_memory.get_or_init(|| ());
+    }
+
     /// Whether the table's rows stay in memory.
     pub(crate) fn is_kept_in_memory(&self) -> bool {
-        self.is_essential.get().is_some()
+        self.is_essential.get().or(self.is_kept_in_memory.get()).is_some()
     }
 
     /// Returns the purpose for which a value of the table needs memory.

@@ -457,6 +457,9 @@ impl<F: Family> Tables<F> {
         if built.is_essential {
             table.be_essential();
         }
+        if built.is_kept_in_memory {
+            table.stay_in_memory();
+        }
         if table.primary.kind() != built.index {
             let kind = table.primary.kind();
             return Err(Error::Schema(format!("table {name} exists with an index of kind {kind:?}")));

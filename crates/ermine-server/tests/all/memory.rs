@@ -111,7 +111,7 @@ fn fill(server: &Server) -> u64 {
 fn a_full_server_goes_on() {
     for scheme in ["si-ssn", "silo"] {
         let path = directory(scheme);
-        let arguments = ["--scheme", scheme, "--memory-limit", "96"];
+        let arguments = ["--scheme", scheme, "--memory-limit", "48"];
         let server = Server::start(&path, &arguments);
         let create = "CREATE TABLE tea (id bigint PRIMARY KEY, name text, kind int); CREATE INDEX ON tea (kind); \
             CREATE SEQUENCE numbers";
@@ -129,7 +129,7 @@ fn a_full_server_goes_on() {
         println!("{scheme}: full again with {again} more");
         // Where rows can be evicted, indexes fill the memory, and leaves that are half empty take no keys above theirs: then
         // as many are wanted as there were when rows had to stay in memory.
-        let least = if scheme == "silo" { rows * 4 / 10 } else { 40_000 };
+        let least = if scheme == "silo" { rows * 4 / 10 } else { 20_000 };
         assert!(again >= least, "{scheme}: {again} rows after half of {rows} were deleted");
         server.end();
         let server = Server::start(&path, &arguments);

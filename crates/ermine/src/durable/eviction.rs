@@ -66,7 +66,7 @@ const BATCH_ROWS_MAX: u64 = 1 << 20;
 
 /// Rows of a batch that a transaction processes at a time.
 const HELPED_ROWS: u64 = 1024;
-/// Pause between sweeps for requests that were refused.
+/// Pause between sweeps for requests that were refused, and after one that was in vain.
 const SWEEP_PAUSE: Duration = Duration::from_millis(50);
 /// Pause when no row can leave.
 const REST: Duration = Duration::from_secs(1);
@@ -88,12 +88,16 @@ struct Hand<H> {
     arena: Option<Arena>,
     /// Memory is being freed until the low mark is reached.
     is_due: bool,
-    /// The batch is to empty granules; and they are to be swept now.
+    /// Hardly any room is left: also versions leave that were read since the oldest snapshot was taken.
+    is_pressed: bool,
+    /// The batch is to empty granules; how many rows have left with it; when one was in vain. They are to be swept now.
     is_clearing: bool,
+    cleared: u64,
+    cleared_none_at: Option<Instant>,
     is_sweeping: bool,
     /// Refused requests for memory, as of the last batch.
     refused: u64,
-    /// Rows that were marked since the last one was evicted.
+    /// Rows that were passed, to make room for others, since the last one was evicted.
     fruitless: u64,
     rests_since: Option<Instant>,
     /// When granules were swept because a request was refused.
@@ -128,7 +132,10 @@ impl<H: CertifierStamps> Eviction<H> {
             horizon: Horizon::default(),
             arena: None,
             is_due: false,
+            is_pressed: false,
             is_clearing: false,
+            cleared: 0,
+            cleared_none_at: None,
             is_sweeping: false,
             refused: 0,
             fruitless: 0,
@@ -218,9 +225,12 @@ impl<S: Scheme> Engine<S> {
         if hand.batch.is_some() {
             self.versions.advance();
             let most = if helper { u64::MAX } else { HELPED_ROWS };
+            hand.is_pressed = self.lacks_room() || self.options.evict_always;
             let evicted = hand.end_if_closed(self, log, store, most);
+            hand.cleared += evicted.unwrap_or(0);
             if hand.batch.is_none() {
                 hand.is_sweeping = std::mem::take(&mut hand.is_clearing);
+                hand.cleared_none_at = (hand.is_sweeping && hand.cleared == 0).then(Instant::now);
             }
             return if evicted.is_some() { Progress::Evicted } else { Progress::Waiting };
         }
@@ -265,8 +275,10 @@ impl<S: Scheme> Engine<S> {
             let of_row = (self.memory.bytes().saturating_sub(self.memory.free_bytes()) / in_memory).max(1);
             // Twice as many as are needed: some are asked for meanwhile.
             let wanted = 2 * (used - low) / of_row;
-            hand.begin(self, wanted.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX), |_, _| true);
-        } else {
+            let wanted = wanted.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
+            hand.fruitless += wanted;
+            hand.begin(self, wanted, |_, _| true);
+        } else if hand.cleared_none_at.is_none_or(|at| at.elapsed() > SWEEP_PAUSE) {
             // Free blocks are there, and not where memory is wanted: for other sizes, or for indexes.
             let wanted = over + self.budget.limit() / 64;
             hand.swept_at = Some(Instant::now());
@@ -280,7 +292,7 @@ impl<S: Scheme> Engine<S> {
                 }
                 let granules = candidates.with_rows(2 * (wanted - swept));
                 hand.begin(self, u64::MAX, |_, address| granules.contains(address));
-                hand.is_clearing = true;
+                (hand.is_clearing, hand.cleared) = (true, 0);
             }
         }
         Progress::Waiting
@@ -298,6 +310,8 @@ impl<S: Scheme> Engine<S> {
         for _ in 0..3 {
             self.versions.advance();
         }
+        // In tests that read without keeping rows, too.
+        hand.is_pressed = self.options.uncached_after == 0;
         hand.end_if_closed(self, log, store, u64::MAX).unwrap_or(0)
     }
 }
@@ -338,7 +352,6 @@ impl<H: CertifierStamps> Hand<H> {
             let range = rows.start..rows.end.min(rows.start.saturating_add(left));
             left -= range.end - range.start;
             self.next = (table.id.0, range.end);
-            self.fruitless += range.end - range.start;
             // Not protected: the table is held, and no version is looked at.
             range.clone().for_each(|row| table.rows.slot(RowId(row)).cool(|address| choose(row, address)));
             passed.push((table.id, range));
@@ -394,6 +407,7 @@ impl<H: CertifierStamps> Hand<H> {
             std::thread::yield_now();
         }
         let (oldest, durable) = (self.horizon.oldest(), Stamp(log.durable()));
+        let is_pressed = self.is_pressed;
         let mut known = KnownToAny::new();
         if !Mutant::EvictedEarly.is_on() {
             engine.snapshots.iter().for_each(|(_, slot)| slot.known.add_to(&mut known));
@@ -406,7 +420,7 @@ impl<H: CertifierStamps> Hand<H> {
                 let (_versions, _nodes) = (pins.versions.enter(), pins.nodes.enter());
                 let Some(table) = engine.find_table(*table) else { break };
                 let leaving = store.leaving();
-                let mut places = Places { log, leaving: &leaving, store, oldest, durable, known: &known };
+                let mut places = Places { log, leaving: &leaving, store, oldest, durable, known: &known, is_pressed };
                 step.clone().for_each(|row| table.rows.slot(RowId(row)).prefetch_cooling());
                 for row in step.map(RowId) {
                     let Some(version) = table.rows.slot(row).cooling() else { continue };
@@ -461,6 +475,8 @@ struct Places<'a> {
     durable: Stamp,
     /// The versions that running transactions may know.
     known: &'a KnownToAny,
+    /// As [`Hand::is_pressed`].
+    is_pressed: bool,
 }
 
 impl Places<'_> {
@@ -515,7 +531,7 @@ fn evict<S: Scheme>(
     let last_reader = certifier.last_reader(&engine.shared.readers);
     if matches!(version.below(), Below::Older(_))
         || certifier.is_overwritten()
-        || certifier.last_read() >= places.oldest
+        || certifier.last_read() >= places.oldest && !places.is_pressed
     {
         return false;
     }

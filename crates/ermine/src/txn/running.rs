@@ -434,7 +434,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
     ) -> Result<Option<VersionPtr<StampsOf<S>>>> {
         let Some(store) = &self.engine.store else { return Ok(None) };
         let at = self.observed_from();
-        if table.rows.slot(row).stored().is_none() || !self.keeps_nothing() || !self.reads_whole(table) {
+        let is_kept = table.rows.slot(row).stored().is_none() || table.is_kept_in_memory() || !self.keeps_nothing();
+        if is_kept || !self.reads_whole(table) {
             return Ok(None);
         }
         let State { arena, blocks, .. } = &mut *self.state;
