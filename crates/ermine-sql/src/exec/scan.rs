@@ -48,7 +48,10 @@ impl Run<'_> {
             (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
             (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),
             (Part::Point(key), Path::Index(at)) => {
-                self.under(&table.indexes[at], &key, |key| self.row_under(source, key, first, row, each))
+                // What follows is no part of the engine's operation: memory cannot be freed meanwhile.
+                let entry =
+                    self.txn.view_with(&table.indexes[at], &key[..], |key| Ok(KeyBuffer::from_slice(key))).sql()?;
+                entry.map_or(Ok(ControlFlow::Continue(())), |key| self.row_under(source, &key, first, row, each))
             }
             (Part::Range(range), Path::Primary) => self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
                 self.fill(source, key, bytes, first, row)?;
@@ -93,22 +96,12 @@ impl Run<'_> {
         row: &mut Vec<Value>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        self.under(&source.table.rows, key, |bytes| {
-            self.fill(source, key, bytes, first, row)?;
-            each(row)
-        })
-    }
-
-    /// Shows `visit` the value under a key, if there is one.
-    fn under(
-        &self,
-        rows: &crate::storage::RawTable,
-        key: &[u8],
-        visit: impl FnOnce(&[u8]) -> Result<ControlFlow<()>>,
-    ) -> Result<ControlFlow<()>> {
         // An error of the statement is none of the engine.
-        let shown = self.txn.view_with(rows, key, |bytes| Ok(visit(bytes))).sql()?;
-        shown.unwrap_or(Ok(ControlFlow::Continue(())))
+        let filled = |bytes: &[u8]| Ok(self.fill(source, key, bytes, first, row));
+        match self.txn.view_with(&source.table.rows, key, filled).sql()? {
+            Some(filled) => filled.and_then(|()| each(row)),
+            None => Ok(ControlFlow::Continue(())),
+        }
     }
 
     /// Puts the requested columns into their places.

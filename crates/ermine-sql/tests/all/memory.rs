@@ -453,8 +453,8 @@ fn a_statement_reads_rows_of_several_times_the_memory() {
     let mut session = database.session("ann", "shop");
     ask(&mut session, "CREATE TABLE item (id int PRIMARY KEY, part int, note text)");
     ask(&mut session, "CREATE INDEX ON item (part)");
-    for first in (0..100_000).step_by(1000) {
-        let rows = format!("generate_series({first}, {}) AS s(n)", first + 999);
+    for first in (0..100_000).step_by(200) {
+        let rows = format!("generate_series({first}, {}) AS s(n)", first + 199);
         ask(&mut session, &format!("INSERT INTO item SELECT n, n * 7919 % 100000, repeat('x', 500) || n FROM {rows}"));
     }
     assert!(engine.statistics().unloaded_rows > 50_000, "{:?}", engine.statistics());

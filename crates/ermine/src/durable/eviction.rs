@@ -90,10 +90,12 @@ struct Hand<H> {
     is_due: bool,
     /// Hardly any room is left: also versions leave that were read since the oldest snapshot was taken.
     is_pressed: bool,
-    /// The batch is to empty granules; how many rows have left with it; when one was in vain. They are to be swept now.
+    /// The batch is to empty granules; how many rows have left with it; when one was in vain, and the pause after that.
+    /// They are to be swept now.
     is_clearing: bool,
     cleared: u64,
     cleared_none_at: Option<Instant>,
+    clearing_pause: Duration,
     is_sweeping: bool,
     /// Refused requests for memory, as of the last batch.
     refused: u64,
@@ -136,6 +138,7 @@ impl<H: CertifierStamps> Eviction<H> {
             is_clearing: false,
             cleared: 0,
             cleared_none_at: None,
+            clearing_pause: SWEEP_PAUSE,
             is_sweeping: false,
             refused: 0,
             fruitless: 0,
@@ -230,7 +233,11 @@ impl<S: Scheme> Engine<S> {
             hand.cleared += evicted.unwrap_or(0);
             if hand.batch.is_none() {
                 hand.is_sweeping = std::mem::take(&mut hand.is_clearing);
-                hand.cleared_none_at = (hand.is_sweeping && hand.cleared == 0).then(Instant::now);
+                if hand.is_sweeping {
+                    let is_vain = hand.cleared == 0;
+                    hand.clearing_pause = if is_vain { REST.min(2 * hand.clearing_pause) } else { SWEEP_PAUSE };
+                    hand.cleared_none_at = is_vain.then(Instant::now);
+                }
             }
             return if evicted.is_some() { Progress::Evicted } else { Progress::Waiting };
         }
@@ -278,7 +285,7 @@ impl<S: Scheme> Engine<S> {
             let wanted = wanted.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
             hand.fruitless += wanted;
             hand.begin(self, wanted, |_, _| true);
-        } else if hand.cleared_none_at.is_none_or(|at| at.elapsed() > SWEEP_PAUSE) {
+        } else if hand.cleared_none_at.is_none_or(|at| at.elapsed() > hand.clearing_pause) {
             // Free blocks are there, and not where memory is wanted: for other sizes, or for indexes.
             let wanted = over + self.budget.limit() / 64;
             hand.swept_at = Some(Instant::now());

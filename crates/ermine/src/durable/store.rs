@@ -237,6 +237,19 @@ impl Store {
         arena: &mut Arena,
     ) -> Result<Option<VersionPtr<H>>> {
         let Some(address) = table.rows.slot(row).stored() else { return Ok(None) };
+        let version = self.read_loose(table, row, address, blocks, arena);
+        blocks.shed();
+        version.map(Some)
+    }
+
+    fn read_loose<H: CertifierStamps>(
+        &self,
+        table: &TableStore<H>,
+        row: RowId,
+        address: Address,
+        blocks: &mut Blocks,
+        arena: &mut Arena,
+    ) -> Result<VersionPtr<H>> {
         let segments = self.live_segments();
         let place = self.place(&segments, address);
         let block =
@@ -245,10 +258,7 @@ impl Store {
         let value = self.value(value, bytes, table.id, row)?;
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.provide::<H>(value.len(), arena, Need::Work)?;
-        let version = VersionPtr::loose(arena, self.written_as(address, stamp).0, &value);
-        drop(value);
-        blocks.shed();
-        Ok(Some(version))
+        Ok(VersionPtr::loose(arena, self.written_as(address, stamp).0, &value))
     }
 
     /// Takes memory for a value that was read; returns the bytes of its version.

@@ -172,9 +172,7 @@ impl<S: Scheme> Txn<'_, S> {
                 // A transaction that writes much is faster than eviction.
                 Err(Error::OutOfMemory { .. }) if waits_left > 0 && self.engine.evicts() => {
                     drop(operation);
-                    // No row leaves memory while the visitor of a scan is called.
-                    waits_left = if self.is_nested() { 0 } else { waits_left - 1 };
-                    self.wait_for_room();
+                    waits_left = if self.wait_for_room(live) { waits_left - 1 } else { 0 };
                     continue;
                 }
                 provided => provided?,
@@ -190,22 +188,22 @@ impl<S: Scheme> Txn<'_, S> {
         }
     }
 
-    /// Whether the transaction is inside of another operation, whose visitor uses it.
-    fn is_nested(&self) -> bool {
-        self.worker().pins.versions.depth() > u32::from(self.pinned)
-    }
-
-    /// Waits a moment for memory, outside of the epoch of operations.
+    /// Waits a moment for rows of others to leave memory, outside of the epoch of operations; `false`: it is of no use
+    /// to wait on.
     #[cold]
-    fn wait_for_room(&self) {
+    fn wait_for_room(&self, table: &TableStore<StampsOf<S>>) -> bool {
         const PAUSE: Duration = Duration::from_micros(500);
-        if self.is_nested() {
-            return;
+        // No row leaves memory while the visitor of a scan is called, and indexes do not.
+        let is_nested = self.worker().pins.versions.depth() > u32::from(self.pinned);
+        if is_nested || self.engine.check_fixed(table.need()).is_err() {
+            return false;
         }
         self.rest();
+        // Also if nothing is due: memory that is free for rows may be on its way back to the budget.
         self.engine.evict_some(false);
         std::thread::sleep(PAUSE);
         self.rest();
+        true
     }
 
     /// Waits until another transaction has ended that has written the row at `place`. The wait is outside of the
