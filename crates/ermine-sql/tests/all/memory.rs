@@ -453,9 +453,9 @@ fn a_statement_reads_rows_of_several_times_the_memory() {
     let mut session = database.session("ann", "shop");
     ask(&mut session, "CREATE TABLE item (id int PRIMARY KEY, part int, note text)");
     ask(&mut session, "CREATE INDEX ON item (part)");
-    for first in (0..100_000).step_by(200) {
+    for first in (0..70_000).step_by(200) {
         let rows = format!("generate_series({first}, {}) AS s(n)", first + 199);
-        ask(&mut session, &format!("INSERT INTO item SELECT n, n * 7919 % 100000, repeat('x', 500) || n FROM {rows}"));
+        ask(&mut session, &format!("INSERT INTO item SELECT n, n * 7919 % 70000, repeat('x', 800) || n FROM {rows}"));
     }
     assert!(engine.statistics().unloaded_rows > 50_000, "{:?}", engine.statistics());
     let shown = "SELECT memory_taken BETWEEN versions AND memory_limit, versions_free <= versions, row_arrays > 0,

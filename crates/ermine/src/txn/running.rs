@@ -462,7 +462,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
     fn keeps_nothing(&self) -> bool {
         let Options { uncached_after, .. } = self.engine.options;
         let State { brought_in, certifier, .. } = &*self.state;
-        let is_due = *brought_in >= uncached_after && (uncached_after == 0 || self.engine.is_filled());
+        // What is free may be of other sizes.
+        let is_short = || uncached_after == 0 || self.engine.is_filled() || self.engine.budget.is_tight(0);
+        let is_due = *brought_in >= uncached_after && is_short();
         is_due && !certifier.tracks_all()
     }
 
