@@ -27,22 +27,30 @@ use crate::{
     units::Mebibytes,
 };
 
+/// Passes over all files at most: rows that the last one leaves are read on demand.
+const PASSES: usize = 4;
+
 impl<S: Scheme> Engine<S> {
     /// Loads rows that are only in files, until all are in memory or `stop` is set.
     pub(crate) fn load(&self, stop: &AtomicBool) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let (began, rows) = (Instant::now(), store.unloaded());
         let mut arena = self.memory.arena();
-        for (info, file) in store.cold.list() {
-            self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
-        }
-        for span in store.segments() {
-            if self.is_loaded(store, stop) {
-                break;
+        let mut passes = 0;
+        // Again where a checkpoint has moved rows meanwhile to where the pass had been.
+        while !self.is_loaded(store, stop) && passes < PASSES {
+            passes += 1;
+            for (info, file) in store.cold.list() {
+                self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
             }
-            // If a segment has been freed since, its rows are in memory or elsewhere.
-            if let Ok(file) = store.segment_files().get(span) {
-                self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
+            for span in store.segments() {
+                if self.is_loaded(store, stop) {
+                    break;
+                }
+                // If a segment has been freed since, its rows are in memory or elsewhere.
+                if let Ok(file) = store.segment_files().get(span) {
+                    self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
+                }
             }
         }
         if !stop.load(Ordering::Relaxed) && store.unloaded() == 0 {
