@@ -317,7 +317,7 @@ impl<S: Scheme> Engine<S> {
         for _ in 0..3 {
             self.versions.advance();
         }
-        // In tests that read without keeping rows, too.
+        // Histories with both rules: those that keep no rows evict under pressure.
         hand.is_pressed = self.options.uncached_after == 0;
         hand.end_if_closed(self, log, store, u64::MAX).unwrap_or(0)
     }

@@ -27,19 +27,17 @@ use crate::{
     units::Mebibytes,
 };
 
-/// Passes over all files at most: rows that the last one leaves are read on demand.
-const PASSES: usize = 4;
-
 impl<S: Scheme> Engine<S> {
     /// Loads rows that are only in files, until all are in memory or `stop` is set.
     pub(crate) fn load(&self, stop: &AtomicBool) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let (began, rows) = (Instant::now(), store.unloaded());
         let mut arena = self.memory.arena();
-        let mut passes = 0;
-        // Again where a checkpoint has moved rows meanwhile to where the pass had been.
-        while !self.is_loaded(store, stop) && passes < PASSES {
-            passes += 1;
+        let mut left = u64::MAX;
+        // Again where a checkpoint has moved rows meanwhile to where the pass had been; rows that stay then are read on
+        // demand, or cannot be read.
+        while !self.is_loaded(store, stop) && store.unloaded() < left {
+            left = store.unloaded();
             for (info, file) in store.cold.list() {
                 self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
             }

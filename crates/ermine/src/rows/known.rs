@@ -2,9 +2,9 @@
 //! application until it ends.
 //!
 //! A set of hashes (a Bloom filter with one hash), because a transaction adds to it with every such read, and only
-//! eviction asks: a version that seems to be known stays in memory for now. After n reads a version that the transaction
-//! does not know seems known with a probability of 1 - (1 - 1 / 8192)^n: 1 % after 80, a tenth after 860, half after
-//! 5700.
+//! eviction asks: a version that seems to be known stays in memory for now. Eviction asks the union of the sets of all
+//! running transactions: with n versions in it, one that no transaction knows seems known with a probability of
+//! 1 - (1 - 1 / 8192)^n: 1 % with 80, a tenth with 860, half with 5700.
 //!
 //! Invariants
 //! 1. A transaction adds a version in the operation that finds it, and so before that operation leaves its epoch.
