@@ -26,10 +26,12 @@ use super::{
 use crate::{
     clock::LogOffset,
     ids::{RowId, Stamp, TableId, Tid},
+    log::lsn::{Address, Lsn, Space},
     rows::{
         arena::{Arena, Pool},
         chain::{Below, Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
     },
+    sync::total_order,
     txn::{
         absence::Absences,
         commit_order::{Ending, Unlogged, Unwritten, Write},
@@ -781,5 +783,39 @@ fn loom_read_skew_under_the_safety_net_over_read_committed() {
         let writing = thread::spawn(move || writer.run(&[B], &[A, B]));
         let read = reader.run(&[A, B], &[]);
         vec![read, writing.join().unwrap()]
+    });
+}
+
+/// A reader of a row in its file beside an overwriter, which brings the row in: the overwriter finds the reader at the
+/// table, or the reader does not find the row in its file any more (`escalation`, invariant 1). The reader shares its
+/// bit with another one, which leaves meanwhile.
+#[test]
+fn loom_a_reader_of_a_row_in_its_file_is_found_at_the_table() {
+    loom::model(|| {
+        let slots = ReaderSlots::with_count(ReaderSlots::BITS + 1);
+        let mut leased: Vec<_> = (0..=ReaderSlots::BITS).map(|_| slots.lease().unwrap()).collect();
+        let (reader, other) = (leased.pop().unwrap(), leased.swap_remove(0));
+        let readers = Arc::new(TableReaders::new(None));
+        let row = Arc::new((RowSlot::<()>::empty(), Pool::unlimited()));
+        let address = Address::new(Space::Log, Lsn::new(1 << 20, 0), 0).unwrap();
+        assert!(row.0.replace_stored(None, Some(address)));
+        readers.enter(&other);
+        let reading = thread::spawn({
+            let (row, readers) = (row.clone(), readers.clone());
+            move || {
+                readers.enter(&reader);
+                row.0.stored().is_some()
+            }
+        });
+        let leaving = thread::spawn({
+            let readers = readers.clone();
+            move || readers.leave(&other)
+        });
+        assert!(row.0.bring_in(&mut row.1.arena(), address, Stamp(1), 0, &[]));
+        total_order();
+        let bits = readers.bits();
+        leaving.join().unwrap();
+        assert!(!reading.join().unwrap() || bits != 0, "the reader is missed");
+        assert_ne!(readers.bits(), 0, "the bit of the reader that stays is gone");
     });
 }
