@@ -28,6 +28,7 @@
 mod bind;
 mod budget;
 mod catalog;
+mod claims;
 mod collation;
 mod copy;
 mod cursors;

@@ -14,8 +14,8 @@
 //! 1. *It can commit*: no other transaction has written its rows since, for they are locked. The reads of a
 //!    serializable transaction are valid when it is prepared, and stay so: the engine refuses transactions that write
 //!    there ([`ermine::Transaction::prepare`]). The rows, ranges of keys and tables that it read are stored, too: after
-//!    a crash they are read again before any session begins, and are held again. For weaker levels no reads are
-//!    held.
+//!    a crash they are read again before any session begins, and are held again. For weaker levels only the reads of
+//!    foreign keys are held.
 //! 2. *It happens once*: the commit writes the mark in the same transaction; a rollback removes the stored state first.
 
 use std::{
@@ -120,10 +120,13 @@ impl PreparedStore {
             [] => Vec::new(),
             reads => postcard::from_bytes(reads).map_err(damaged)?,
         };
+        // At weaker levels these are what its foreign keys depend on.
+        active.txn.certify_reads(!reads.is_empty()).sql()?;
         for (table, lower, upper) in reads.into_iter().filter(|read| in_use.contains(&read.0)) {
             let table: RawTable = self.database.table(&table).sql()?;
             self.read_again(&active, &table, lower, upper)?;
         }
+        active.txn.certify_reads(false).sql()?;
         for (table, key, value) in writes.into_iter().filter(|write| in_use.contains(&write.0)) {
             used.iter().filter(|own| engine_name(own.def.relation_file) == table).for_each(|own| own.has_row(&key));
             let table: RawTable = self.database.table(&table).sql()?;

@@ -13,6 +13,7 @@ use crate::{
         Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, relation_files::Taken,
         row_queues::RowQueues, sessions::Sessions,
     },
+    claims::{Claims, Deferral},
     cursors::Cursors,
     error::{Result, SqlError, SqlState},
     failure::{EngineResult as _, sql_error},
@@ -77,6 +78,12 @@ pub(crate) struct ActiveTransaction {
     held: RefCell<Held>,
     /// Whether a statement has been run in it: the next one sees the same snapshot.
     pub(crate) has_run: bool,
+    /// Whether one statement is the whole transaction.
+    pub(crate) is_alone: bool,
+    /// When foreign keys are examined.
+    pub(crate) deferral: Deferral,
+    /// What foreign keys need at its end.
+    pub(crate) claims: Claims,
     /// Last field.
     end: End,
 }
@@ -220,6 +227,9 @@ impl ActiveTransaction {
             taken,
             held,
             has_run: false,
+            is_alone: false,
+            deferral: Deferral::default(),
+            claims: Claims::default(),
             end,
         })
     }
@@ -262,6 +272,11 @@ impl ActiveTransaction {
     /// catalog itself.
     pub(crate) fn renews(&self) -> bool {
         self.level == Level::ReadCommitted && self.changes.is_empty()
+    }
+
+    /// Whether what foreign keys need is examined again at its end: other statements may follow, with newer snapshots.
+    pub(crate) fn examines_again(&self) -> bool {
+        self.renews() && !self.is_alone && self.txn.database().scheme().is_serializable()
     }
 
     /// Continues with a new snapshot and the latest catalog.

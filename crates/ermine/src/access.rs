@@ -143,6 +143,11 @@ pub(crate) mod sealed {
         fn hold_table(&self, _table: TableId) -> Result<bool> {
             Ok(false)
         }
+        /// Certifies reads from now on, or stops doing so, in a transaction that asked for less than its scheme
+        /// promises; returns whether reads are certified if the transaction wants it.
+        fn certify_reads(&self, _wanted: bool) -> Result<bool> {
+            Ok(true)
+        }
         /// Returns the obstacle that a write of a row would meet.
         fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock>;
         /// Whether the transaction sees the newest committed versions of all rows of a table; gives up when `goes_on`

@@ -78,6 +78,10 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
         Txn::hold_table(self, table)
     }
 
+    fn certify_reads(&self, wanted: bool) -> Result<bool> {
+        Txn::certify_reads(self, wanted)
+    }
+
     fn row_lock(&self, table: TableId, key: &[u8]) -> Result<RowLock> {
         Txn::row_lock(self, table, key)
     }
@@ -403,6 +407,12 @@ macro_rules! schemes {
             fn hold_table(&self, table: TableId) -> Result<bool> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.hold_table(table),)*
+                }
+            }
+
+            fn certify_reads(&self, wanted: bool) -> Result<bool> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.certify_reads(wanted),)*
                 }
             }
 

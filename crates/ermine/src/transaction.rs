@@ -149,6 +149,19 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.access.delete(table.id_in(self.database)?, &encoded(key))
     }
 
+    /// Certifies the reads from now on, until it is called with `false`, in a transaction that asked for
+    /// [`crate::Isolation::Snapshot`]: for facts that its writes depend on, such as the row that a foreign key refers
+    /// to, at any level. The transaction then commits only if no cycle of dependencies goes through one of these reads,
+    /// and keeps its snapshot. All reads of other transactions of serializable schemes are certified anyway. Returns
+    /// false under schemes that certify nothing (`rc`, `si`).
+    ///
+    /// A transaction with such reads is one of the serializable transactions to which only some of its reads count:
+    /// the promise to the others (Adya 1999, section 5.5) and the theorem of the certifier hold for every subset of the
+    /// reads.
+    pub fn certify_reads(&self, wanted: bool) -> Result<bool> {
+        self.access.certify_reads(wanted)
+    }
+
     /// Counts as a read of all rows of a table, without reading them; `false`: they have to be read.
     #[doc(hidden)]
     pub fn hold_table<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<bool> {

@@ -74,8 +74,13 @@ pub(crate) struct State<S: Scheme> {
     /// Everything strictly below is visible.
     pub(crate) begin: Stamp,
     pub(crate) counts: Counts,
-    /// The transaction reads a snapshot that needs no certification: nothing is tracked.
+    /// The transaction reads a snapshot that needs no certification: nothing is tracked, but for the reads that it
+    /// [certifies](crate::Transaction::certify_reads).
     pub(crate) uncertified: bool,
+    /// Whether its reads are tracked now.
+    pub(crate) tracks: bool,
+    /// Whether it has tracked reads although it is uncertified.
+    pub(crate) certifies_some: bool,
     /// The running transaction, once it has written or needs to commit with a stamp.
     pub(crate) tid: Option<Tid>,
     pub(crate) tids: TidLease,
@@ -199,6 +204,8 @@ impl<S: Scheme> Worker<S> {
             begin: Stamp::ZERO,
             counts: Counts::default(),
             uncertified: false,
+            tracks: true,
+            certifies_some: false,
             tid: None,
             tids: engine.shared.tids.lease(),
             reader,
@@ -287,6 +294,11 @@ impl<S: Scheme> Worker<S> {
 }
 
 impl<S: Scheme> State<S> {
+    /// Whether the certifier decides about the transaction, if it has written.
+    pub(crate) fn is_certified(&self) -> bool {
+        !self.uncertified || self.certifies_some
+    }
+
     /// Returns the approximate number of bytes that the worker keeps of the transaction.
     pub(crate) fn kept_bytes(&self) -> u64 {
         (self.sets.bytes() + self.absences.bytes() + self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>())

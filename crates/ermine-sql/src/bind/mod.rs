@@ -11,6 +11,7 @@ mod join_order;
 mod lock;
 pub(crate) mod names;
 pub(crate) mod path;
+pub(crate) mod references;
 mod rewrite;
 mod select;
 mod source;
@@ -169,14 +170,19 @@ impl<'a> Binder<'a> {
             || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", plain(name)));
         match self.relation(name)?.ok_or_else(missing)? {
             Relation::Table(table) => {
-                if !self.tables.iter().any(|used| used.def.id == table.def.id) {
-                    self.tables.push(table.clone());
-                }
+                self.uses(&table);
                 Ok(table)
             }
             Relation::Sequence(_) | Relation::Index(..) => {
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", plain(name))))
             }
+        }
+    }
+
+    /// Records that the statement uses a table.
+    fn uses(&mut self, table: &Arc<Table>) {
+        if !self.tables.iter().any(|used| used.def.id == table.def.id) {
+            self.tables.push(table.clone());
         }
     }
 

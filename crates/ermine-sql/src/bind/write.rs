@@ -11,6 +11,7 @@ use super::{
     Binder, Scope, ScopeColumn, Typed,
     join_order::order_joins,
     names::{name_of, simple_name},
+    references::References,
 };
 use crate::{
     catalog::{
@@ -39,6 +40,7 @@ pub(crate) struct Rules {
 pub(crate) struct Insert {
     pub(crate) table: Arc<Table>,
     pub(crate) rules: Rules,
+    pub(crate) references: Option<Arc<References>>,
     pub(crate) source: InsertSource,
     pub(crate) conflict: Option<OnConflict>,
     /// Evaluated on the row.
@@ -69,6 +71,7 @@ pub(crate) struct ConflictUpdate {
 pub(crate) struct Change {
     pub(crate) table: Arc<Table>,
     pub(crate) rules: Rules,
+    pub(crate) references: Option<Arc<References>>,
     /// Rows of all sources, with the row of the table from place 0 on, and its key after the table's columns.
     pub(crate) rows: Query,
     pub(crate) key_at: usize,
@@ -119,7 +122,7 @@ impl Binder<'_> {
                 _ => self.inserted_query(&table, &targets, is_listed, query)?,
             },
         };
-        let rules = self.rules(&table)?;
+        let (rules, references) = (self.rules(&table)?, self.references(&table)?);
         let conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(conflict)) => {
@@ -132,7 +135,7 @@ impl Binder<'_> {
         };
         let alias = insert.table_alias.as_ref().map(|alias| name_of(&alias.alias));
         let (returning, columns) = self.returning_of(&table, alias, insert.returning.as_deref())?;
-        Ok((Insert { table, rules, source, conflict, returning }, columns))
+        Ok((Insert { table, rules, references, source, conflict, returning }, columns))
     }
 
     /// Binds a row of VALUES for the target columns.
@@ -456,7 +459,7 @@ impl Binder<'_> {
             }
         };
         let assignments = assignments.map(|assignments| self.assignments(&table, assignments)).transpose()?;
-        let rules = self.rules(&table)?;
+        let (rules, references) = (self.rules(&table)?, self.references(&table)?);
         let width = from.width;
         let output = (0..width).map(Expr::Column).collect();
         let mut select = Select { output, ..Select::default() };
@@ -474,7 +477,7 @@ impl Binder<'_> {
             offset: None,
             locks: Vec::new(),
         };
-        Ok((Change { table, rules, rows, key_at, assignments, returning }, columns))
+        Ok((Change { table, rules, references, rows, key_at, assignments, returning }, columns))
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) enum Definition {
     Table(TableDef),
     Sequence(SequenceDef),
     Role(RoleDef),
+    ForeignKey(ForeignKeyDef),
 }
 
 impl Definition {
@@ -29,6 +30,7 @@ impl Definition {
             Self::Table(table) => table.id,
             Self::Sequence(sequence) => sequence.id,
             Self::Role(role) => role.id,
+            Self::ForeignKey(key) => key.id,
         }
     }
 
@@ -161,6 +163,58 @@ pub(crate) struct RoleDef {
     pub(crate) row: ObjectId,
 }
 
+/// A foreign key: an object of its own, which changes neither of its tables' definitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ForeignKeyDef {
+    pub(crate) id: ObjectId,
+    pub(crate) name: String,
+    /// The table whose rows refer to others.
+    pub(crate) child: ObjectId,
+    /// Numbers of its columns.
+    pub(crate) child_columns: Vec<usize>,
+    /// The table whose rows they refer to.
+    pub(crate) parent: ObjectId,
+    /// Numbers of its columns, in the same order: a primary key, or a unique index has the same.
+    pub(crate) parent_columns: Vec<usize>,
+    /// MATCH FULL: either all columns are NULL or none is.
+    pub(crate) is_full: bool,
+    pub(crate) on_delete: ReferentialAction,
+    pub(crate) on_update: ReferentialAction,
+    pub(crate) is_deferrable: bool,
+    /// INITIALLY DEFERRED
+    pub(crate) is_deferred: bool,
+    /// Whether the rows from before it were examined; NOT VALID: they were not.
+    pub(crate) is_valid: bool,
+}
+
+/// The action on the rows that refer to a row that is deleted, or whose key is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ReferentialAction {
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+impl ReferentialAction {
+    /// Returns the words of the action in statements.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::NoAction => "NO ACTION",
+            Self::Restrict => "RESTRICT",
+            Self::Cascade => "CASCADE",
+            Self::SetNull => "SET NULL",
+            Self::SetDefault => "SET DEFAULT",
+        }
+    }
+
+    /// Whether it writes the rows that refer.
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Self::Cascade | Self::SetNull | Self::SetDefault)
+    }
+}
+
 impl TableDef {
     /// Returns the columns that are not dropped, with their numbers.
     pub(crate) fn live_columns(&self) -> impl Iterator<Item = (usize, &ColumnDef)> {
@@ -170,6 +224,24 @@ impl TableDef {
     /// Returns the column of that name.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.live_columns().find(|(_, column)| column.name == name).map(|(at, _)| at)
+    }
+
+    /// Returns the unique index that has exactly these columns, in any order, and the places of its columns among them;
+    /// no index: the primary key.
+    pub(crate) fn unique_key(&self, columns: &[usize]) -> Option<(Option<usize>, Vec<usize>)> {
+        let places = |own: &mut dyn Iterator<Item = usize>| -> Option<Vec<usize>> {
+            let places = own.map(|at| columns.iter().position(|known| *known == at));
+            let places: Vec<_> = places.collect::<Option<_>>()?;
+            (places.len() == columns.len()).then_some(places)
+        };
+        if let Some(found) = self.primary_key.as_ref().and_then(|key| places(&mut key.columns.iter().copied())) {
+            return Some((None, found));
+        }
+        self.indexes.iter().enumerate().find_map(|(at, index)| {
+            let is_usable = index.is_unique && index.predicate.is_none() && self.is_complete(at);
+            let found = places(&mut index.columns.iter().map(|column| column.0)).filter(|_| is_usable)?;
+            Some((Some(at), found))
+        })
     }
 
     /// Whether an index has all rows that belong in it; queries read only such indexes.

@@ -43,7 +43,7 @@ use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
-    definition::{Definition, FIRST_OBJECT, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
+    definition::{Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
     latch::Latch,
     relation_files::RelationFiles,
     row_queues::RowQueues,
@@ -89,6 +89,7 @@ pub(crate) struct Catalog {
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
     roles: BTreeMap<String, Arc<RoleDef>>,
+    foreign_keys: BTreeMap<ObjectId, Arc<ForeignKeyDef>>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -113,6 +114,14 @@ impl Change {
     fn definition(&self) -> &Definition {
         let (Self::Put(definition) | Self::Drop(definition)) = self;
         definition
+    }
+
+    /// The tables whose users must know the change.
+    fn tables(&self) -> Vec<ObjectId> {
+        match self.definition() {
+            Definition::ForeignKey(key) => vec![key.child, key.parent],
+            other => vec![other.id()],
+        }
     }
 
     /// The table after the change, if the object is one.
@@ -371,7 +380,10 @@ impl CatalogStore {
             kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
             kept.extend(new.iter().flat_map(|new| new.def.relation_files()));
             // SeqCst: a transaction that shares the table's latch reads it afterwards (`latch`, invariant 2).
-            old.into_iter().chain(new).for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
+            for id in change.tables() {
+                let tables = current.tables.get(&id).into_iter().chain(next.tables.get(&id));
+                tables.for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
+            }
         }
         *current = Arc::new(next);
         // Release: pairs with `version`.
@@ -450,6 +462,7 @@ impl Catalog {
         self.tables.remove(&id);
         self.sequences.remove(&id);
         self.roles.retain(|_, role| role.id != id);
+        self.foreign_keys.remove(&id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -486,6 +499,7 @@ impl Catalog {
                 self.sequences.insert(def.id, sequence);
             }
             Definition::Role(def) => _ = self.roles.insert(def.name.clone(), Arc::new(def.clone())),
+            Definition::ForeignKey(def) => _ = self.foreign_keys.insert(def.id, Arc::new(def.clone())),
         }
         Ok(())
     }
@@ -562,6 +576,21 @@ impl Catalog {
         let mut sequences: Vec<_> = self.sequences.values().collect();
         sequences.sort_by_key(|sequence| sequence.def.id);
         sequences
+    }
+
+    /// Returns all foreign keys, by number.
+    pub(crate) fn foreign_keys(&self) -> impl Iterator<Item = &Arc<ForeignKeyDef>> {
+        self.foreign_keys.values()
+    }
+
+    /// Returns the foreign key of that number.
+    pub(crate) fn foreign_key(&self, id: ObjectId) -> Option<&Arc<ForeignKeyDef>> {
+        self.foreign_keys.get(&id)
+    }
+
+    /// Returns the foreign keys of a table, and those of all tables that refer to it.
+    pub(crate) fn foreign_keys_at(&self, table: ObjectId) -> impl Iterator<Item = &Arc<ForeignKeyDef>> {
+        self.foreign_keys.values().filter(move |key| key.child == table || key.parent == table)
     }
 
     /// Returns the sequences that belong to a table's columns.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    exec::Run,
+    exec::{Run, references::Owed},
     expr::Frame,
     memory::{Held, Memory},
     types::{self, Environment, Value},
@@ -22,6 +22,7 @@ pub(crate) struct Insertion {
     from: Arc<CopyFrom>,
     stream: Stream,
     inserted: u64,
+    owed: Owed,
     /// The memory of incomplete rows that the stream holds.
     held: Held,
 }
@@ -42,7 +43,8 @@ impl Insertion {
                 is_header_next: from.options.header != Header::No,
             },
         };
-        Self { from, stream, inserted: 0, held: memory.hold() }
+        let owed = Owed::new(from.references.clone(), memory);
+        Self { from, stream, inserted: 0, owed, held: memory.hold() }
     }
 
     /// Consumes a piece of the stream: inserts the rows that it completes.
@@ -67,6 +69,7 @@ impl Insertion {
             Stream::Binary(rows) => rows.finish(),
         }
         self.insert_all(run)?;
+        self.owed.settle(run)?;
         Ok(self.inserted)
     }
 
@@ -117,7 +120,7 @@ impl Insertion {
     }
 
     /// Inserts a row whose fields are in their places; returns false if it does not meet the condition.
-    fn insert(&self, from: &CopyFrom, mut row: Vec<Value>, run: &Run<'_>) -> Result<bool> {
+    fn insert(&mut self, from: &CopyFrom, mut row: Vec<Value>, run: &Run<'_>) -> Result<bool> {
         let CopyFrom { table, rules, defaults, condition, .. } = from;
         let nothing = Frame { row: &[], outer: None };
         for (at, default) in defaults {
@@ -130,6 +133,8 @@ impl Insertion {
         }
         run.check_row(table, rules, &row).map_err(|error| error.context(self.shown_place()))?;
         run.insert_row(table, rules, &row).map_err(|error| self.placed(error))?;
+        let owed = self.owed.inserted(run, &row);
+        owed.map_err(|error| self.placed(error))?;
         Ok(true)
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     bind::{
         Binder,
         names::name_of,
+        references::References,
         write::{Rules, columns_of},
     },
     catalog::Table,
@@ -25,6 +26,7 @@ use crate::{
 pub(crate) struct CopyFrom {
     pub(super) table: Arc<Table>,
     pub(super) rules: Rules,
+    pub(super) references: Option<Arc<References>>,
     pub(super) options: Options,
     /// In the order of the fields.
     pub(super) fields: Vec<FieldPlan>,
@@ -88,7 +90,7 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
                 [] => table.def.live_columns().map(|(at, _)| at).collect(),
                 names => columns_of(&table, names.iter().map(|name| Ok(name_of(name))))?,
             };
-            let rules = binder.rules(&table)?;
+            let (rules, references) = (binder.rules(&table)?, binder.references(&table)?);
             let others = (0..table.def.columns.len()).filter(|at| !targets.contains(at));
             let defaults = others.map(|at| Ok((at, binder.default_of(&table, at)?))).collect::<Result<_>>()?;
             let condition = condition.as_ref().map(|expr| binder.row_condition(&table, expr, "WHERE")).transpose()?;
@@ -105,7 +107,8 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
                     FieldPlan { at, name, ty, modifier, force_not_null, force_null }
                 });
             let fields = fields.collect();
-            Ok(Plan::CopyFrom(Arc::new(CopyFrom { table, rules, options, fields, defaults, condition })))
+            let from = CopyFrom { table, rules, references, options, fields, defaults, condition };
+            Ok(Plan::CopyFrom(Arc::new(from)))
         }
         Direction::Out(query) => {
             let (query, columns) = binder.query(query)?;

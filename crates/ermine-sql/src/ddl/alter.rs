@@ -2,7 +2,12 @@
 
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind, TableConstraint};
 
-use super::{context::ChangeContext, create::Constraints, skip, skip_missing};
+use super::{
+    context::ChangeContext,
+    create::{Constraints, foreign_keys_of},
+    foreign_key::cascades,
+    skip, skip_missing,
+};
 use crate::{
     bind::{
         Binder,
@@ -38,10 +43,19 @@ impl ChangeContext<'_> {
         alter: &ast::AlterTable,
         rows: &mut dyn RowSink,
     ) -> Result<String> {
-        let Some(table) = self.table_alone(active, &alter.name, alter.if_exists)? else {
+        let Some(table) = self.table_named(active, &alter.name, alter.if_exists)? else {
             skip_missing(rows, &alter.name);
             return Ok("ALTER TABLE".into());
         };
+        let keys = alter.operations.iter().flat_map(|operation| match operation {
+            AlterTableOperation::AddColumn { column_def, .. } => foreign_keys_of(std::slice::from_ref(column_def), &[]),
+            AlterTableOperation::AddConstraint { constraint, .. } => {
+                foreign_keys_of(&[], std::slice::from_ref(constraint))
+            }
+            _ => Vec::new(),
+        });
+        self.take_parents(active, Some(&table), &keys.collect::<Vec<_>>())?;
+        self.take_newest(active, std::slice::from_ref(&table), self.patience)?;
         let id = table.def.id;
         for operation in &alter.operations {
             let table = active.catalog.table(id).expect("it is only changed here").clone();
@@ -61,8 +75,9 @@ impl ChangeContext<'_> {
             AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
                 self.add_column(active, def, column_def, *if_not_exists, rows)
             }
-            AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
-                self.drop_columns(active, def, column_names, *if_exists, rows)
+            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let options = (*if_exists, cascades(*drop_behavior));
+                self.drop_columns(active, def, column_names, options, rows)
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(active, def, &name_of(old_column_name), name_of(new_column_name))
@@ -74,10 +89,14 @@ impl ChangeContext<'_> {
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column(active, def, &name_of(column_name), op)
             }
-            AlterTableOperation::AddConstraint { constraint, .. } => self.add_constraint(active, def, constraint),
-            AlterTableOperation::DropConstraint { if_exists, name, .. } => {
-                self.drop_constraint(active, def, &name_of(name), *if_exists, rows)
+            AlterTableOperation::AddConstraint { constraint, not_valid } => {
+                self.add_constraint(active, def, constraint, !not_valid)
             }
+            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+                let options = (*if_exists, cascades(*drop_behavior));
+                self.drop_constraint(active, def, &name_of(name), options, rows)
+            }
+            AlterTableOperation::ValidateConstraint { name } => self.validate(active, &def, &name_of(name)),
             // All objects have the same owner.
             AlterTableOperation::OwnerTo { .. } => Ok(()),
             other => Err(SqlError::unsupported(format_args!("ALTER TABLE {other}"))),
@@ -123,12 +142,16 @@ impl ChangeContext<'_> {
         column.missing = self.missing_value(active, &column)?;
         def.columns.push(column);
         let before = def.indexes.len();
+        let foreign = std::mem::take(&mut constraints.foreign);
         self.add_constraints(active, &mut def, constraints)?;
         self.take_new_names(active, &def, before)?;
         let new_indexes: Vec<_> = (before..def.indexes.len()).collect();
         self.replace_table(active, def)?;
         self.fill(active, id, &[])?;
-        if new_indexes.is_empty() { Ok(()) } else { self.fill(active, id, &new_indexes) }
+        if !new_indexes.is_empty() {
+            self.fill(active, id, &new_indexes)?;
+        }
+        self.add_foreign_keys(active, id, foreign, true)
     }
 
     /// Returns the value of a new column in the existing rows, as a row of its own; `None`: NULL.
@@ -152,12 +175,21 @@ impl ChangeContext<'_> {
         active: &mut ActiveTransaction,
         mut def: TableDef,
         columns: &[ast::Ident],
-        if_exists: bool,
+        (if_exists, cascade): (bool, bool),
         rows: &mut dyn RowSink,
     ) -> Result<()> {
         for name in columns.iter().map(name_of) {
             match def.column(&name) {
-                Some(at) => self.drop_column(active, &mut def, at)?,
+                Some(at) => {
+                    let keys = active.catalog.foreign_keys_at(def.id);
+                    let (own, others): (Vec<_>, Vec<_>) = keys.cloned().partition(|key| key.child == def.id);
+                    let own = own.into_iter().filter(|key| key.child_columns.contains(&at));
+                    let others = others.into_iter().filter(|key| key.parent_columns.contains(&at)).collect();
+                    let what = format!("column {name} of table {}", def.name);
+                    self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
+                    self.drop_foreign_keys(active, own)?;
+                    self.drop_column(active, &mut def, at)?;
+                }
                 None if if_exists => {
                     let message = format!("column \"{name}\" does not exist, skipping");
                     skip(rows, SqlState::UNDEFINED_COLUMN, message);
@@ -257,9 +289,13 @@ impl ChangeContext<'_> {
         active: &mut ActiveTransaction,
         mut def: TableDef,
         constraint: &TableConstraint,
+        is_valid: bool,
     ) -> Result<()> {
         let mut constraints = Constraints::default();
         constraints.add(constraint, &def.name)?;
+        if !constraints.foreign.is_empty() {
+            return self.add_foreign_keys(active, def.id, constraints.foreign, is_valid);
+        }
         let (before, had_key) = (def.indexes.len(), def.primary_key.is_some());
         self.add_constraints(active, &mut def, constraints)?;
         if !had_key && def.primary_key.is_some() {
@@ -276,13 +312,21 @@ impl ChangeContext<'_> {
         active: &mut ActiveTransaction,
         mut def: TableDef,
         name: &str,
-        if_exists: bool,
+        (if_exists, cascade): (bool, bool),
         rows: &mut dyn RowSink,
     ) -> Result<()> {
+        let keys = active.catalog.foreign_keys_at(def.id).filter(|key| key.child == def.id && key.name == name);
+        let keys: Vec<_> = keys.cloned().collect();
+        if !keys.is_empty() {
+            return self.drop_foreign_keys(active, keys);
+        }
         let checks = def.checks.len();
         def.checks.retain(|check| check.name != name);
         if let Some(at) = def.indexes.iter().position(|index| index.is_constraint && index.name == name) {
             def.indexes.remove(at);
+            let what = format!("constraint {name} on table {}", def.name);
+            let keys = self.without_index(active, &def);
+            self.drop_dependents(active, (&what, &format!("index {name}")), keys, cascade, rows)?;
             self.take_name(active, &def.schema, name, false)?;
         } else if def.primary_key.as_ref().is_some_and(|key| key.name == name) {
             return Err(SqlError::unsupported("dropping a primary key"));

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     helpers::stmt_create_table::CreateTableBuilder,
 };
 
-use super::{context::ChangeContext, free_name_of, skip};
+use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip};
 use crate::{
     bind::{
         Binder,
@@ -33,6 +33,7 @@ pub(super) struct Constraints {
     primary: Option<(Option<String>, Vec<String>)>,
     unique: Vec<(Option<String>, Vec<String>)>,
     checks: Vec<(Option<String>, ast::Expr)>,
+    pub(super) foreign: Vec<ForeignKeyTree>,
 }
 
 impl ChangeContext<'_> {
@@ -55,6 +56,7 @@ impl ChangeContext<'_> {
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
+        self.take_parents(active, None, &foreign_keys_of(columns, constraints))?;
         let id = self.catalog_number()?;
         let mut all = Constraints::default();
         let (mut defined, mut sequences) = (Vec::new(), Vec::new());
@@ -84,6 +86,7 @@ impl ChangeContext<'_> {
         // The name first: what is taken after it is not given back.
         self.take_name(active, &schema, &own, true)?;
         def.relation_file = self.relation_file(active)?;
+        let foreign = std::mem::take(&mut all.foreign);
         self.add_constraints(active, &mut def, all)?;
         self.take_names(active, &def)?;
         let mut changes = Vec::new();
@@ -99,6 +102,7 @@ impl ChangeContext<'_> {
             _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the new table is not there")),
         };
         self.check_definition(active, &table)?;
+        self.add_foreign_keys(active, id, foreign, true)?;
         Ok("CREATE TABLE".into())
     }
 
@@ -168,7 +172,7 @@ impl ChangeContext<'_> {
         def: &mut TableDef,
         all: Constraints,
     ) -> Result<()> {
-        let Constraints { primary, unique, checks } = all;
+        let Constraints { primary, unique, checks, foreign: _ } = all;
         let mut taken = vec![def.name.clone()];
         if let Some((name, columns)) = primary {
             if def.primary_key.is_some() {
@@ -430,10 +434,29 @@ impl Constraints {
                 self.checks.push((check.name.as_ref().map(name_of), (*check.expr).clone()));
                 Ok(())
             }
-            TableConstraint::ForeignKey(_) => Err(SqlError::unsupported("FOREIGN KEY")),
+            TableConstraint::ForeignKey(key) => {
+                self.foreign.push(ForeignKeyTree::new(key, None, None));
+                Ok(())
+            }
             other => Err(SqlError::unsupported(format_args!("the constraint {other}"))),
         }
     }
+}
+
+/// Returns the foreign keys of a statement.
+pub(super) fn foreign_keys_of<'c>(
+    columns: &'c [ast::ColumnDef],
+    constraints: &'c [TableConstraint],
+) -> Vec<&'c ast::ForeignKeyConstraint> {
+    let of_columns = columns.iter().flat_map(|column| &column.options).filter_map(|option| match &option.option {
+        ColumnOption::ForeignKey(key) => Some(key),
+        _ => None,
+    });
+    let of_table = constraints.iter().filter_map(|constraint| match constraint {
+        TableConstraint::ForeignKey(key) => Some(key),
+        _ => None,
+    });
+    of_columns.chain(of_table).collect()
 }
 
 /// Whether it defines nothing but columns and constraints. Storage has no parameters to set (WITH), and all tables are
@@ -599,7 +622,9 @@ fn column_options<'c>(
                 generated = Some(sequence_options.as_deref().unwrap_or(&[]));
             }
             ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
-            ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("REFERENCES")),
+            ColumnOption::ForeignKey(key) => {
+                all.foreign.push(ForeignKeyTree::new(key, constraint, Some(&def.name)));
+            }
             other => return Err(SqlError::unsupported(format_args!("the column option {other}"))),
         }
     }

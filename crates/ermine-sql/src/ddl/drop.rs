@@ -29,6 +29,13 @@ impl ChangeContext<'_> {
         if *purge || *temporary || table.is_some() {
             return Err(SqlError::unsupported("this form of DROP"));
         }
+        // Tables that are dropped together may refer to one another.
+        let mut together = Vec::new();
+        for name in names.iter().filter(|_| *object_type == ObjectType::Table) {
+            if let Some(Relation::Table(table)) = self.find(active, name)? {
+                together.push(table.def.id);
+            }
+        }
         for name in names {
             if *object_type == ObjectType::Schema {
                 self.drop_schema(active, name, *if_exists, *cascade, rows)?;
@@ -37,7 +44,7 @@ impl ChangeContext<'_> {
             match (object_type, self.find(active, name)?) {
                 (ObjectType::Table, Some(Relation::Table(_))) => {
                     let table = self.table_alone(active, name, false)?.expect("it has just been found");
-                    self.drop_table(active, &table.def)?;
+                    self.drop_table(active, &table.def, &together, *cascade, rows)?;
                 }
                 (ObjectType::Index, Some(Relation::Index(table, Some(at)))) => {
                     if table.def.indexes[at].is_constraint {
@@ -47,6 +54,8 @@ impl ChangeContext<'_> {
                     active.take(&table, self.patience)?;
                     let mut def = table.def.clone();
                     let index = def.indexes.remove(at);
+                    let (what, keys) = (format!("index {}", index.name), self.without_index(active, &def));
+                    self.drop_dependents(active, (&what, &what), keys, *cascade, rows)?;
                     self.take_name(active, &def.schema, &index.name, false)?;
                     self.replace_table(active, def)?;
                 }
@@ -101,7 +110,20 @@ impl ChangeContext<'_> {
         Ok(false)
     }
 
-    fn drop_table(&self, active: &mut ActiveTransaction, def: &TableDef) -> Result<()> {
+    /// Drops a table with all that belongs to it. Other tables may refer to it only if they are dropped `together`.
+    fn drop_table(
+        &self,
+        active: &mut ActiveTransaction,
+        def: &TableDef,
+        together: &[u32],
+        cascade: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let keys = active.catalog.foreign_keys_at(def.id).cloned();
+        let (own, others): (Vec<_>, Vec<_>) = keys.partition(|key| together.contains(&key.child));
+        let what = format!("table {}", def.name);
+        self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
+        self.drop_foreign_keys(active, own)?;
         let mut changes = vec![Change::Drop(Definition::Table(def.clone()))];
         let indexes = def.indexes.iter().map(|index| &index.name);
         for name in [&def.name].into_iter().chain(def.primary_key.iter().map(|key| &key.name)).chain(indexes) {
@@ -142,9 +164,10 @@ impl ChangeContext<'_> {
             let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
         }
+        let together: Vec<_> = tables.iter().map(|table| table.def.id).collect();
         for table in tables {
             active.take(&table, self.patience)?;
-            self.drop_table(active, &table.def)?;
+            self.drop_table(active, &table.def, &together, true, rows)?;
         }
         for sequence in
             sequences.into_iter().filter(|sequence| active.catalog.sequence(sequence.id).is_some()).collect::<Vec<_>>()
@@ -157,12 +180,21 @@ impl ChangeContext<'_> {
         self.apply(active, vec![Change::Drop(Definition::Schema(SchemaDef { id, name }))])
     }
 
-    pub(super) fn truncate(&self, active: &mut ActiveTransaction, truncate: &ast::Truncate) -> Result<String> {
+    pub(super) fn truncate(
+        &self,
+        active: &mut ActiveTransaction,
+        truncate: &ast::Truncate,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
         if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
             return Err(SqlError::unsupported("this form of TRUNCATE"));
         }
-        for target in &truncate.table_names {
-            let table = self.table_alone(active, &target.name, false)?.expect("an error where it is not there");
+        let tables = self.truncated(active, truncate, rows)?;
+        self.take_newest(active, &tables, self.patience)?;
+        self.check_truncated(active, &tables)?;
+        for table in tables {
+            // The newest definition, now that it is held.
+            let table = active.catalog.table(table.def.id).cloned().unwrap_or(table);
             // Empty tables of the engine replace the old ones.
             let mut def = table.def.clone();
             def.relation_file = self.relation_file(active)?;

@@ -10,6 +10,7 @@ pub(crate) mod alter_sequence;
 pub(crate) mod context;
 mod create;
 mod drop;
+mod foreign_key;
 pub(crate) mod online;
 pub(crate) mod role;
 
@@ -96,7 +97,7 @@ impl ChangeContext<'_> {
             Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
             Definition::Role(tree) => self.define_role(active, tree, rows),
-            Definition::Truncate(truncate) => self.truncate(active, truncate),
+            Definition::Truncate(truncate) => self.truncate(active, truncate, rows),
             Definition::Lock(lock) => self.lock_tables(active, lock),
         }
     }

@@ -23,7 +23,7 @@ use ermine::{EncodedRange, KeyBuffer};
 
 use super::{EachRow, Run, scan::whole_row, write::primary_key};
 use crate::{
-    bind::write::Rules,
+    bind::{references::Reference, write::Rules},
     catalog::Table,
     error::{Result, SqlError, SqlState},
     failure::EngineResult as _,
@@ -54,6 +54,11 @@ fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<
 /// Fails when a row of a table breaks its rules.
 pub(crate) fn check_rows(run: &Run<'_>, table: &Table, rules: &Rules) -> Result<()> {
     for_each_row(run, table, &mut |_, _, row| check_old_row(run, table, rules, row))
+}
+
+/// Fails when a row of a table refers to a key that no row has.
+pub(crate) fn check_references(run: &Run<'_>, reference: &Reference) -> Result<()> {
+    for_each_row(run, &reference.child, &mut |_, _, row| run.check_reference(reference, row))
 }
 
 /// Fails when an existing row breaks a rule of its table.

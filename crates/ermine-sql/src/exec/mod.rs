@@ -9,12 +9,15 @@ mod group;
 mod instrumentation;
 mod lock;
 mod query;
+pub(crate) mod references;
 mod scan;
 mod sort;
 mod subquery;
 pub(crate) mod write;
 
-pub(crate) use build::{Batch, check_rows, check_table, duplicated, fill_index, move_rows, run_batch};
+pub(crate) use build::{
+    Batch, check_references, check_rows, check_table, duplicated, fill_index, move_rows, run_batch,
+};
 pub(crate) use instrumentation::{Actual, Instrumentation};
 
 use std::{
@@ -30,6 +33,7 @@ use ermine::OwnedTransaction;
 
 use crate::{
     catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, sequence::Sequence},
+    claims::{Claims, Deferral},
     error::{Result, SqlError, SqlState},
     level::Level,
     memory::Kept,
@@ -60,6 +64,8 @@ pub(crate) struct SessionState {
     pub(crate) settings: Vec<SetConfig>,
     /// The advisory locks that the statement has taken for the session, and whether shared.
     pub(crate) locks: Vec<(AdvisoryKey, bool)>,
+    /// What foreign keys need at the end of the transaction because of the statement.
+    pub(crate) claims: Claims,
 }
 
 /// A call of `set_config`; without a value, the setting has its initial one.
@@ -85,6 +91,10 @@ pub(crate) struct Run<'r> {
     pub(crate) session: Option<(u64, u64)>,
     /// How long to wait for an advisory lock; zero: without a limit.
     pub(crate) lock_timeout: Duration,
+    /// When foreign keys are examined.
+    pub(crate) deferral: Deferral,
+    /// Whether what foreign keys need is examined again at the end of the transaction, with a newer snapshot.
+    pub(crate) examines_again: bool,
     /// Statistics of the parts of the plan, if they are requested.
     pub(crate) instrumentation: Option<Instrumentation>,
     looks: Cell<u32>,
@@ -116,6 +126,8 @@ impl<'r> Run<'r> {
             is_read_only: false,
             session: None,
             lock_timeout: Duration::ZERO,
+            deferral: Deferral::default(),
+            examines_again: false,
             instrumentation: None,
             looks: Cell::new(0),
             nested: Cell::new(0),

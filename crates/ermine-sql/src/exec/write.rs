@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use ermine::{Error, KeyBuffer};
 use hashbrown::HashSet;
 
-use super::{Emit, Run, query::is_new, scan::whole_row};
+use super::{Emit, Run, query::is_new, references::Owed, scan::whole_row};
 use crate::{
     bind::write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
     catalog::Table,
@@ -52,11 +52,13 @@ impl Run<'_> {
             }
         }
         let (mut written, mut touched) = (0, Touched::new(memory));
+        let mut owed = Owed::new(insert.references.clone(), memory);
         for row in rows {
             self.next_row(mark);
             self.check_cancelled()?;
-            written += self.insert_one(insert, row, &mut touched, emit)?;
+            written += self.insert_one(insert, row, &mut touched, &mut owed, emit)?;
         }
+        owed.settle(self)?;
         Ok(written)
     }
 
@@ -65,6 +67,7 @@ impl Run<'_> {
         insert: &Insert,
         mut row: Vec<Value>,
         touched: &mut Touched<'_>,
+        owed: &mut Owed,
         emit: &mut Emit<'_>,
     ) -> Result<u64> {
         let Insert { table, rules, conflict, returning, .. } = insert;
@@ -80,10 +83,12 @@ impl Run<'_> {
                     constrained values.";
                 return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
             }
-            let Some(changed) = self.update_conflicting(table, rules, update, &key, &row)? else { return Ok(0) };
+            let changed = self.update_conflicting(table, rules, update, &key, &row, owed)?;
+            let Some(changed) = changed else { return Ok(0) };
             row = changed;
         } else {
             let key = self.insert_row(table, rules, &row)?;
+            owed.inserted(self, &row)?;
             if update.is_some() {
                 touched.insert(&key)?;
             }
@@ -140,6 +145,7 @@ impl Run<'_> {
         update: &ConflictUpdate,
         key: &[u8],
         row: &[Value],
+        owed: &mut Owed,
     ) -> Result<Option<Vec<Value>>> {
         let old = self.row_of(table, key)?;
         let both: Vec<_> = old.iter().chain(row).cloned().collect();
@@ -155,6 +161,7 @@ impl Run<'_> {
         }
         self.check_row(table, rules, &new)?;
         self.update_row(table, rules, key, &old, &new)?;
+        owed.updated(self, &old, &new)?;
         Ok(Some(new))
     }
 
@@ -195,15 +202,18 @@ impl Run<'_> {
             Ok(new)
         };
         let new = found.iter().map(|row| new_row(row)).collect::<Result<Vec<_>>>()?;
+        let mut owed = Owed::new(change.references.clone(), &self.environment.memory);
         for (row, new) in found.iter_mut().zip(new) {
             self.next_row(mark);
             self.check_cancelled()?;
             let (key, old) = (KeyBuffer::from_slice(key_of(row, *key_at)?), &row[..*key_at]);
             self.check_row(table, rules, &new)?;
             self.update_row(table, rules, &key, old, &new)?;
+            owed.updated(self, old, &new)?;
             row[..*key_at].clone_from_slice(&new);
             self.show(returning.as_deref(), row, emit)?;
         }
+        owed.settle(self)?;
         Ok(found.len() as u64)
     }
 
@@ -224,7 +234,8 @@ impl Run<'_> {
             Ok(())
         })?;
         let (mark, mut deleted) = (self.environment.memory.mark(), 0);
-        let is_read = returning.is_some() || !table.indexes.is_empty();
+        let mut owed = Owed::new(change.references.clone(), &self.environment.memory);
+        let is_read = returning.is_some() || !table.indexes.is_empty() || owed.needs_deleted();
         for (key, joined) in found {
             self.next_row(mark);
             self.check_cancelled()?;
@@ -235,6 +246,9 @@ impl Run<'_> {
                 row = whole_row(table, bytes)?;
             }
             self.delete_row(table, rules, &key, &row)?;
+            if owed.needs_deleted() {
+                owed.deleted(self, &row)?;
+            }
             deleted += 1;
             if returning.is_some() {
                 row.push(Value::Bytea(key));
@@ -242,6 +256,7 @@ impl Run<'_> {
                 self.show(returning.as_deref(), &row, emit)?;
             }
         }
+        owed.settle(self)?;
         Ok(deleted)
     }
 
@@ -334,7 +349,14 @@ impl Run<'_> {
         Ok(key)
     }
 
-    fn update_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value], new: &[Value]) -> Result<()> {
+    pub(super) fn update_row(
+        &self,
+        table: &Table,
+        rules: &Rules,
+        key: &[u8],
+        old: &[Value],
+        new: &[Value],
+    ) -> Result<()> {
         let new_key = match table.def.primary_key {
             Some(_) => primary_key(table, new),
             None => KeyBuffer::from_slice(key),
@@ -360,7 +382,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn delete_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value]) -> Result<()> {
+    pub(super) fn delete_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value]) -> Result<()> {
         self.txn.delete(&table.rows, key).sql()?;
         for at in 0..table.indexes.len() {
             if let Some((entry, _)) = self.entry(table, rules, at, old, key)? {

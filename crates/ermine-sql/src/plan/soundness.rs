@@ -254,7 +254,7 @@ impl Checker {
         });
     }
 
-    fn insert(&mut self, Insert { table, rules, source, conflict, returning }: &Insert) {
+    fn insert(&mut self, Insert { table, rules, references: _, source, conflict, returning }: &Insert) {
         let width = table.types.len();
         self.rules(table, rules);
         match source {
@@ -277,7 +277,7 @@ impl Checker {
         self.on_row(vec![true; width], |checker| checker.exprs(returning.iter().flatten()));
     }
 
-    fn change(&mut self, Change { table, rules, rows, key_at, assignments, returning }: &Change) {
+    fn change(&mut self, Change { table, rules, references: _, rows, key_at, assignments, returning }: &Change) {
         self.rules(table, rules);
         self.query(rows);
         assert_eq!(*key_at, table.types.len(), "the key is behind the columns");

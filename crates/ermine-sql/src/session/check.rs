@@ -1,10 +1,11 @@
-//! Compares what is stored twice: rows with index entries, definitions with relation files, roles with names.
+//! Compares what is stored twice: rows with index entries, rows with those that they refer to, definitions with relation
+//! files, roles with names.
 
 use crate::{
-    bind::Binder,
+    bind::{Binder, references::Reference},
     ddl::online::retried,
     error::Result,
-    exec::{Run, check_table},
+    exec::{Run, check_references, check_table},
     session::{Session, Shared, SqlDatabase},
 };
 
@@ -53,6 +54,13 @@ impl Session {
                 found.rows += checked.rows;
                 found.entries += checked.entries;
                 found.findings.extend(checked.findings);
+            }
+            for key in active.catalog.foreign_keys().filter(|key| key.is_valid) {
+                let reference = Reference::new(&active.catalog, key)?;
+                if let Err(error) = check_references(&run, &reference) {
+                    let detail = error.report().detail.as_deref().unwrap_or_default().to_owned();
+                    found.findings.push(format!("{error}: {detail}"));
+                }
             }
             // The reads are valid only once this commit succeeds.
             drop(changes.commit_change(active)?);

@@ -92,15 +92,19 @@ impl Session {
 
     /// Calls a function with the insertion in progress.
     fn with_insertion<T>(
-        &self,
+        &mut self,
         copying: &mut Copying,
         each: impl FnOnce(&mut Insertion, &Run<'_>) -> Result<T>,
     ) -> Result<T> {
-        let State::Block { active: Some(active), .. } = &self.state else {
+        let State::Block { active: Some(active), .. } = &mut self.state else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY without a transaction"));
         };
-        let run = Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given);
-        each(&mut copying.insertion, &run).map_err(|error| self.named(error))
+        let mut run = Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given);
+        (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
+        let done = each(&mut copying.insertion, &run);
+        drop(run);
+        active.claims.extend(self.given.get_mut().claims.drain());
+        done.map_err(|error| self.named(error))
     }
 
     fn finish_copying(&mut self, rows: &mut dyn RowSink) -> Result<Completion> {

@@ -16,6 +16,7 @@
 mod activity;
 mod check;
 mod completion;
+mod constraints;
 mod copy;
 mod cursor;
 mod maintenance;
@@ -711,9 +712,10 @@ impl Session {
         rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         let mut active = self.open(self.modes())?;
+        active.is_alone = true;
         let mut tag = Tagged { rows, tag: String::new() };
         let done = match self.run_in(&mut active, prepared, parameters, &mut tag, true) {
-            Ok(true) => active.commit(&self.shared.catalog).map(|receipt| self.completion(Some(receipt))),
+            Ok(true) => self.commit(active).map(|receipt| self.completion(Some(receipt))),
             Ok(false) => {
                 active.rollback();
                 Err(changed("of the statement"))
@@ -741,6 +743,7 @@ impl Session {
         self.environment.memory.begin(self.settings.in_force().work_mem);
         self.given.get_mut().settings.clear();
         self.given.get_mut().locks.clear();
+        self.given.get_mut().claims.clear();
         let again;
         let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && active.changes.is_empty() {
@@ -781,6 +784,7 @@ impl Session {
         (run.level, run.is_read_only) = (active.level, active.is_read_only());
         run.session = Some((self.registered.number(), active.number()));
         run.lock_timeout = self.settings.in_force().lock_timeout;
+        (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&active.cursors, &run)?;
@@ -792,6 +796,7 @@ impl Session {
         }
         let tag = plan::run(bound, &run, rows)?;
         drop(run);
+        active.claims.extend(self.given.get_mut().claims.drain());
         self.take_over_settings(rows)?;
         rows.complete(&tag)?;
         Ok(true)
@@ -863,6 +868,29 @@ impl Session {
         }
     }
 
+    /// Commits a transaction, after it has examined what foreign keys need.
+    fn commit(&self, mut active: ActiveTransaction) -> Result<ermine::OwnedReceipt> {
+        match self.settle(&mut active) {
+            Ok(()) => active.commit(&self.shared.catalog),
+            Err(error) => Err(active.fail(error)),
+        }
+    }
+
+    /// Examines what foreign keys need before a transaction ends, with a snapshot of now if its level allows that.
+    fn settle(&self, active: &mut ActiveTransaction) -> Result<()> {
+        if active.claims.is_empty() {
+            return Ok(());
+        }
+        let claims = std::mem::take(&mut active.claims);
+        if active.renews() {
+            active.renew(&self.shared.catalog)?;
+        }
+        self.environment.memory.begin(self.settings.in_force().work_mem);
+        active.txn.certify_reads(true).sql()?;
+        Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given).examine_all(claims)?;
+        active.txn.certify_reads(false).map(drop).sql()
+    }
+
     /// Ends a block.
     fn end_block(&mut self, commit: bool) -> Result<Completion> {
         let state = std::mem::replace(&mut self.state, State::Idle);
@@ -875,7 +903,7 @@ impl Session {
         };
         let ended = match active {
             None => Ok(None),
-            Some(active) if commit => active.commit(&self.shared.catalog).map(Some),
+            Some(active) if commit => self.commit(*active).map(Some),
             Some(active) => {
                 active.rollback();
                 Ok(None)

@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
+use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
 use crate::{
     copy::CopyTree,
     ddl::{alter_sequence::AlterSequence, role::RoleTree},
@@ -20,6 +20,7 @@ use crate::{
 pub(crate) enum Tree {
     /// A statement as sqlparser represents it.
     Plain(Box<Statement>),
+    Constraints(SetConstraints),
     Copy(CopyTree),
     Fetch(Fetch),
     Maintenance(Maintenance),
@@ -94,6 +95,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::TwoPhase(what, parser.parse_literal_string()?)
         } else if let Some(what) = Maintenance::parse(parser)? {
             Tree::Maintenance(what)
+        } else if let Some(set) = SetConstraints::parse(parser)? {
+            Tree::Constraints(set)
         } else if let Some(modes) = ModesTree::parse(parser)? {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {

@@ -27,9 +27,13 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Copy(_) | Tree::Fetch(_) | Tree::Maintenance(_) | Tree::Modes(_) | Tree::Role(_) | Tree::Sequence(_) => {
-            false
-        }
+        Tree::Constraints(_)
+        | Tree::Copy(_)
+        | Tree::Fetch(_)
+        | Tree::Maintenance(_)
+        | Tree::Modes(_)
+        | Tree::Role(_)
+        | Tree::Sequence(_) => false,
     }
 }
 
@@ -103,6 +107,10 @@ impl Session {
             }
             Tree::Modes(modes) => {
                 self.transaction_modes(modes, rows)?;
+                return Ok(Completion::default());
+            }
+            Tree::Constraints(set) => {
+                self.set_constraints(set, rows)?;
                 return Ok(Completion::default());
             }
             Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) => return Ok(Completion::default()),
@@ -307,14 +315,15 @@ impl Session {
             database: self.environment.database.to_string(),
             prepared: now(),
         });
-        let prepared = about.and_then(|about| self.shared.prepared.prepare(gid, active, about));
+        let settled = self.settle(&mut active);
+        let prepared = settled.and(about).and_then(|about| self.shared.prepared.prepare(gid, active, about));
         // A transaction that was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared
     }
 
     /// Returns the transaction of the block, and begins it if necessary.
-    fn in_block(&mut self, what: &str) -> Result<&mut ActiveTransaction> {
+    pub(super) fn in_block(&mut self, what: &str) -> Result<&mut ActiveTransaction> {
         let (modes, begins) = match &self.state {
             State::Block { is_implicit: false, modes, active } => (*modes, active.is_none()),
             _ => return Err(not_in_block(what)),

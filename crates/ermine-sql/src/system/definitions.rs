@@ -6,7 +6,7 @@ use super::Known;
 use crate::{
     catalog::{
         Catalog, Table,
-        definition::{ObjectId, SequenceDef},
+        definition::{ForeignKeyDef, ObjectId, ReferentialAction, SequenceDef},
     },
     functions::quote_ident,
     types::SqlType,
@@ -55,6 +55,7 @@ pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> 
     })
 }
 
+#[derive(Clone)]
 pub(super) struct Constraint<'a> {
     /// The number of its index, or one derived from the table's.
     pub(super) oid: u32,
@@ -71,6 +72,27 @@ pub(super) enum ConstraintKind<'a> {
     Unique,
     /// Its condition.
     Check(&'a str),
+    /// The foreign key, and the table that it refers to.
+    Foreign(&'a ForeignKeyDef, &'a Arc<Table>),
+}
+
+/// Returns the foreign key that a constraint is, and the table that it refers to.
+pub(super) fn foreign<'a>(constraint: &Constraint<'a>) -> Option<(&'a ForeignKeyDef, &'a Arc<Table>)> {
+    match constraint.kind {
+        ConstraintKind::Foreign(key, parent) => Some((key, parent)),
+        _ => None,
+    }
+}
+
+/// Returns the letter of an action in `pg_constraint`.
+pub(super) fn action_code(action: ReferentialAction) -> &'static str {
+    match action {
+        ReferentialAction::NoAction => "a",
+        ReferentialAction::Restrict => "r",
+        ReferentialAction::Cascade => "c",
+        ReferentialAction::SetNull => "n",
+        ReferentialAction::SetDefault => "d",
+    }
 }
 
 /// Returns all constraints.
@@ -91,7 +113,26 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<
             columns: Vec::new(),
         })
     });
-    keys.chain(checks)
+    let foreign = catalog.foreign_keys().filter_map(|key| {
+        let (table, parent) = (catalog.table(key.child)?, catalog.table(key.parent)?);
+        Some(Constraint {
+            oid: key.id,
+            name: &key.name,
+            table,
+            kind: ConstraintKind::Foreign(key, parent),
+            columns: key.child_columns.clone(),
+        })
+    });
+    keys.chain(checks).chain(foreign)
+}
+
+/// Returns the number and name of the unique index by which a foreign key finds the rows that it refers to.
+pub(super) fn index_of<'a>(key: &ForeignKeyDef, parent: &'a Table) -> (u32, &'a str) {
+    match (parent.def.unique_key(&key.parent_columns), &parent.def.primary_key) {
+        (Some((Some(at), _)), _) => (parent.def.indexes[at].id, &parent.def.indexes[at].name),
+        (Some((None, _)), Some(own)) => (own.id, &own.name),
+        _ => (0, ""),
+    }
 }
 
 /// Returns a number for a part of a table that has none of its own: checks and defaults. No object has it, because
@@ -125,16 +166,31 @@ pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
 }
 
 /// Returns the constraint in the syntax of CREATE TABLE; `is_pretty`: without unnecessary parentheses.
-pub(super) fn constraint(constraint: &Constraint<'_>, is_pretty: bool) -> String {
-    let names = || {
-        let name = |at: &usize| quote_ident(&constraint.table.def.columns[*at].name);
-        constraint.columns.iter().map(name).collect::<Vec<_>>().join(", ")
+pub(super) fn constraint(known: Known<'_>, constraint: &Constraint<'_>, is_pretty: bool) -> String {
+    let names_of = |table: &Table, columns: &[usize]| {
+        let name = |at: &usize| quote_ident(&table.def.columns[*at].name);
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
     };
+    let names = || names_of(constraint.table, &constraint.columns);
     match constraint.kind {
         ConstraintKind::Primary => format!("PRIMARY KEY ({})", names()),
         ConstraintKind::Unique => format!("UNIQUE ({})", names()),
         ConstraintKind::Check(condition) if is_pretty => format!("CHECK ({condition})"),
         ConstraintKind::Check(condition) => format!("CHECK (({condition}))"),
+        ConstraintKind::Foreign(key, parent) => {
+            let name = relation_name(known, &parent.def.schema, &parent.def.name);
+            let columns = names_of(parent, &key.parent_columns);
+            let mut text = format!("FOREIGN KEY ({}) REFERENCES {name}({columns})", names());
+            text += if key.is_full { " MATCH FULL" } else { "" };
+            for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+                if action != ReferentialAction::NoAction {
+                    text += &format!(" ON {event} {}", action.words());
+                }
+            }
+            text += if key.is_deferrable { " DEFERRABLE" } else { "" };
+            text += if key.is_deferred { " INITIALLY DEFERRED" } else { "" };
+            text + if key.is_valid { "" } else { " NOT VALID" }
+        }
     }
 }
 

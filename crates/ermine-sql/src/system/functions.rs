@@ -131,10 +131,13 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok("".into()),
     }),
     entry("pg_get_indexdef", &[OID, INT4, BOOL], SqlType::TEXT, index_definition).optional(2),
-    entry("pg_get_constraintdef", &[OID, BOOL], SqlType::TEXT, |values, catalog, _| match values {
-        [Value::Oid(oid), rest @ ..] => Ok(constraints(catalog)
-            .find(|constraint| constraint.oid == *oid)
-            .map_or(NULL, |constraint| definitions::constraint(&constraint, is_pretty(rest)).into())),
+    entry("pg_get_constraintdef", &[OID, BOOL], SqlType::TEXT, |values, catalog, environment| match values {
+        [Value::Oid(oid), rest @ ..] => {
+            Ok(constraints(catalog).find(|constraint| constraint.oid == *oid).map_or(NULL, |constraint| {
+                let known = Known::new(catalog, environment);
+                definitions::constraint(known, &constraint, is_pretty(rest)).into()
+            }))
+        }
         _ => Ok(NULL),
     })
     .optional(1),

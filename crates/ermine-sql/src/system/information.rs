@@ -1,12 +1,17 @@
 //! `information_schema`, as far as programs query it.
 
+use std::sync::Arc;
+
 use super::{
     Described, INFORMATION, Known, NULL, PG_CATALOG,
-    definitions::{self, Constraint, ConstraintKind, constraints},
+    definitions::{self, Constraint, ConstraintKind, constraints, foreign},
     table,
 };
 use crate::{
-    catalog::definition::{ColumnDef, DefaultDef, Identity, TableDef},
+    catalog::{
+        Table,
+        definition::{ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
+    },
     types::{Scalar, SqlType},
 };
 
@@ -16,12 +21,44 @@ fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, i32, &'a
     known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def))
 }
 
-/// Returns the columns of keys, with their numbers in the key from 1 on.
-fn key_columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a str, &'a TableDef, i32, &'a str)> {
-    constraints(known.catalog).flat_map(|Constraint { name, table, columns, .. }| {
-        let column = |(at, column): (usize, usize)| (name, &table.def, at as i32 + 1, &*table.def.columns[column].name);
+/// A column of a key: the constraint, its table, the number of the column in the key from 1 on, its name, and its number
+/// in the key that it refers to.
+type KeyColumn<'a> = (&'a str, &'a TableDef, i32, &'a str, Option<i32>);
+
+/// Returns the columns of keys.
+fn key_columns<'a>(known: Known<'a>) -> impl Iterator<Item = KeyColumn<'a>> {
+    constraints(known.catalog).flat_map(|Constraint { name, table, columns, kind, .. }| {
+        let places = match kind {
+            ConstraintKind::Foreign(key, parent) => {
+                parent.def.unique_key(&key.parent_columns).map_or(Vec::new(), |path| path.1)
+            }
+            _ => Vec::new(),
+        };
+        let column = |(at, column): (usize, usize)| {
+            let position = places.iter().position(|place| *place == at).map(|at| at as i32 + 1);
+            (name, &table.def, at as i32 + 1, &*table.def.columns[column].name, position)
+        };
         columns.into_iter().enumerate().map(column).collect::<Vec<_>>()
     })
+}
+
+/// Returns the foreign keys, and the tables that they refer to.
+fn foreign_keys<'a>(known: Known<'a>) -> impl Iterator<Item = (Constraint<'a>, &'a ForeignKeyDef, &'a Arc<Table>)> {
+    constraints(known.catalog)
+        .filter_map(|constraint| foreign(&constraint).map(|(key, parent)| (constraint, key, parent)))
+}
+
+/// Returns the columns of keys, and those that foreign keys refer to.
+fn used_columns<'a>(known: Known<'a>) -> Vec<(&'a TableDef, usize, Constraint<'a>)> {
+    let mut used = Vec::new();
+    for constraint in constraints(known.catalog) {
+        let (table, columns) = match constraint.kind {
+            ConstraintKind::Foreign(key, parent) => (&parent.def, key.parent_columns.clone()),
+            _ => (&constraint.table.def, constraint.columns.clone()),
+        };
+        used.extend(columns.into_iter().map(|column| (table, column, constraint.clone())));
+    }
+    used
 }
 
 fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
@@ -122,11 +159,32 @@ pub(super) const TABLES: &[Described] = &[
             ConstraintKind::Primary => "PRIMARY KEY",
             ConstraintKind::Unique => "UNIQUE",
             ConstraintKind::Check(_) => "CHECK",
+            ConstraintKind::Foreign(..) => "FOREIGN KEY",
         };
-        is_deferrable TEXT = "NO";
-        initially_deferred TEXT = "NO";
+        is_deferrable TEXT = yes(foreign(&constraint).is_some_and(|(key, _)| key.is_deferrable));
+        initially_deferred TEXT = yes(foreign(&constraint).is_some_and(|(key, _)| key.is_deferred));
     }),
-    table!(INFORMATION, 0 key_column_usage, known => key_columns(known), |(name, def, number, column)| {
+    table!(INFORMATION, 0 referential_constraints, known => foreign_keys(known), |(constraint, key, parent)| {
+        constraint_catalog NAME = &*known.environment.database;
+        constraint_schema NAME = &constraint.table.def.schema;
+        constraint_name NAME = constraint.name;
+        unique_constraint_catalog NAME = &*known.environment.database;
+        unique_constraint_schema NAME = &parent.def.schema;
+        unique_constraint_name NAME = definitions::index_of(key, parent).1;
+        match_option TEXT = if key.is_full { "FULL" } else { "NONE" };
+        update_rule TEXT = key.on_update.words();
+        delete_rule TEXT = key.on_delete.words();
+    }),
+    table!(INFORMATION, 0 constraint_column_usage, known => used_columns(known).into_iter(), |(table, column, constraint)| {
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &table.schema;
+        table_name NAME = &table.name;
+        column_name NAME = &table.columns[column].name;
+        constraint_catalog NAME = &*known.environment.database;
+        constraint_schema NAME = &constraint.table.def.schema;
+        constraint_name NAME = constraint.name;
+    }),
+    table!(INFORMATION, 0 key_column_usage, known => key_columns(known), |(name, def, number, column, position)| {
         constraint_catalog NAME = &*known.environment.database;
         constraint_schema NAME = &def.schema;
         constraint_name NAME = name;
@@ -135,7 +193,7 @@ pub(super) const TABLES: &[Described] = &[
         table_name NAME = &def.name;
         column_name NAME = column;
         ordinal_position INT4 = number;
-        position_in_unique_constraint INT4 = NULL;
+        position_in_unique_constraint INT4 = position;
     }),
     table!(INFORMATION, 0 sequences, known =>
         known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {

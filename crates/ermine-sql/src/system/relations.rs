@@ -2,7 +2,7 @@
 
 use super::{
     Described, Known, NULL, PG_CATALOG, PG_CLASS, ROLE,
-    definitions::{self, ConstraintKind, IndexView, constraints, indexes},
+    definitions::{self, ConstraintKind, IndexView, action_code, constraints, foreign, indexes},
     table,
 };
 use crate::{
@@ -266,23 +266,28 @@ pub(super) const TABLES: &[Described] = &[
             ConstraintKind::Primary => "p",
             ConstraintKind::Unique => "u",
             ConstraintKind::Check(_) => "c",
+            ConstraintKind::Foreign(..) => "f",
         };
-        condeferrable BOOL = false;
-        condeferred BOOL = false;
-        convalidated BOOL = true;
+        condeferrable BOOL = foreign(&constraint).is_some_and(|(key, _)| key.is_deferrable);
+        condeferred BOOL = foreign(&constraint).is_some_and(|(key, _)| key.is_deferred);
+        convalidated BOOL = foreign(&constraint).is_none_or(|(key, _)| key.is_valid);
         conrelid OID = constraint.table.def.id;
         contypid OID = 0u32;
-        conindid OID = if matches!(constraint.kind, ConstraintKind::Check(_)) { 0 } else { constraint.oid };
+        conindid OID = match constraint.kind {
+            ConstraintKind::Check(_) => 0,
+            ConstraintKind::Foreign(key, parent) => definitions::index_of(key, parent).0,
+            ConstraintKind::Primary | ConstraintKind::Unique => constraint.oid,
+        };
         conparentid OID = 0u32;
-        confrelid OID = 0u32;
-        confupdtype TEXT = " ";
-        confdeltype TEXT = " ";
-        confmatchtype TEXT = " ";
+        confrelid OID = foreign(&constraint).map_or(0, |(key, _)| key.parent);
+        confupdtype TEXT = foreign(&constraint).map_or(" ", |(key, _)| action_code(key.on_update));
+        confdeltype TEXT = foreign(&constraint).map_or(" ", |(key, _)| action_code(key.on_delete));
+        confmatchtype TEXT = foreign(&constraint).map_or(" ", |(key, _)| if key.is_full { "f" } else { "s" });
         conislocal BOOL = true;
         coninhcount INT4 = 0i32;
         connoinherit BOOL = true;
         conkey INT2S = if constraint.columns.is_empty() { NULL } else { numbers(&constraint.columns) };
-        confkey INT2S = NULL;
+        confkey INT2S = foreign(&constraint).map_or(NULL, |(key, _)| numbers(&key.parent_columns));
         conpfeqop OIDS = NULL;
         conppeqop OIDS = NULL;
         conffeqop OIDS = NULL;

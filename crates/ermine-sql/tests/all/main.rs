@@ -5,6 +5,7 @@
 mod analyze;
 mod copy;
 mod crash;
+mod foreign_keys;
 mod levels;
 mod logic;
 mod memory;

@@ -4,9 +4,10 @@ use ermine_sql::{RowSet, Session, SqlState};
 
 /// Returns the rows of a statement that succeeds, values between commas.
 pub fn ask(session: &mut Session, statement: &str) -> Vec<String> {
-    match run(session, statement) {
-        Ok(rows) => rows,
-        Err(error) => panic!("{statement}: {error:?}"),
+    let mut rows = RowSet::default();
+    match session.run(statement, &mut rows) {
+        Ok(_) => rows.texts().iter().map(|row| row.join(",")).collect(),
+        Err(error) => panic!("{statement}: {:?}", error.report()),
     }
 }
 

@@ -93,7 +93,7 @@ impl<S: Scheme> Operation<'_, S> {
                     self.queue_superseded(stamp);
                     return Ok(stamp);
                 }
-                Err(_) if self.state.uncertified && attempts < ATTEMPTS => {
+                Err(_) if !self.state.is_certified() && attempts < ATTEMPTS => {
                     attempts += 1;
                     self.state.tids.mark_running();
                     // Discards the findings for the lower stamp.

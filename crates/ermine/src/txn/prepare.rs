@@ -43,7 +43,7 @@ impl<S: Scheme> Operation<'_, S> {
         let reads = Arc::new(self.read_set()?);
         let prepared = &self.engine.shared.prepared;
         let _alone = prepared.begin();
-        let State { sets, certifier, uncertified, .. } = &*self.state;
+        let State { sets, certifier, .. } = &*self.state;
         let mut written: Vec<_> = sets.writes.iter().map(|write| write.site.table).collect();
         written.sort_unstable();
         written.dedup();
@@ -52,7 +52,7 @@ impl<S: Scheme> Operation<'_, S> {
         let mut writes = sets.writes.iter();
         let mut is_held =
             writes.any(|write| prepared.holder(write.site.table, sets.key(write.site), Some(tid)).is_some());
-        if !uncertified {
+        if self.state.is_certified() {
             certifier.show_reads(&mut |site| is_held |= site.length == 0 && prepared.is_written(site.table, tid));
         }
         let may_prepare = !is_held && (self.reads_hold() || Mutant::PrepareUnseen.is_on());
@@ -70,7 +70,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Returns the transaction's reads, as keys and ranges of keys.
     fn read_set(&self) -> Result<ReadSet> {
         let (mut reads, state) = (ReadSet::default(), &*self.state);
-        if state.uncertified {
+        if !state.is_certified() {
             return Ok(reads);
         }
         let sets = &state.sets;
@@ -95,8 +95,8 @@ impl<S: Scheme> Operation<'_, S> {
     /// Returns whether the transaction's reads are unchanged, now that they are entered among those of prepared
     /// transactions.
     pub(super) fn reads_hold(&self) -> bool {
-        let State { tids, tid, certifier, sets, begin, uncertified, prepared_as, .. } = &*self.state;
-        if *uncertified {
+        let State { tids, tid, certifier, sets, begin, prepared_as, .. } = &*self.state;
+        if !self.state.is_certified() {
             return true;
         }
         let shared = &self.engine.shared;

@@ -92,7 +92,7 @@ impl<S: Scheme> Operation<'_, S> {
     /// Notes that a version's value is lent to the application until the transaction ends.
     fn lend(&self, version: VersionPtr<StampsOf<S>>) -> VersionPtr<StampsOf<S>> {
         // One that is tracked is known anyway.
-        if !S::Certifier::TRACKS || self.state.uncertified {
+        if !S::Certifier::TRACKS || !self.state.tracks {
             self.worker.slot.known.add(version.address());
         }
         version

@@ -82,6 +82,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.counts = Counts::default();
         state.brought_in = 0;
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
+        (state.tracks, state.certifies_some) = (!state.uncertified, false);
         // Every transaction acknowledged before has a stamp below `begin`: the stamp was taken before the offset was
         // read.
         let acknowledged = Stamp(begin.0 - 1);
@@ -317,7 +318,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             return Ok(u32::MAX);
         }
         let snapshot = self.reads_snapshot();
-        let State { uncertified, certifier, tids, tid, reader, begin, read_from, counts, .. } = &mut *self.state;
+        let State { tracks, certifier, tids, tid, reader, begin, read_from, counts, .. } = &mut *self.state;
         let (begin, mut others) = (*begin, 0_u32);
         let settled = heads.iter().zip(sites).enumerate().filter_map(|(at, (head, site))| {
             if let Some(head) = *head
@@ -331,7 +332,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             others |= 1 << at;
             None
         });
-        let read = if *uncertified {
+        let read = if !*tracks {
             settled.for_each(drop);
             Ok(())
         } else {
@@ -451,7 +452,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if self.is_observed() {
             self.trace_read(table, sought, version, at, &Seen::At(version, created))?;
         }
-        if !self.state.uncertified {
+        if self.state.tracks {
             let read = self.state.certifier.read_stored(created, site);
             read.map_err(|conflict| self.lose(conflict))?;
         }
@@ -470,9 +471,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
 
     /// Whether the transaction reads a table as a whole, or its reads need no tracking: it begins to do so if it can.
     pub(super) fn reads_whole(&mut self, table: &TableStore<StampsOf<S>>) -> bool {
-        let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
+        let State { tracks, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
         let (begin, table_readers, rows) = (*begin, &table.beside.readers, table.rows.count());
-        *uncertified
+        !*tracks
             || Mutant::UncachedUntold.is_on()
             || certifier.read_whole(table.id, Running { slot: reader, tids, tid, begin, table_readers, rows })
     }
@@ -493,8 +494,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         created: Stamp,
         site: ConflictSite,
     ) -> Result<()> {
-        let State { uncertified, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
-        if *uncertified {
+        let State { tracks, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
+        if !*tracks {
             return Ok(());
         }
         if S::Certifier::TRACKS {
@@ -513,7 +514,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
 
     /// Makes the transaction come after a commit at `stamp` that left no version.
     pub(super) fn follow(&mut self, stamp: Stamp, site: ConflictSite) -> Result<()> {
-        if self.state.uncertified {
+        if !self.state.tracks {
             return Ok(());
         }
         let followed = self.state.certifier.follow(stamp, site);
@@ -530,7 +531,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         scanned: Option<ScannedRange>,
     ) -> Result<Option<usize>> {
         self.state.read_from = self.state.read_from.max(seen.removed);
-        if !S::Certifier::TRACKS || self.state.uncertified {
+        if !S::Certifier::TRACKS || !self.state.tracks {
             return Ok(None);
         }
         let at = self.state.sets.leaves.read(index, seen, site, scanned);

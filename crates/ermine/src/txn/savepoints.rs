@@ -72,16 +72,29 @@ impl<S: Scheme> Txn<'_, S> {
         Ok(())
     }
 
-    /// Takes a new snapshot and goes on with it, if the transaction asked for less than its scheme promises.
+    /// Takes a new snapshot and goes on with it, if the transaction asked for less than its scheme promises and has no
+    /// certified reads: scanned ranges are examined again at commit as of the snapshot.
     pub(crate) fn renew_snapshot(&mut self) -> Result<()> {
         let mut operation = self.operation()?;
-        if self.isolation == Isolation::Snapshot {
+        if self.isolation == Isolation::Snapshot && !operation.state.certifies_some {
             let begin = operation.worker.slot.take(&self.engine.shared.clock, true, self.pinned);
             operation.state.begin = begin;
             // RowIds of rows deleted since may have been reused.
             operation.state.sets.forget_found();
         }
         Ok(())
+    }
+
+    /// Tracks reads from now on although the transaction asked for less, or stops doing so; returns whether the scheme
+    /// certifies reads.
+    pub(crate) fn certify_reads(&self, wanted: bool) -> Result<bool> {
+        let mut operation = self.operation()?;
+        let state = &mut *operation.state;
+        if S::Certifier::TRACKS && self.isolation == Isolation::Snapshot {
+            state.tracks = wanted;
+            state.certifies_some |= wanted;
+        }
+        Ok(S::Certifier::TRACKS)
     }
 }
 

@@ -210,7 +210,7 @@ impl<S: Scheme> Operation<'_, S> {
         seen: &LeafSeen,
         walk: &mut Walk,
     ) -> Result<Option<u32>> {
-        if !S::Certifier::TRACKS || self.state.uncertified {
+        if !S::Certifier::TRACKS || !self.state.tracks {
             return Ok(None);
         }
         let sets = &mut self.state.sets;

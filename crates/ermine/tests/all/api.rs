@@ -575,6 +575,63 @@ fn a_unique_key_that_was_given_away_does_not_come_back() {
     }
 }
 
+/// A row that refers to another one, as a foreign key does, and the deletion of that one, at any two levels: one of them
+/// commits, whichever comes first. A change of the other row's value does not matter.
+#[test]
+fn facts_that_writes_depend_on_are_certified_at_every_level() {
+    let of = |isolation| TxnOptions::default().isolation(isolation);
+    let levels = [Isolation::Scheme, Isolation::Snapshot];
+    let pairs = levels.into_iter().flat_map(|one| levels.map(|other| (one, other)));
+    for db in databases().filter(|db| db.scheme().has_versions()) {
+        let parents = db.table::<u64, u64>("parents").unwrap();
+        let children = db.table::<(u64, u64), u64>("children").unwrap();
+        let cases = pairs.clone().flat_map(|pair| [(pair, true), (pair, false)]);
+        let cases = cases.flat_map(|case| [(case, true), (case, false)]);
+        for (parent, (((of_child, of_deletion), certifies), child_first)) in (1u64..).zip(cases) {
+            db.run(|txn| txn.insert(&parents, &parent, &0)).unwrap();
+            let (child, deletion) = (db.begin(of(of_child)).unwrap(), db.begin(of(of_deletion)).unwrap());
+            if certifies {
+                assert_eq!(child.certify_reads(true).unwrap(), db.scheme().is_serializable());
+                deletion.certify_reads(true).unwrap();
+            }
+            let made: Result<(), Error> = (|| {
+                child.insert(&children, &(parent, 1), &0)?;
+                assert!(child.contains(&parents, &parent)?);
+                child.certify_reads(false).map(drop)
+            })();
+            let deleted: Result<(), Error> = (|| {
+                deletion.delete(&parents, &parent)?;
+                assert!(deletion.scan(&children, (parent, 0)..(parent + 1, 0)).collect()?.is_empty());
+                deletion.certify_reads(false).map(drop)
+            })();
+            let commit_child = || made.and_then(|()| child.commit().map(drop));
+            let commit_deletion = || deleted.and_then(|()| deletion.commit().map(drop));
+            let committed = match child_first {
+                true => [commit_child(), commit_deletion()],
+                false => [commit_deletion(), commit_child()],
+            };
+            let case = format!("{} {of_child:?} {of_deletion:?} {certifies} {child_first}", db.scheme());
+            let expected = match (db.scheme().is_serializable(), certifies, of_child, of_deletion) {
+                (true, true, ..) | (true, false, Isolation::Scheme, Isolation::Scheme) => 1..=1,
+                (false, ..) | (_, _, Isolation::Snapshot, Isolation::Snapshot) => 2..=2,
+                _ => 1..=2,
+            };
+            let count = committed.iter().filter(|done| done.is_ok()).count();
+            assert!(expected.contains(&count), "{case}: {committed:?}");
+        }
+        // `mvocc` certifies that what was read is still the newest version.
+        if db.scheme() != Scheme::MvOcc {
+            db.run(|txn| txn.insert(&parents, &0, &0)).unwrap();
+            let child = db.begin(of(Isolation::Snapshot)).unwrap();
+            child.certify_reads(true).unwrap();
+            assert!(child.contains(&parents, &0).unwrap());
+            db.run(|txn| txn.update(&parents, &0, &1)).unwrap();
+            child.insert(&children, &(0, 1), &0).unwrap();
+            child.commit().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_transaction_tells_what_it_has_done() {
     for db in databases() {

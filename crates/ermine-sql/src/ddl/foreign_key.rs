@@ -1,0 +1,319 @@
+//! Foreign keys in CREATE and ALTER TABLE, and what depends on them.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use super::{context::ChangeContext, free_name_of, skip};
+use crate::{
+    bind::{
+        names::name_of,
+        references::{Reference, are_comparable},
+    },
+    catalog::{
+        Change, Table,
+        definition::{Definition, ForeignKeyDef, ObjectId, ReferentialAction, TableDef},
+    },
+    error::{Result, SqlError, SqlState},
+    exec::{Run, check_references},
+    result::RowSink,
+    transaction::ActiveTransaction,
+};
+
+/// A foreign key as a statement has it.
+pub(super) struct ForeignKeyTree {
+    pub(super) name: Option<String>,
+    pub(super) columns: Vec<String>,
+    pub(super) tree: ast::ForeignKeyConstraint,
+}
+
+impl ForeignKeyTree {
+    /// Returns a foreign key of a table, or of this column.
+    pub(super) fn new(tree: &ast::ForeignKeyConstraint, name: Option<String>, column: Option<&str>) -> Self {
+        let columns = match column {
+            Some(column) => vec![column.to_owned()],
+            None => tree.columns.iter().map(name_of).collect(),
+        };
+        Self { name: name.or_else(|| tree.name.as_ref().map(name_of)), columns, tree: tree.clone() }
+    }
+}
+
+/// Whether what depends on an object is dropped, too.
+pub(super) fn cascades(behavior: Option<ast::DropBehavior>) -> bool {
+    matches!(behavior, Some(ast::DropBehavior::Cascade))
+}
+
+impl ChangeContext<'_> {
+    /// Holds the tables that foreign keys of a statement refer to, but for one that does not exist yet: before the
+    /// transaction has done anything, so that it sees all their rows.
+    pub(super) fn take_parents(
+        &self,
+        active: &mut ActiveTransaction,
+        own: Option<&Arc<Table>>,
+        trees: &[&ast::ForeignKeyConstraint],
+    ) -> Result<()> {
+        let mut tables: Vec<_> = own.into_iter().cloned().collect();
+        for tree in trees {
+            if let Some(crate::catalog::Relation::Table(parent)) = self.find(active, &tree.foreign_table)?
+                && !tables.iter().any(|known| known.def.id == parent.def.id)
+            {
+                tables.push(parent);
+            }
+        }
+        if trees.is_empty() { Ok(()) } else { self.take_newest(active, &tables, self.patience) }
+    }
+
+    /// Adds foreign keys to a table, which the transaction holds alone, as their parents.
+    pub(super) fn add_foreign_keys(
+        &self,
+        active: &mut ActiveTransaction,
+        child: ObjectId,
+        trees: Vec<ForeignKeyTree>,
+        is_valid: bool,
+    ) -> Result<()> {
+        for tree in trees {
+            let def = self.foreign_key_def(active, child, &tree, is_valid)?;
+            self.apply(active, vec![Change::Put(Definition::ForeignKey(def.clone()))])?;
+            if is_valid {
+                self.check_rows_of(active, &Arc::new(def))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign_key_def(
+        &self,
+        active: &mut ActiveTransaction,
+        child: ObjectId,
+        ForeignKeyTree { name, columns, tree }: &ForeignKeyTree,
+        is_valid: bool,
+    ) -> Result<ForeignKeyDef> {
+        let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
+        let child = active.catalog.table(child).ok_or_else(missing)?.clone();
+        let parent = self.table_named(active, &tree.foreign_table, false)?.expect("an error where it is not there");
+        active.take(&parent, self.patience)?;
+        let places = |def: &TableDef, names: &[String]| -> Result<Vec<usize>> {
+            let place = |name: &String| {
+                let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
+                def.column(name).ok_or_else(|| SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+            };
+            names.iter().map(place).collect()
+        };
+        let invalid = |message: String| SqlError::new(SqlState("42830"), message);
+        let child_columns = places(&child.def, columns)?;
+        let parent_columns = match (&tree.referred_columns[..], &parent.def.primary_key) {
+            ([], Some(key)) => key.columns.clone(),
+            ([], None) => {
+                let message = format!("there is no primary key for referenced table \"{}\"", parent.name());
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+            (names, _) => places(&parent.def, &names.iter().map(name_of).collect::<Vec<_>>())?,
+        };
+        if child_columns.len() != parent_columns.len() {
+            return Err(invalid("number of referencing and referenced columns for foreign key disagree".into()));
+        }
+        if parent.def.unique_key(&parent_columns).is_none() {
+            let table = parent.name();
+            let message = format!("there is no unique constraint matching given keys for referenced table \"{table}\"");
+            return Err(invalid(message));
+        }
+        let known = self.constraint_names(active, &child.def);
+        let is_taken = |name: &str| known.iter().any(|own| own == name);
+        let name = match name {
+            Some(name) if is_taken(name) => {
+                let message = format!("constraint \"{name}\" for relation \"{}\" already exists", child.name());
+                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+            Some(name) => name.clone(),
+            None => free_name_of(child.name(), &columns.join("_"), "fkey", &is_taken),
+        };
+        for (own, other) in child_columns.iter().zip(&parent_columns) {
+            let (own, other) = (&child.def.columns[*own], &parent.def.columns[*other]);
+            if !are_comparable(own.ty, other.ty) {
+                let message = format!("foreign key constraint \"{name}\" cannot be implemented");
+                let detail = format!(
+                    "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+                    own.name,
+                    other.name,
+                    own.ty.name(),
+                    other.ty.name()
+                );
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).detail(detail));
+            }
+        }
+        let is_full = match tree.match_kind {
+            Some(ast::ConstraintReferenceMatchKind::Partial) => {
+                return Err(SqlError::unsupported("MATCH PARTIAL"));
+            }
+            kind => kind == Some(ast::ConstraintReferenceMatchKind::Full),
+        };
+        let characteristics = tree.characteristics.unwrap_or_default();
+        if characteristics.enforced == Some(false) {
+            return Err(SqlError::unsupported("a constraint that is NOT ENFORCED"));
+        }
+        let is_deferred = characteristics.initially == Some(ast::DeferrableInitial::Deferred);
+        if is_deferred && characteristics.deferrable == Some(false) {
+            let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        Ok(ForeignKeyDef {
+            id: self.catalog_number()?,
+            name,
+            child: child.def.id,
+            child_columns,
+            parent: parent.def.id,
+            parent_columns,
+            is_full,
+            on_delete: action(tree.on_delete),
+            on_update: action(tree.on_update),
+            is_deferrable: is_deferred || characteristics.deferrable == Some(true),
+            is_deferred,
+            is_valid,
+        })
+    }
+
+    /// Returns the names of a table's constraints.
+    fn constraint_names(&self, active: &ActiveTransaction, def: &TableDef) -> Vec<String> {
+        let keys = def.primary_key.iter().map(|key| &key.name);
+        let unique = def.indexes.iter().filter(|index| index.is_constraint).map(|index| &index.name);
+        let foreign = active.catalog.foreign_keys_at(def.id).filter(|key| key.child == def.id).map(|key| &key.name);
+        let checks = def.checks.iter().map(|check| &check.name);
+        keys.chain(unique).chain(foreign).chain(checks).cloned().collect()
+    }
+
+    /// Fails if a row of the child refers to a key that no row of the parent has.
+    fn check_rows_of(&self, active: &ActiveTransaction, def: &Arc<ForeignKeyDef>) -> Result<()> {
+        let reference = Reference::new(&active.catalog, def)?;
+        self.check_sees_all(active, &reference.child)?;
+        self.check_sees_all(active, &reference.parent)?;
+        let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
+        check_references(&run, &reference)
+    }
+
+    /// Runs VALIDATE CONSTRAINT; a constraint of another kind is valid.
+    pub(super) fn validate(&self, active: &mut ActiveTransaction, def: &TableDef, name: &str) -> Result<()> {
+        let keys = active.catalog.foreign_keys_at(def.id);
+        let found = keys.filter(|key| key.child == def.id).find(|key| key.name == name).cloned();
+        let Some(key) = found else {
+            if self.constraint_names(active, def).iter().any(|own| own == name) {
+                return Ok(());
+            }
+            let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name);
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        };
+        self.take_tables_of(active, &key)?;
+        self.check_rows_of(active, &key)?;
+        let valid = ForeignKeyDef { is_valid: true, ..(*key).clone() };
+        self.apply(active, vec![Change::Put(Definition::ForeignKey(valid))])
+    }
+
+    fn take_tables_of(&self, active: &mut ActiveTransaction, key: &ForeignKeyDef) -> Result<()> {
+        for id in [key.child, key.parent] {
+            if let Some(table) = active.catalog.table(id).cloned() {
+                active.take(&table, self.patience)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops foreign keys.
+    pub(super) fn drop_foreign_keys(
+        &self,
+        active: &mut ActiveTransaction,
+        keys: impl IntoIterator<Item = Arc<ForeignKeyDef>>,
+    ) -> Result<()> {
+        for key in keys {
+            self.take_tables_of(active, &key)?;
+            self.apply(active, vec![Change::Drop(Definition::ForeignKey((*key).clone()))])?;
+        }
+        Ok(())
+    }
+
+    /// Drops the foreign keys that depend on an object that is dropped, if the statement says CASCADE; otherwise fails
+    /// if there are any.
+    pub(super) fn drop_dependents(
+        &self,
+        active: &mut ActiveTransaction,
+        (what, depended_on): (&str, &str),
+        keys: Vec<Arc<ForeignKeyDef>>,
+        cascade: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let described = |active: &ActiveTransaction, key: &ForeignKeyDef| {
+            let child = active.catalog.table(key.child).map_or("", |table| table.name()).to_owned();
+            format!("constraint {} on table {child}", key.name)
+        };
+        if !cascade && !keys.is_empty() {
+            let message = format!("cannot drop {what} because other objects depend on it");
+            let lines = keys.iter().map(|key| format!("{} depends on {depended_on}", described(active, key)));
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .detail(lines.collect::<Vec<_>>().join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for key in &keys {
+            let message = format!("drop cascades to {}", described(active, key));
+            skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
+        }
+        self.drop_foreign_keys(active, keys)
+    }
+
+    /// Returns the foreign keys that refer to a table and whose unique index a new definition lacks.
+    pub(super) fn without_index(&self, active: &ActiveTransaction, after: &TableDef) -> Vec<Arc<ForeignKeyDef>> {
+        let keys = active.catalog.foreign_keys_at(after.id).filter(|key| key.parent == after.id);
+        keys.filter(|key| after.unique_key(&key.parent_columns).is_none()).cloned().collect()
+    }
+
+    /// Fails if another table than those refers to one that is to be emptied.
+    pub(super) fn check_truncated(&self, active: &ActiveTransaction, tables: &[Arc<Table>]) -> Result<()> {
+        let has = |id: ObjectId| tables.iter().any(|table| table.def.id == id);
+        for table in tables {
+            if let Some(key) = active.catalog.foreign_keys_at(table.def.id).find(|key| !has(key.child)) {
+                let message = "cannot truncate a table referenced in a foreign key constraint";
+                let child = active.catalog.table(key.child).map_or("", |table| table.name());
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .detail(format!("Table \"{child}\" references \"{}\".", table.name()))
+                    .hint(format!("Truncate table \"{child}\" at the same time, or use TRUNCATE ... CASCADE.")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the tables that TRUNCATE names, and with CASCADE those that refer to them.
+    pub(super) fn truncated(
+        &self,
+        active: &ActiveTransaction,
+        truncate: &ast::Truncate,
+        rows: &mut dyn RowSink,
+    ) -> Result<Vec<Arc<Table>>> {
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for target in &truncate.table_names {
+            let table = self.table_named(active, &target.name, false)?.expect("an error where it is not there");
+            if !tables.iter().any(|known| known.def.id == table.def.id) {
+                tables.push(table);
+            }
+        }
+        let mut at = 0;
+        while let Some(table) = tables.get(at).filter(|_| truncate.cascade == Some(ast::CascadeOption::Cascade)) {
+            let children = active.catalog.foreign_keys_at(table.def.id).map(|key| key.child);
+            for child in children.filter_map(|id| active.catalog.table(id)).cloned().collect::<Vec<_>>() {
+                if !tables.iter().any(|known| known.def.id == child.def.id) {
+                    let message = format!("truncate cascades to table \"{}\"", child.name());
+                    skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
+                    tables.push(child);
+                }
+            }
+            at += 1;
+        }
+        Ok(tables)
+    }
+}
+
+fn action(asked: Option<ast::ReferentialAction>) -> ReferentialAction {
+    match asked {
+        None | Some(ast::ReferentialAction::NoAction) => ReferentialAction::NoAction,
+        Some(ast::ReferentialAction::Restrict) => ReferentialAction::Restrict,
+        Some(ast::ReferentialAction::Cascade) => ReferentialAction::Cascade,
+        Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
+        Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
+    }
+}
