@@ -1,11 +1,12 @@
 //! What a transaction owes to foreign keys, and when it is examined.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use ermine::KeyBuffer;
 
 use crate::{
     catalog::definition::{ForeignKeyDef, ObjectId},
+    memory::{ALLOCATION, ENTRY, bytes_of},
     types::Value,
 };
 
@@ -31,7 +32,45 @@ pub(crate) struct Claim {
 }
 
 /// Claims by foreign key and encoded key.
-pub(crate) type Claims = HashMap<(ObjectId, KeyBuffer), Claim>;
+#[derive(Default, Debug)]
+pub(crate) struct Claims(HashMap<(ObjectId, KeyBuffer), Claim>);
+
+impl Claims {
+    /// Adds a claim; returns the approximate number of bytes that it needs more. One that was not examined yet counts
+    /// before one that was.
+    pub(crate) fn add(&mut self, place: (ObjectId, KeyBuffer), claim: Claim) -> usize {
+        let bytes = ENTRY + ALLOCATION + place.1.len() + bytes_of(&claim.key) + size_of_val(&claim.key[..]);
+        match self.0.entry(place) {
+            Entry::Occupied(mut known) => {
+                if known.get().is_again {
+                    known.insert(claim);
+                }
+                0
+            }
+            Entry::Vacant(free) => {
+                free.insert(claim);
+                bytes
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&(ObjectId, KeyBuffer), &Claim)> {
+        self.0.iter()
+    }
+
+    /// Removes and returns all claims.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = ((ObjectId, KeyBuffer), Claim)> {
+        self.0.drain()
+    }
+}
 
 /// When a foreign key is examined: as SET CONSTRAINTS says, or else as it was defined.
 #[derive(Default, Clone, Debug)]

@@ -18,6 +18,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     failure::{EngineResult as _, sql_error},
     level::Level,
+    memory::{Held as HeldMemory, Memory},
 };
 
 /// The modes that were requested for a transaction.
@@ -83,7 +84,9 @@ pub(crate) struct ActiveTransaction {
     /// When foreign keys are examined.
     pub(crate) deferral: Deferral,
     /// What foreign keys need at its end.
-    pub(crate) claims: Claims,
+    claims: Claims,
+    /// The memory of the claims.
+    owes: (HeldMemory, usize),
     /// Last field.
     end: End,
 }
@@ -112,6 +115,7 @@ pub(crate) struct SavepointState {
     settings: usize,
     /// The number of cursors it had opened.
     cursors: usize,
+    deferral: Deferral,
 }
 
 /// Latches: of tables that it shares, and of tables that it holds exclusively.
@@ -230,6 +234,7 @@ impl ActiveTransaction {
             is_alone: false,
             deferral: Deferral::default(),
             claims: Claims::default(),
+            owes: (HeldMemory::default(), 0),
             end,
         })
     }
@@ -276,7 +281,25 @@ impl ActiveTransaction {
 
     /// Whether what foreign keys need is examined again at its end: other statements may follow, with newer snapshots.
     pub(crate) fn examines_again(&self) -> bool {
-        self.renews() && !self.is_alone && self.txn.database().scheme().is_serializable()
+        self.level == Level::ReadCommitted && !self.is_alone && self.txn.database().scheme().is_serializable()
+    }
+
+    /// Takes over what a statement owes to foreign keys.
+    pub(crate) fn owe(&mut self, claims: &mut Claims, memory: &Memory) -> Result<()> {
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let (held, bytes) = &mut self.owes;
+        if *bytes == 0 {
+            *held = memory.hold();
+        }
+        *bytes += claims.drain().map(|(place, claim)| self.claims.add(place, claim)).sum::<usize>();
+        held.grow_to(*bytes, usize::MAX)
+    }
+
+    /// Returns the claims that are examined before it ends.
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// Continues with a new snapshot and the latest catalog.
@@ -291,7 +314,7 @@ impl ActiveTransaction {
     pub(crate) fn point(&self, settings: usize) -> Result<SavepointState> {
         let savepoint = self.txn.savepoint().sql()?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
-        Ok(SavepointState { savepoint, catalog, changes, settings, cursors })
+        Ok(SavepointState { savepoint, catalog, changes, settings, cursors, deferral: self.deferral.clone() })
     }
 
     /// Rolls back to a point: undoes all writes since. The tables that it has used stay in use.
@@ -300,6 +323,7 @@ impl ActiveTransaction {
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
         self.cursors.go_back(point.cursors);
+        self.deferral.clone_from(&point.deferral);
         if let Some(own) = self.txn.tid().sql()? {
             self.end.queues.undone(own);
         }
@@ -398,6 +422,7 @@ impl ActiveTransaction {
     pub(crate) fn continue_as(&mut self, mut newer: Self) {
         std::mem::swap(&mut self.end.transaction, &mut newer.end.transaction);
         newer.has_run = self.has_run;
+        newer.deferral = std::mem::take(&mut self.deferral);
         *self = newer;
     }
 

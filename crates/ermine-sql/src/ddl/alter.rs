@@ -1,5 +1,7 @@
 //! ALTER TABLE.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind, TableConstraint};
 
 use super::{
@@ -15,7 +17,7 @@ use crate::{
     },
     catalog::{
         Change,
-        definition::{ColumnDef, DefaultDef, Definition, TableDef},
+        definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, TableDef},
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, duplicated, move_rows},
@@ -182,9 +184,10 @@ impl ChangeContext<'_> {
             match def.column(&name) {
                 Some(at) => {
                     let keys = active.catalog.foreign_keys_at(def.id);
-                    let (own, others): (Vec<_>, Vec<_>) = keys.cloned().partition(|key| key.child == def.id);
-                    let own = own.into_iter().filter(|key| key.child_columns.contains(&at));
-                    let others = others.into_iter().filter(|key| key.parent_columns.contains(&at)).collect();
+                    let is_own = |key: &Arc<ForeignKeyDef>| key.child == def.id && key.child_columns.contains(&at);
+                    let (own, others): (Vec<_>, Vec<_>) = keys.cloned().partition(is_own);
+                    let depends = |key: &Arc<ForeignKeyDef>| key.parent == def.id && key.parent_columns.contains(&at);
+                    let others = others.into_iter().filter(depends).collect();
                     let what = format!("column {name} of table {}", def.name);
                     self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
                     self.drop_foreign_keys(active, own)?;

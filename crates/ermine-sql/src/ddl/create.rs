@@ -174,6 +174,14 @@ impl ChangeContext<'_> {
     ) -> Result<()> {
         let Constraints { primary, unique, checks, foreign: _ } = all;
         let mut taken = vec![def.name.clone()];
+        let known = self.constraint_names(active, def);
+        let named = primary.iter().map(|key| &key.0).chain(unique.iter().map(|key| &key.0)).flatten();
+        for name in named.chain(checks.iter().filter_map(|check| check.0.as_ref())) {
+            if known.contains(name) && active.catalog.find(&def.schema, name).is_none() {
+                let message = format!("constraint \"{name}\" for relation \"{}\" already exists", def.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+        }
         if let Some((name, columns)) = primary {
             if def.primary_key.is_some() {
                 let message = format!("multiple primary keys for table \"{}\" are not allowed", def.name);

@@ -74,6 +74,8 @@ impl ChangeContext<'_> {
         for tree in trees {
             let def = self.foreign_key_def(active, child, &tree, is_valid)?;
             self.apply(active, vec![Change::Put(Definition::ForeignKey(def.clone()))])?;
+            // Rows of the parent that are gone from newer snapshots must not count.
+            self.check_sees_tables(active, &def)?;
             if is_valid {
                 self.check_rows_of(active, &Arc::new(def))?;
             }
@@ -173,7 +175,7 @@ impl ChangeContext<'_> {
     }
 
     /// Returns the names of a table's constraints.
-    fn constraint_names(&self, active: &ActiveTransaction, def: &TableDef) -> Vec<String> {
+    pub(super) fn constraint_names(&self, active: &ActiveTransaction, def: &TableDef) -> Vec<String> {
         let keys = def.primary_key.iter().map(|key| &key.name);
         let unique = def.indexes.iter().filter(|index| index.is_constraint).map(|index| &index.name);
         let foreign = active.catalog.foreign_keys_at(def.id).filter(|key| key.child == def.id).map(|key| &key.name);
@@ -181,11 +183,15 @@ impl ChangeContext<'_> {
         keys.chain(unique).chain(foreign).chain(checks).cloned().collect()
     }
 
+    /// Fails if the transaction's snapshot lacks a change of one of the tables, which it holds alone.
+    fn check_sees_tables(&self, active: &ActiveTransaction, key: &ForeignKeyDef) -> Result<()> {
+        let tables = [key.child, key.parent].into_iter().filter_map(|id| active.catalog.table(id));
+        tables.into_iter().try_for_each(|table| self.check_sees_all(active, table))
+    }
+
     /// Fails if a row of the child refers to a key that no row of the parent has.
     fn check_rows_of(&self, active: &ActiveTransaction, def: &Arc<ForeignKeyDef>) -> Result<()> {
         let reference = Reference::new(&active.catalog, def)?;
-        self.check_sees_all(active, &reference.child)?;
-        self.check_sees_all(active, &reference.parent)?;
         let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         check_references(&run, &reference)
     }
@@ -202,6 +208,7 @@ impl ChangeContext<'_> {
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         };
         self.take_tables_of(active, &key)?;
+        self.check_sees_tables(active, &key)?;
         self.check_rows_of(active, &key)?;
         let valid = ForeignKeyDef { is_valid: true, ..(*key).clone() };
         self.apply(active, vec![Change::Put(Definition::ForeignKey(valid))])

@@ -25,17 +25,17 @@ use crate::{
     bind::references::{Concerned, Reference, References, converted},
     catalog::{
         Table,
-        definition::{ForeignKeyDef, ReferentialAction},
+        definition::{ForeignKeyDef, ObjectId, ReferentialAction},
     },
     claims::{Claim, Claims, Side},
     error::{Result, SqlError, SqlState},
     expr::Frame,
     failure::EngineResult as _,
     key::write_key,
-    memory::{ALLOCATION, ENTRY, Held, Memory, bytes_of},
+    memory::{ALLOCATION, Held, Memory, bytes_of},
     query::Path,
     storage::{RawKey, RawRange},
-    types::{Value, text},
+    types::{Value, cast, text},
 };
 
 /// A change of a row to which others may refer.
@@ -54,12 +54,16 @@ pub(crate) struct Owed {
     events: VecDeque<Event>,
     held: Held,
     bytes: usize,
+    /// Whether an action has written a row.
+    has_acted: bool,
 }
 
 impl Owed {
     pub(crate) fn new(references: Option<Arc<References>>, memory: &Memory) -> Self {
         let (claims, events) = (Claims::default(), VecDeque::new());
-        Self { references, claims, events, held: memory.hold(), bytes: 0 }
+        // Most statements owe nothing.
+        let held = if references.is_some() { memory.hold() } else { Held::default() };
+        Self { references, claims, events, held, bytes: 0, has_acted: false }
     }
 
     /// Whether rows are needed as they were before they were deleted.
@@ -139,14 +143,14 @@ impl Owed {
     }
 
     fn claim(&mut self, reference: &Reference, key: Vec<Value>, side: Side) -> Result<()> {
+        self.add_claim(reference, Claim { key, side, is_again: false })
+    }
+
+    fn add_claim(&mut self, reference: &Reference, claim: Claim) -> Result<()> {
         let mut encoded = KeyBuffer::new();
-        key.iter().for_each(|value| write_key(value, false, &mut encoded));
-        let bytes = ENTRY + ALLOCATION + encoded.len() + bytes_of(&key) + size_of_val(&key[..]);
-        let place = (reference.def.id, encoded);
-        if self.claims.insert(place, Claim { key, side, is_again: false }).is_none() {
-            self.keep(bytes)?;
-        }
-        Ok(())
+        claim.key.iter().for_each(|value| write_key(value, false, &mut encoded));
+        let bytes = self.claims.add((reference.def.id, encoded), claim);
+        self.keep(bytes)
     }
 
     /// Runs the actions, and examines the claims that are not deferred; at the end of the statement.
@@ -177,17 +181,21 @@ impl Owed {
         let Some(references) = self.references.clone() else { return Ok(()) };
         let all =
             || references.0.iter().flat_map(|table| table.own.iter().chain(table.incoming.iter().map(|(it, _)| it)));
+        let has_acted = std::mem::take(&mut self.has_acted);
         for ((id, encoded), mut claim) in self.claims.drain() {
             run.next_row(mark);
             run.check_cancelled()?;
             let Some(reference) = all().find(|reference| reference.def.id == id) else { continue };
-            let is_deferred = run.deferral.is_deferred(&reference.def);
-            if !is_deferred {
+            // Actions are not deferred, and are done.
+            let is_deferred = !claim.is_again && run.deferral.is_deferred(&reference.def);
+            if !is_deferred && !claim.is_again {
+                // An action may have changed the row.
+                claim.side = if has_acted && claim.side == Side::Child { Side::Action } else { claim.side };
                 run.examine(reference, &claim)?;
             }
             if is_deferred || run.examines_again {
                 claim.is_again = !is_deferred;
-                run.given.borrow_mut().claims.insert((id, encoded), claim);
+                _ = run.given.borrow_mut().claims.add((id, encoded), claim);
             }
         }
         Ok(())
@@ -205,6 +213,10 @@ impl Owed {
                 continue;
             }
             let action = if new.is_none() { reference.def.on_delete } else { reference.def.on_update };
+            if action != ReferentialAction::NoAction && run.examines_again {
+                // Other rows may refer to the key until the transaction ends.
+                self.add_claim(reference, Claim { key: key.clone(), side: Side::Parent, is_again: true })?;
+            }
             match (action, place) {
                 (ReferentialAction::NoAction, _) => self.claim(reference, key, Side::Parent)?,
                 (ReferentialAction::Restrict, _) => {
@@ -237,6 +249,7 @@ impl Owed {
         for row_key in run.children(reference, old_key, usize::MAX)? {
             run.next_row(mark);
             run.check_cancelled()?;
+            self.has_acted = true;
             // An action before may have deleted it.
             let Some(bytes) = run.txn.view(&table.rows, &row_key[..]).sql()? else { continue };
             let old = whole_row(table, bytes)?;
@@ -249,10 +262,12 @@ impl Owed {
             for (own, other) in reference.def.child_columns.iter().zip(&reference.def.parent_columns) {
                 changed[*own] = match (action, new) {
                     (ReferentialAction::Cascade, Some(new)) => {
-                        converted(&new[*other], table.types[*own]).ok_or_else(|| {
-                            let name = table.types[*own].name();
-                            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range"))
-                        })?
+                        let (ty, modifier) = (table.types[*own], table.def.columns[*own].modifier);
+                        let value = converted(&new[*other], ty).ok_or_else(|| {
+                            let message = format!("{} out of range", ty.name());
+                            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
+                        })?;
+                        if value.is_null() { value } else { cast::with_modifier(value, ty, modifier, false)? }
                     }
                     (ReferentialAction::SetDefault, _) => {
                         defaults[*own].eval(&Frame { row: &[], outer: None }, run)?.into_owned()
@@ -279,7 +294,7 @@ impl Owed {
 impl Run<'_> {
     /// Fails if a foreign key does not hold for a key.
     pub(crate) fn examine(&self, reference: &Reference, claim: &Claim) -> Result<()> {
-        if self.has_parent(reference, &claim.key)? {
+        if self.has_parent(reference, &claim.key, true)? {
             return Ok(());
         }
         if (claim.side != Side::Child || claim.is_again) && self.children(reference, &claim.key, 1)?.is_empty() {
@@ -299,13 +314,17 @@ impl Run<'_> {
     }
 
     /// Examines claims again at the end of a transaction, or those that were deferred until then.
-    pub(crate) fn examine_all(&self, claims: Claims) -> Result<()> {
+    pub(crate) fn examine_all<'c>(
+        &self,
+        claims: impl Iterator<Item = (&'c (ObjectId, KeyBuffer), &'c Claim)>,
+    ) -> Result<()> {
         let mark = self.environment.memory.mark();
-        for ((id, _), mut claim) in claims {
+        for ((id, _), claim) in claims {
+            let mut claim = claim.clone();
             self.next_row(mark);
             self.check_cancelled()?;
             // It was dropped since.
-            let Some(def) = self.catalog.foreign_key(id) else { continue };
+            let Some(def) = self.catalog.foreign_key(*id) else { continue };
             // The row that made it may have changed since.
             claim.side = if claim.side == Side::Child { Side::Action } else { claim.side };
             self.examine(&Reference::new(self.catalog, def)?, &claim)?;
@@ -313,8 +332,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether a row of the parent has a key; under schemes that certify no reads, that row is locked.
-    fn has_parent(&self, reference: &Reference, key: &[Value]) -> Result<bool> {
+    /// Whether a row of the parent has a key; under schemes that certify no reads, that row is locked if `locks`.
+    fn has_parent(&self, reference: &Reference, key: &[Value], locks: bool) -> Result<bool> {
         let (path, places) = &reference.parent_path;
         let encoded = |descending: &dyn Fn(usize) -> bool| {
             let mut encoded = KeyBuffer::new();
@@ -333,7 +352,8 @@ impl Run<'_> {
             }
         };
         let Some(row_key) = row_key else { return Ok(false) };
-        if !self.txn.database().scheme().is_serializable()
+        if locks
+            && !self.txn.database().scheme().is_serializable()
             && let Some(bytes) = self.txn.view(&parent.rows, &row_key[..]).sql()?.map(<[u8]>::to_vec)
         {
             self.txn.update(&parent.rows, &row_key[..], &bytes[..]).sql()?;
@@ -397,7 +417,7 @@ impl Run<'_> {
         }
     }
 
-    /// Fails if a row of a table refers to a key that no row has.
+    /// Fails if a row of a table refers to a key that no row has; no other transaction writes the tables.
     pub(crate) fn check_reference(&self, reference: &Reference, row: &[Value]) -> Result<()> {
         if reference.is_mixed(row) {
             let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
@@ -405,7 +425,7 @@ impl Run<'_> {
         }
         let Some(key) = reference.referred(row) else { return Ok(()) };
         let is_there = match key.into_iter().collect::<Option<Vec<_>>>() {
-            Some(key) => self.has_parent(reference, &key)?,
+            Some(key) => self.has_parent(reference, &key, false)?,
             None => false,
         };
         let columns = &reference.def.child_columns;

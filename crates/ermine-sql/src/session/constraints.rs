@@ -11,11 +11,10 @@ use super::{Session, State};
 use crate::{
     bind::{names::relation_of, plain},
     catalog::{Catalog, definition::ForeignKeyDef},
+    claims::Deferral,
     error::{Result, SqlError, SqlState},
     exec::Run,
-    failure::EngineResult as _,
     result::RowSink,
-    transaction::ActiveTransaction,
 };
 
 /// When constraints are examined, until the transaction ends.
@@ -60,46 +59,34 @@ impl Session {
             rows.notice("WARNING", &SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
             return rows.complete("SET CONSTRAINTS");
         }
-        let active = self.in_block("SET CONSTRAINTS")?;
-        let keys = set.names.as_ref().map(|names| keys_named(&active.catalog, names)).transpose()?;
-        active.deferral.set(keys.map(|keys| keys.iter().map(|key| key.id).collect()), set.is_deferred);
+        let State::Block { active, .. } = &mut self.state else { return Ok(()) };
+        let known = active.as_ref().map_or_else(|| self.shared.catalog.current(), |active| active.catalog.clone());
+        let keys = set.names.as_ref().map(|names| keys_named(&known, names)).transpose()?;
+        let keys = keys.map(|keys| keys.iter().map(|key| key.id).collect());
+        // Before the first statement there is no transaction yet.
+        let deferral = active.as_mut().map_or(&mut self.deferral, |active| &mut active.deferral);
+        let mut changed = deferral.clone();
+        changed.set(keys, set.is_deferred);
         if !set.is_deferred {
-            self.examine_deferred()?;
+            self.examine_deferred(&changed)?;
         }
+        let State::Block { active, .. } = &mut self.state else { return Ok(()) };
+        *active.as_mut().map_or(&mut self.deferral, |active| &mut active.deferral) = changed;
         rows.complete("SET CONSTRAINTS")
     }
 
-    /// Examines what was deferred by foreign keys that are deferred no more.
-    fn examine_deferred(&mut self) -> Result<()> {
+    /// Examines what was deferred by foreign keys that are deferred no more. It is examined at the end of the transaction,
+    /// too: a rollback to a savepoint may undo what it was decided by.
+    fn examine_deferred(&mut self, deferral: &Deferral) -> Result<()> {
         let State::Block { active: Some(active), .. } = &mut self.state else { return Ok(()) };
-        let ActiveTransaction { claims, catalog, deferral, .. } = &mut **active;
-        let is_due = |id| catalog.foreign_key(id).is_some_and(|key: &Arc<ForeignKeyDef>| !deferral.is_deferred(key));
-        let due: Vec<_> = claims
-            .iter()
-            .filter(|((id, _), claim)| !claim.is_again && is_due(*id))
-            .map(|(key, _)| key.clone())
-            .collect();
-        let due: crate::claims::Claims = due.into_iter().filter_map(|key| claims.remove_entry(&key)).collect();
-        let examines_again = active.examines_again();
+        if active.renews() {
+            active.renew(&self.shared.catalog)?;
+        }
+        let is_due = |id| active.catalog.foreign_key(id).is_some_and(|key| !deferral.is_deferred(key));
+        let due = active.claims().iter().filter(|((id, _), claim)| !claim.is_again && is_due(*id));
         self.environment.memory.begin(self.settings.in_force().work_mem);
         let run = Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given);
-        if !examines_again {
-            active.txn.certify_reads(true).sql()?;
-        }
-        let examined = run.examine_all(due.clone());
-        drop(run);
-        if !examines_again {
-            // A transaction that has lost a conflict says so itself.
-            let _ = active.txn.certify_reads(false);
-        }
-        examined?;
-        if examines_again {
-            active.claims.extend(due.into_iter().map(|(key, mut claim)| {
-                claim.is_again = true;
-                (key, claim)
-            }));
-        }
-        Ok(())
+        run.examine_all(due)
     }
 }
 

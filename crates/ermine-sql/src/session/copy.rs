@@ -103,8 +103,8 @@ impl Session {
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         let done = each(&mut copying.insertion, &run);
         drop(run);
-        active.claims.extend(self.given.get_mut().claims.drain());
-        done.map_err(|error| self.named(error))
+        let owed = active.owe(&mut self.given.get_mut().claims, &self.environment.memory);
+        done.and_then(|done| owed.map(|()| done)).map_err(|error| self.named(error))
     }
 
     fn finish_copying(&mut self, rows: &mut dyn RowSink) -> Result<Completion> {

@@ -56,6 +56,7 @@ use crate::{
     bind::names::cut,
     budget::DatabaseBudget,
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
+    claims::Deferral,
     ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
     exec::{Instrumentation, Run, SessionState, SetConfig},
@@ -163,6 +164,7 @@ impl SqlDatabase {
             shared: self.0.clone(),
             own: ermine::Session::default(),
             settings,
+            deferral: Deferral::default(),
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
             settings_told: 0,
@@ -183,6 +185,8 @@ pub struct Session {
     /// The engine's session for its transactions.
     own: ermine::Session,
     settings: Settings,
+    /// When the transaction of a block will examine foreign keys, which begins with the next statement.
+    deferral: Deferral,
     search_path: Vec<String>,
     /// The number of changes of the search path or the time zone.
     settings_changed: u64,
@@ -599,7 +603,10 @@ impl Session {
 
     fn open(&mut self, modes: Modes) -> Result<ActiveTransaction> {
         self.environment.transaction_began = self.environment.statement_began;
-        ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())
+        let (store, database) = (&self.shared.catalog, &self.shared.database);
+        let mut active = ActiveTransaction::begin(store, database, modes, self.following())?;
+        active.deferral.clone_from(&self.deferral);
+        Ok(active)
     }
 
     /// Returns what a change of the catalog uses.
@@ -796,7 +803,7 @@ impl Session {
         }
         let tag = plan::run(bound, &run, rows)?;
         drop(run);
-        active.claims.extend(self.given.get_mut().claims.drain());
+        active.owe(&mut self.given.get_mut().claims, &self.environment.memory)?;
         self.take_over_settings(rows)?;
         rows.complete(&tag)?;
         Ok(true)
@@ -878,16 +885,16 @@ impl Session {
 
     /// Examines what foreign keys need before a transaction ends, with a snapshot of now if its level allows that.
     fn settle(&self, active: &mut ActiveTransaction) -> Result<()> {
-        if active.claims.is_empty() {
+        if active.claims().is_empty() {
             return Ok(());
         }
-        let claims = std::mem::take(&mut active.claims);
-        if active.renews() {
+        if active.renews() && !active.is_alone {
             active.renew(&self.shared.catalog)?;
         }
         self.environment.memory.begin(self.settings.in_force().work_mem);
         active.txn.certify_reads(true).sql()?;
-        Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given).examine_all(claims)?;
+        Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given)
+            .examine_all(active.claims().iter())?;
         active.txn.certify_reads(false).map(drop).sql()
     }
 
@@ -916,6 +923,7 @@ impl Session {
 
     /// Restores the settings of a transaction that is over.
     fn end_settings(&mut self, committed: bool) {
+        self.deferral = Deferral::default();
         if self.settings.end_transaction(committed) {
             self.after_settings();
         }

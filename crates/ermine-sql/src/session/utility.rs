@@ -315,8 +315,10 @@ impl Session {
             database: self.environment.database.to_string(),
             prepared: now(),
         });
-        let settled = self.settle(&mut active);
-        let prepared = settled.and(about).and_then(|about| self.shared.prepared.prepare(gid, active, about));
+        let prepared = match self.settle(&mut active) {
+            Ok(()) => about.and_then(|about| self.shared.prepared.prepare(gid, active, about)),
+            Err(error) => Err(active.fail(error)),
+        };
         // A transaction that was not prepared is rolled back, and the block is over.
         self.end_settings(prepared.is_ok());
         prepared
