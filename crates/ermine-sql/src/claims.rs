@@ -1,8 +1,7 @@
 //! What a transaction owes to foreign keys, and when it is examined.
 
-use std::collections::{HashMap, hash_map::Entry};
-
 use ermine::KeyBuffer;
+use hashbrown::{HashMap, hash_map::Entry};
 
 use crate::{
     catalog::definition::{ForeignKeyDef, ObjectId},
