@@ -358,7 +358,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
     /// Counts the memory of the transaction's sets now and then: before so many reads of rows.
     #[inline]
     pub(super) fn count_reads(&mut self, reads: usize) -> Result<()> {
-        if self.state.kept.is_due(reads as u32) { self.count_kept(Need::Work) } else { Ok(()) }
+        if self.state.kept.is_due(reads as u32) { self.count_read_sets() } else { Ok(()) }
     }
 
     /// Reads a row as the transaction sees it, and tracks the read.
@@ -476,6 +476,14 @@ impl<'t, S: Scheme> Operation<'t, S> {
         !*tracks
             || Mutant::UncachedUntold.is_on()
             || certifier.read_whole(table.id, Running { slot: reader, tids, tid, begin, table_readers, rows })
+    }
+
+    /// Reports the size of the sets for a read. Where rows can be evicted, the reserve may be used: what goes beyond the
+    /// mark of the rows makes them leave.
+    #[cold]
+    fn count_read_sets(&mut self) -> Result<()> {
+        let evicts = self.engine.evicts();
+        self.count_kept(Need::Work).or_else(|error| if evicts { self.count_kept(Need::Shrink) } else { Err(error) })
     }
 
     /// Reports the size of the transaction's read and write sets to the budget; fails where they are too large.
