@@ -467,6 +467,7 @@ impl Binder<'_> {
             ("unnest", 1) => None,
             ("generate_subscripts", 2) => Some("generate_subscripts[]"),
             ("generate_series", 2 | 3) => Some("generate_series[]"),
+            ("pg_partition_ancestors", 1) => Some("pg_partition_ancestors"),
             _ => return Ok(None),
         };
         let (array, collation) = self.collated(|this| match name {

@@ -288,6 +288,12 @@ impl Binder<'_> {
                 let bounds = [bound("array_lower")?, bound("array_upper")?, Expr::Constant(Value::Int4(1))];
                 add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, SqlType::INT4)])
             }
+            ("pg_partition_ancestors", [_]) => {
+                // No table has partitions: there are no rows.
+                let arrays = vec![Expr::Constant(Value::Null)];
+                let columns = vec![Column::new("relid", SqlType::OID)];
+                add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
+            }
             ("unnest", [_, ..]) => {
                 let (mut arrays, mut columns) = (Vec::new(), Vec::new());
                 for array in arguments {

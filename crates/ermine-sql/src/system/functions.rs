@@ -158,6 +158,8 @@ static FUNCTIONS: &[Entry] = &[
     nothing("pg_get_partkeydef"),
     nothing("pg_get_partition_constraintdef"),
     nothing("pg_get_statisticsobjdef_columns"),
+    // No table has partitions: there are no rows.
+    entry("pg_partition_ancestors", &[ANY], SqlType::OID.array(), NOTHING),
     nothing("pg_tablespace_location"),
     size("pg_relation_size"),
     size("pg_table_size"),

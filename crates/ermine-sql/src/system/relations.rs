@@ -181,7 +181,8 @@ pub(super) const TABLES: &[Described] = &[
         relnatts INT2 = class.columns as i16;
         relchecks INT2 = class.checks as i16;
         relhasrules BOOL = false;
-        relhastriggers BOOL = false;
+        // Programs look for foreign keys only where it is true: PostgreSQL has triggers for them.
+        relhastriggers BOOL = known.catalog.foreign_keys_at(class.oid).next().is_some();
         relhassubclass BOOL = false;
         relrowsecurity BOOL = false;
         relforcerowsecurity BOOL = false;
