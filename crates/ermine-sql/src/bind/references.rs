@@ -1,6 +1,6 @@
 //! The foreign keys that the writes of a statement concern, and the tables that their actions write.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Binder, write::Rules};
 use crate::{
@@ -39,6 +39,16 @@ pub(crate) struct Concerned {
     pub(crate) own: Vec<Arc<Reference>>,
     /// The foreign keys that refer to it, and the place of their table here if their actions write it.
     pub(crate) incoming: Vec<(Arc<Reference>, Option<usize>)>,
+    /// The numbers of the columns that they refer to, ascending.
+    pub(crate) referred: Vec<usize>,
+}
+
+impl Concerned {
+    /// Returns the key by which a foreign key refers to a row, of which `values` are the columns that others refer to.
+    pub(crate) fn key(&self, reference: &Reference, values: &[Value]) -> Vec<Value> {
+        let place = |at: &usize| self.referred.binary_search(at).expect("others refer to it");
+        reference.def.parent_columns.iter().map(|at| values[place(at)].clone()).collect()
+    }
 }
 
 impl Reference {
@@ -71,12 +81,6 @@ impl Reference {
     pub(crate) fn is_mixed(&self, row: &[Value]) -> bool {
         let nulls = self.def.child_columns.iter().filter(|at| row[**at].is_null()).count();
         self.def.is_full && nulls > 0 && nulls < self.def.child_columns.len()
-    }
-
-    /// Returns the key of a row of the parent; `None`: no row can refer to it because it has a NULL.
-    pub(crate) fn key(&self, row: &[Value]) -> Option<Vec<Value>> {
-        let values = self.def.parent_columns.iter().map(|at| Some(row[*at].clone()).filter(|value| !value.is_null()));
-        values.collect()
     }
 }
 
@@ -153,7 +157,9 @@ impl Binder<'_> {
             if sets_default {
                 defaults = (0..table.types.len()).map(|at| self.default_of(&table, at)).collect::<Result<_>>()?;
             }
-            all.push(Concerned { table, rules, defaults, own, incoming });
+            let referred = incoming.iter().flat_map(|(reference, _)| reference.def.parent_columns.iter().copied());
+            let referred = referred.collect::<BTreeSet<_>>().into_iter().collect();
+            all.push(Concerned { table, rules, defaults, own, incoming, referred });
         }
         Ok(Some(Arc::new(References(all))))
     }

@@ -42,6 +42,7 @@ use crate::{
 struct Event {
     /// The place of its table.
     at: usize,
+    /// The columns that others refer to.
     old: Vec<Value>,
     /// `None`: it was deleted.
     new: Option<Vec<Value>>,
@@ -95,7 +96,7 @@ impl Owed {
         side: Side,
     ) -> Result<()> {
         let Some(references) = self.references.clone() else { return Ok(()) };
-        let Concerned { own, incoming, .. } = &references.0[at];
+        let Concerned { own, incoming, referred, .. } = &references.0[at];
         for reference in own {
             let Some(new) = new else { continue };
             let is_same = |old: &[Value]| reference.def.child_columns.iter().all(|at| is_equal(&old[*at], &new[*at]));
@@ -121,14 +122,7 @@ impl Owed {
             Some(new) => reference.def.parent_columns.iter().any(|at| !is_equal(&old[*at], &new[*at])),
         };
         if incoming.iter().any(|(reference, _)| is_changed(reference)) {
-            // Only the columns that others refer to.
-            let kept = |row: &[Value]| {
-                let mut kept = vec![Value::Null; row.len()];
-                for at in incoming.iter().flat_map(|(reference, _)| &reference.def.parent_columns) {
-                    kept[*at] = row[*at].clone();
-                }
-                kept
-            };
+            let kept = |row: &[Value]| referred.iter().map(|at| row[*at].clone()).collect::<Vec<_>>();
             let (old, new) = (kept(old), new.map(kept));
             self.keep(bytes_of(&old) + 2 * size_of_val(&old[..]))?;
             self.keep(new.as_ref().map_or(0, |new| bytes_of(new) + 2 * size_of_val(&new[..])))?;
@@ -205,11 +199,11 @@ impl Owed {
     fn act(&mut self, run: &Run<'_>, event: &Event) -> Result<()> {
         let Some(references) = self.references.clone() else { return Ok(()) };
         let Event { at, old, new } = event;
-        for (reference, place) in &references.0[*at].incoming {
-            let Some(key) = reference.key(old) else { continue };
-            if let Some(new) = new
-                && reference.def.parent_columns.iter().all(|at| is_equal(&old[*at], &new[*at]))
-            {
+        let concerned = &references.0[*at];
+        for (reference, place) in &concerned.incoming {
+            let (key, new) = (concerned.key(reference, old), new.as_ref().map(|new| concerned.key(reference, new)));
+            // No row refers to a key with a NULL.
+            if key.iter().any(Value::is_null) || new.as_ref().is_some_and(|new| is_same_key(&key, new)) {
                 continue;
             }
             let action = if new.is_none() { reference.def.on_delete } else { reference.def.on_update };
@@ -225,8 +219,8 @@ impl Owed {
                     }
                 }
                 (_, Some(place)) => {
-                    let new = new.as_deref();
-                    self.change_children(run, reference, (*place, &references.0[*place]), &key, new, action)?;
+                    let (child, new) = ((*place, &references.0[*place]), new.as_deref());
+                    self.change_children(run, reference, child, &key, new, action)?;
                 }
                 (_, None) => {}
             }
@@ -241,7 +235,7 @@ impl Owed {
         reference: &Reference,
         (place, child): (usize, &Concerned),
         old_key: &[Value],
-        new: Option<&[Value]>,
+        new_key: Option<&[Value]>,
         action: ReferentialAction,
     ) -> Result<()> {
         let Concerned { table, rules, defaults, .. } = child;
@@ -253,17 +247,17 @@ impl Owed {
             // An action before may have deleted it.
             let Some(bytes) = run.txn.view(&table.rows, &row_key[..]).sql()? else { continue };
             let old = whole_row(table, bytes)?;
-            if action == ReferentialAction::Cascade && new.is_none() {
+            if action == ReferentialAction::Cascade && new_key.is_none() {
                 run.delete_row(table, rules, &row_key, &old)?;
                 self.wrote(run, place, Some(&old), None, Side::Action)?;
                 continue;
             }
             let mut changed = old.clone();
-            for (own, other) in reference.def.child_columns.iter().zip(&reference.def.parent_columns) {
-                changed[*own] = match (action, new) {
+            for (at, own) in reference.def.child_columns.iter().enumerate() {
+                changed[*own] = match (action, new_key) {
                     (ReferentialAction::Cascade, Some(new)) => {
                         let (ty, modifier) = (table.types[*own], table.def.columns[*own].modifier);
-                        let value = converted(&new[*other], ty).ok_or_else(|| {
+                        let value = converted(&new[at], ty).ok_or_else(|| {
                             let message = format!("{} out of range", ty.name());
                             SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
                         })?;
