@@ -333,7 +333,7 @@ impl<'a> Client<'a> {
     fn definition(&mut self) -> Vec<String> {
         let (table, n) = (self.any_table(), self.rng.u8(1..4));
         let rng = &mut self.rng;
-        match rng.u8(..18) {
+        match rng.u8(..20) {
             0..4 => {
                 let name = TABLES[rng.usize(..TABLES.len())];
                 let row = format!("INSERT INTO {name} (owner, a, u, g) VALUES ('definer', 1, 'first', 1)");
@@ -376,6 +376,16 @@ impl<'a> Client<'a> {
                 1 => vec![format!("ALTER USER r{n} RENAME TO r{}", rng.u8(1..4))],
                 _ => vec![format!("ALTER USER r{n} PASSWORD 'y'")],
             },
+            // Each row refers to itself, so that the rows of a client do not depend on those of the other one.
+            17 | 18 => {
+                let when = ["", " DEFERRABLE INITIALLY DEFERRED", " ON UPDATE CASCADE"][rng.usize(..3)];
+                vec![
+                    format!(
+                        "ALTER TABLE {table} ADD CONSTRAINT {table}_f{n} FOREIGN KEY (u) REFERENCES {table} (u){when}"
+                    ),
+                    format!("ALTER TABLE {table} DROP CONSTRAINT {table}_f{n}"),
+                ]
+            }
             _ if table != SHARED => vec![format!("DROP TABLE {table}")],
             _ => vec![format!("ALTER TABLE {table} ADD CONSTRAINT {table}_k{n} CHECK (g IS NULL OR g < 9)")],
         }
