@@ -1,4 +1,4 @@
-//! SET CONSTRAINTS.
+//! SET CONSTRAINTS, and what a transaction examines before it ends.
 
 use std::sync::Arc;
 
@@ -14,7 +14,9 @@ use crate::{
     claims::Deferral,
     error::{Result, SqlError, SqlState},
     exec::Run,
+    failure::EngineResult as _,
     result::RowSink,
+    transaction::ActiveTransaction,
 };
 
 /// When constraints are examined, until the transaction ends.
@@ -87,6 +89,21 @@ impl Session {
         self.environment.memory.begin(self.settings.in_force().work_mem);
         let run = Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given);
         run.examine_all(due)
+    }
+
+    /// Examines what foreign keys need before a transaction ends, with a snapshot of now if its level allows that.
+    pub(super) fn settle(&self, active: &mut ActiveTransaction) -> Result<()> {
+        if active.claims().is_empty() {
+            return Ok(());
+        }
+        if active.renews() && !active.is_alone {
+            active.renew(&self.shared.catalog)?;
+        }
+        self.environment.memory.begin(self.settings.in_force().work_mem);
+        active.txn.certify_reads(true).sql()?;
+        Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given)
+            .examine_all(active.claims().iter())?;
+        active.txn.certify_reads(false).map(drop).sql()
     }
 }
 

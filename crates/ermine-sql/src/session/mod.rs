@@ -883,21 +883,6 @@ impl Session {
         }
     }
 
-    /// Examines what foreign keys need before a transaction ends, with a snapshot of now if its level allows that.
-    fn settle(&self, active: &mut ActiveTransaction) -> Result<()> {
-        if active.claims().is_empty() {
-            return Ok(());
-        }
-        if active.renews() && !active.is_alone {
-            active.renew(&self.shared.catalog)?;
-        }
-        self.environment.memory.begin(self.settings.in_force().work_mem);
-        active.txn.certify_reads(true).sql()?;
-        Run::new(&active.txn, &active.catalog, &[], &self.environment, &self.given)
-            .examine_all(active.claims().iter())?;
-        active.txn.certify_reads(false).map(drop).sql()
-    }
-
     /// Ends a block.
     fn end_block(&mut self, commit: bool) -> Result<Completion> {
         let state = std::mem::replace(&mut self.state, State::Idle);

@@ -101,7 +101,7 @@ fn a_row_and_the_one_it_refers_to_do_not_pass_each_other() {
                     let orphans =
                         "SELECT count(*) FROM c WHERE p IS NOT NULL AND NOT EXISTS (SELECT FROM p WHERE p.id = c.p)";
                     assert_eq!(ask(&mut sessions[0], orphans), ["0"], "{case}: {done:?}");
-                    // A change of another column is in nobody's way.
+                    // A change of another column conflicts with neither.
                     if !scheme.is_serializable() || scheme == Scheme::MvOcc || has_actions {
                         continue;
                     }
