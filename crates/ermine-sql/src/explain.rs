@@ -10,7 +10,7 @@ use crate::{
     exec::{Actual, Instrumentation},
     expr::Expr,
     plan::Plan,
-    query::{Access, Body, Join, Path, Query, Select, Source, SourceKind},
+    query::{Access, Body, Join, Members, Path, Query, Select, Source, SourceKind},
 };
 
 /// Returns the lines of a plan, with the measurements of its parts, if it was run.
@@ -131,8 +131,21 @@ fn select(of: &Select, mut depth: usize, lines: &mut Lines<'_>) {
 }
 
 fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
-    let left = if of.join == Join::Left { "Left " } else { "" };
+    let left = match of.join {
+        Join::Inner => "",
+        Join::Left => "Left ",
+        Join::Full => "Full ",
+    };
     let first = lines.all.len();
+    if let Some(hash) = &of.hash {
+        let keys: Vec<_> =
+            hash.keys.iter().map(|(before, own)| format!("{} = {}", value(own), value(before))).collect();
+        line(depth, &format!("{left}Hash on {}", of.name), lines);
+        if !keys.is_empty() {
+            detail(depth, &format!("Hash Cond: ({})", keys.join(" AND ")), lines);
+        }
+    }
+    let (left, depth) = if of.hash.is_some() { ("", depth + 1) } else { (left, depth) };
     match &of.kind {
         SourceKind::Table(table) => {
             let (way, condition) = access(&table.table, &table.access);
@@ -152,10 +165,21 @@ fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
         SourceKind::Series { .. } | SourceKind::Unnest { .. } => {
             line(depth, &format!("{left}Function Scan on {}", of.name), lines)
         }
+        SourceKind::Members(members) => {
+            let what = match members {
+                Members::List(list) => format!("Values Scan ({} values of IN)", list.len()),
+                Members::Array(_) => "Values Scan (elements of an array)".to_owned(),
+                Members::Query(_) => "Values Scan (results of a query)".to_owned(),
+            };
+            line(depth, &what, lines);
+            if let Members::Query(Expr::Subquery(of)) = members {
+                query(&of.query, depth + 1, lines);
+            }
+        }
         SourceKind::Lateral(_) => line(depth, &format!("{left}Lateral Subquery Scan on {}", of.name), lines),
         SourceKind::System(table) => line(depth, &format!("{left}System Scan on {table:?}"), lines),
     }
-    let filters = of.on.len() + of.filter.len();
+    let filters = of.on.len() + of.filter.len() + of.hash.as_ref().map_or(0, |hash| hash.filter.len());
     if filters > 0 {
         let plural = if filters == 1 { "" } else { "s" };
         detail(depth, &format!("Filter: {filters} condition{plural}"), lines);

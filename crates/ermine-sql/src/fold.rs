@@ -154,7 +154,8 @@ impl<'e> Folder<'e> {
         }
         let never_holds = |expr: &Expr| matches!(expr, Expr::Constant(Value::Bool(false) | Value::Null));
         let has_no_rows = |source: &Source| {
-            let on = source.on.iter().filter(|_| source.join == Join::Inner);
+            let hashed = source.hash.iter().flat_map(|hash| &hash.filter);
+            let on = source.on.iter().chain(hashed).filter(|_| source.join == Join::Inner);
             source.filter.iter().chain(on).any(never_holds)
         };
         if select.before.iter().any(never_holds) || select.sources.iter().any(has_no_rows) {

@@ -41,7 +41,7 @@ impl Query {
         let SourceKind::Table(table) = &source.kind else { return None };
         let is_whole = self.order.is_empty() && self.limit.is_none() && self.offset.is_none() && self.locks.is_empty();
         let is_plain = select.group.is_none() && matches!(select.distinct, Distinct::No) && select.sets.is_empty();
-        (is_whole && is_plain && source.join == Join::Inner).then_some((select, source, table))
+        (is_whole && is_plain && source.join == Join::Inner && source.hash.is_none()).then_some((select, source, table))
     }
 }
 
@@ -117,6 +117,7 @@ impl Select {
     pub(crate) fn each_expr(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<()>) -> Result<()> {
         for source in &mut self.sources {
             source.on.iter_mut().chain(&mut source.filter).try_for_each(&mut *change)?;
+            source.hash.iter_mut().flat_map(|hash| hash.exprs_mut()).try_for_each(&mut *change)?;
             match &mut source.kind {
                 SourceKind::Table(table) => {
                     let access = &mut table.access;
@@ -126,6 +127,7 @@ impl Select {
                 SourceKind::Series { bounds, .. } => bounds.iter_mut().try_for_each(&mut *change)?,
                 SourceKind::Unnest { arrays, .. } => arrays.iter_mut().try_for_each(&mut *change)?,
                 SourceKind::Lateral(expr) => change(expr)?,
+                SourceKind::Members(members) => members.exprs_mut().try_for_each(&mut *change)?,
                 SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
             }
         }
@@ -191,11 +193,58 @@ pub(crate) struct Source {
     pub(crate) on: Vec<Expr>,
     /// Conditions of the query that can be checked here.
     pub(crate) filter: Vec<Expr>,
+    /// Whether its rows are read once and found by their hash.
+    pub(crate) hash: Option<Box<Hash>>,
     /// The name in statements.
     pub(crate) name: String,
 }
 
+/// The hash of a source's rows: they are read once, and each combination of the rows before finds those that match.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hash {
+    /// Pairs of equal values: of the rows before, and of the own row. Without any, all rows match.
+    pub(crate) keys: Vec<(Expr, Expr)>,
+    /// Conditions on the own row alone, checked when it is read.
+    pub(crate) filter: Vec<Expr>,
+    /// Whether the own rows are the same for all rows of the queries around: the hash is kept until the statement ends.
+    pub(crate) is_fixed: bool,
+    /// Whether the first run scans: there may be one row before, and no second run.
+    pub(crate) is_lazy: bool,
+}
+
+impl Hash {
+    /// Returns all expressions, mutably.
+    fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.keys.iter_mut().flat_map(|(before, own)| [before, own]).chain(&mut self.filter)
+    }
+
+    /// Returns all expressions.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.keys.iter().flat_map(|(before, own)| [before, own]).chain(&self.filter)
+    }
+}
+
 impl Source {
+    /// Returns a source without conditions.
+    pub(crate) fn new(first: usize, width: usize, kind: SourceKind, join: Join, name: String) -> Self {
+        Self { first, width, kind, join, on: Vec::new(), filter: Vec::new(), hash: None, name }
+    }
+
+    /// Whether its rows depend on the rows of sources before it.
+    pub(crate) fn looks_before(&self) -> bool {
+        let looks = |expr: &Expr| match expr {
+            Expr::Column(_) => true,
+            Expr::Subquery(subquery) => subquery.is_correlated,
+            _ => false,
+        };
+        self.kind.exprs().iter().any(|expr| expr.has(&looks))
+    }
+
+    /// Whether a place of a row is one of its columns.
+    pub(crate) fn has_place(&self, at: usize) -> bool {
+        (self.first..self.first + self.width).contains(&at)
+    }
+
     /// Returns the place behind its last column.
     pub(crate) fn end(&self) -> usize {
         let end = self.first + self.width;
@@ -211,6 +260,9 @@ pub(crate) enum Join {
     Inner,
     /// With a row of NULLs if no row meets the conditions.
     Left,
+    /// Like `Left`, and with its own rows that no row before has met. It is the second of two sources, without
+    /// conditions of the query, and hashed.
+    Full,
 }
 
 #[derive(Clone)]
@@ -232,8 +284,23 @@ pub(crate) enum SourceKind {
     },
     /// A query that refers to the rows before it.
     Lateral(Expr),
+    /// The values of a condition IN.
+    Members(Members),
     /// A table of the system, computed from the current state.
     System(crate::system::SystemTable),
+}
+
+impl SourceKind {
+    /// Returns the expressions by which its rows are made, apart from those of a path.
+    pub(crate) fn exprs(&self) -> &[Expr] {
+        match self {
+            Self::Series { bounds, .. } => bounds,
+            Self::Unnest { arrays, .. } => arrays,
+            Self::Lateral(expr) => std::slice::from_ref(expr),
+            Self::Members(members) => members.exprs(),
+            Self::Table(_) | Self::Derived(_) | Self::Once(_) | Self::System(_) => &[],
+        }
+    }
 }
 
 impl std::fmt::Debug for SourceKind {
@@ -244,7 +311,36 @@ impl std::fmt::Debug for SourceKind {
             Self::Series { .. } => f.write_str("generate_series"),
             Self::Unnest { .. } => f.write_str("unnest"),
             Self::Lateral(query) => write!(f, "lateral {query:?}"),
+            Self::Members(members) => members.fmt(f),
             Self::System(table) => table.fmt(f),
+        }
+    }
+}
+
+/// Values of which each row has one, without NULL, each value once and in ascending order.
+#[derive(Clone, Debug)]
+pub(crate) enum Members {
+    List(Vec<Expr>),
+    /// The elements of an array.
+    Array(Expr),
+    /// The results of a query that refers to no row around it: a [`Expr::Subquery`].
+    Query(Expr),
+}
+
+impl Members {
+    /// Returns the expressions that are evaluated for the values.
+    pub(crate) fn exprs(&self) -> &[Expr] {
+        match self {
+            Self::List(list) => list,
+            Self::Array(expr) | Self::Query(expr) => std::slice::from_ref(expr),
+        }
+    }
+
+    /// Returns the same expressions, mutably.
+    pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        match self {
+            Self::List(list) => list.iter_mut(),
+            Self::Array(expr) | Self::Query(expr) => std::slice::from_mut(expr).iter_mut(),
         }
     }
 }

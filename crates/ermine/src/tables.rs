@@ -691,6 +691,11 @@ impl<F: Family> Tables<F> {
         self.held().iter().map(|table| table.rows.count()).sum()
     }
 
+    /// Returns the number of RowIds that a table has handed out; 0 if it was dropped.
+    pub(crate) fn estimated_rows(&self, id: TableId) -> u64 {
+        self.live_tables().get(id).map_or(0, |table| table.rows.count())
+    }
+
     /// Returns the bytes of the indirection arrays in use.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.held().iter().map(|table| table.rows.bytes()).sum()

@@ -357,9 +357,10 @@ impl Generator {
         let mut text = format!("{} {alias}", self.tables[table].name);
         let mut columns = self.columns_of(table, &alias);
         let more = match self.random.u32(..10) {
-            0..5 => 0,
-            5..9 => 1,
-            _ => 2,
+            0..4 => 0,
+            4..7 => 1,
+            7..9 => 2,
+            _ => 3,
         };
         for _ in 0..more {
             let (table, alias) = (self.random.usize(..self.tables.len()), self.alias());
@@ -410,7 +411,7 @@ impl Generator {
                     columns.push(Known { text: format!("{alias}.q"), ty });
                 }
                 5 => {
-                    let kind = self.one(&["join", "left join", "right join"]);
+                    let kind = self.one(&["join", "left join", "right join", "full join"]);
                     text += &format!(" {kind} {name} {alias} using (k)");
                     // The common column has two names with a source, and one without.
                     columns.retain(|known| !known.text.ends_with(".k"));
@@ -422,7 +423,6 @@ impl Generator {
                 _ => {
                     let kind =
                         self.one(&["join", "inner join", "left join", "left outer join", "right join", "full join"]);
-                    let kind = if kind == "full join" && self.chance(80) { "left join" } else { kind };
                     let own = self.columns_of(table, &alias);
                     let pairs: Vec<_> = columns
                         .iter()

@@ -330,6 +330,13 @@ fn note(
             counts.in_other_ways += 1;
             return false;
         }
+        // PostgreSQL has full joins only with equalities.
+        (Outcome::Rows { .. }, Outcome::Error { message, .. })
+            if message.starts_with("FULL JOIN is only supported") =>
+        {
+            counts.in_other_ways += 1;
+            return false;
+        }
         // PostgreSQL squares what an average of floats is made of.
         (Outcome::Rows { .. }, Outcome::Error { code, message, .. })
             if code == "22003" && message == "value out of range: overflow" && text.contains("avg(") =>

@@ -1,8 +1,9 @@
-//! The order in which sources are looped over, and where conditions are evaluated.
+//! The order in which sources are joined, and where conditions are evaluated.
 //!
-//! A left join whose filled-up rows a condition drops is an inner one. Of sources that are joined without LEFT JOIN,
-//! the next is always the one with the best path (`path`) given the rows known so far. A condition is evaluated as soon
-//! as all values that it depends on are known.
+//! A left join whose filled-up rows a condition drops is an inner one. The order is that of `join_search`: an inner
+//! join may come anywhere, a left join anywhere behind the sources that its conditions refer to, because joins of rows
+//! before it neither need its rows nor change which of them each row meets. A condition is evaluated as soon as all
+//! values that it depends on are known; those of a left join are evaluated with it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,11 +12,17 @@ use std::{
     sync::Arc,
 };
 
-use super::{path, source::From};
+use super::{
+    join_conditions::{Converted, convert_members, implied_equalities},
+    join_search::{HashParts, Joins, Order, Step},
+    path,
+    source::From,
+};
 use crate::{
+    catalog::Catalog,
     expr::{Expr, Subquery},
     fold::is_strict,
-    query::{AggregateCall, Body, Distinct, Join, Query, Select, SortKey, Source, SourceKind},
+    query::{AggregateCall, Body, Distinct, Hash, Join, Query, Select, SortKey, Source, SourceKind},
     types::Value,
 };
 
@@ -67,17 +74,13 @@ fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
 fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
     for source in &select.sources {
         source.on.iter().chain(&source.filter).for_each(|expr| expr.visit(see));
-        match &source.kind {
-            SourceKind::Table(table) => {
-                let access = &table.access;
-                let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
-                access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));
-            }
-            SourceKind::Series { bounds, .. } => bounds.iter().for_each(|expr| expr.visit(see)),
-            SourceKind::Unnest { arrays, .. } => arrays.iter().for_each(|expr| expr.visit(see)),
-            SourceKind::Lateral(expr) => expr.visit(see),
-            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
+        source.hash.iter().flat_map(|hash| hash.exprs()).for_each(|expr| expr.visit(see));
+        if let SourceKind::Table(table) = &source.kind {
+            let access = &table.access;
+            let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
+            access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));
         }
+        source.kind.exprs().iter().for_each(|expr| expr.visit(see));
     }
     select.before.iter().for_each(|expr| expr.visit(see));
     if let Some(group) = &select.group {
@@ -90,46 +93,100 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
     select.output.iter().for_each(|expr| expr.visit(see));
 }
 
-/// Determines the order of the loops, the conditions of each, and its path to its rows. Returns whether rows are
+/// Determines the order of the sources, the conditions of each, and the way to its rows. Returns whether rows are
 /// produced in the wanted order.
-pub(super) fn order_joins(select: &mut Select, from: &mut From, filter: Vec<Expr>, wanted: &[SortKey]) -> bool {
-    let mut rest: Vec<Source> = mem::take(&mut from.sources);
-    reduce_outer_joins(&mut rest, &filter);
+pub(super) fn order_joins(
+    catalog: &Catalog,
+    select: &mut Select,
+    from: &mut From,
+    filter: Vec<Expr>,
+    wanted: &[SortKey],
+    is_limited: bool,
+) -> bool {
+    let mut sources: Vec<Source> = mem::take(&mut from.sources);
+    reduce_outer_joins(&mut sources, &filter);
+    // It does not matter where a condition on rows of inner joins was written, but those of joins are checked first.
     let mut conditions: Vec<Option<Expr>> = Vec::new();
-    if rest.iter().all(|source| source.join == Join::Inner) {
-        // It does not matter where a condition was written, but those of joins are checked first.
-        rest.iter_mut().for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
-    }
+    let inner = sources.iter_mut().filter(|source| source.join == Join::Inner);
+    inner.for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     conditions.extend(filter.into_iter().map(Some));
-    know_results(select, &mut rest, &mut conditions);
-    let may_reorder = rest.iter().all(|source| source.join == Join::Inner);
-    let mut known: Vec<(usize, usize)> = Vec::new();
-    let mut is_ordered = wanted.is_empty();
-    place(&mut conditions, &known, rest.is_empty(), &mut select.before);
-    while !rest.is_empty() {
-        let is_first = known.is_empty();
-        let candidates = if may_reorder { rest.len() } else { 1 };
-        let best = (0..candidates)
-            .map(|at| (at, path_of(&rest[at], &conditions, &known, is_first.then_some((wanted, &select.output)))))
-            .max_by_key(|(at, chosen)| (chosen.as_ref().map(|chosen| chosen.score), std::cmp::Reverse(*at)));
-        let (at, chosen) = best.expect("there is one at least");
-        let mut source = rest.remove(at);
-        known.push((source.first, source.first + source.width));
-        if let (SourceKind::Table(table), Some(chosen)) = (&mut source.kind, chosen) {
-            is_ordered |= is_first && chosen.is_ordered;
-            table.access = chosen.access;
-            let on = source.on.len();
-            let mut kept = 0;
-            let implied: Vec<_> = chosen.implied;
-            source.on.retain(|_| {
-                kept += 1;
-                !implied.contains(&(kept - 1))
-            });
-            if source.join == Join::Inner {
-                implied.iter().filter_map(|at| at.checked_sub(on)).for_each(|at| conditions[at] = None);
-            }
+    // A full join has rows without those of its first source.
+    if !sources.iter().any(|source| source.join == Join::Full) {
+        know_results(select, &mut sources, &mut conditions);
+    }
+    place(&mut conditions, &[], sources.is_empty(), &mut select.before);
+    let given = conditions.len();
+    if sources.len() > 1 {
+        let implied = implied_equalities(&conditions);
+        conditions.extend(implied.into_iter().map(Some));
+    }
+    let search = |sources: &[Source], conditions: &[Option<Expr>]| {
+        Joins::new(catalog, sources, conditions, (wanted, &select.output), is_limited).search()
+    };
+    let mut order = search(&sources, &conditions);
+    let (plain, mut left) = (sources.len(), Vec::new());
+    loop {
+        let converted = convert_members(&mut sources, &mut conditions[..given], from.width, &left);
+        if converted.is_empty() {
+            break;
         }
-        place(&mut conditions, &known, rest.is_empty(), &mut source.filter);
+        let with_members = search(&sources, &conditions);
+        let is_used = |converted: &Converted| with_members.steps.iter().any(|step| step.is_bounded_by(converted.place));
+        let unused: Vec<usize> =
+            converted.iter().filter(|converted| !is_used(converted)).map(|converted| converted.at).collect();
+        if unused.is_empty() && with_members.cost < order.cost {
+            order = with_members;
+            break;
+        }
+        let all = converted.iter().map(|converted| converted.at);
+        left.extend(if unused.is_empty() { all.collect() } else { unused });
+        sources.truncate(plain);
+        for Converted { at, original, .. } in converted {
+            conditions[at] = Some(original);
+        }
+    }
+    arrange(select, sources, (conditions, given), order, wanted)
+}
+
+/// Puts the sources in their order, and the conditions to the sources where they can be checked. Those after the
+/// `given` ones need not be.
+fn arrange(
+    select: &mut Select,
+    sources: Vec<Source>,
+    (mut conditions, given): (Vec<Option<Expr>>, usize),
+    order: Order,
+    wanted: &[SortKey],
+) -> bool {
+    let is_ordered = wanted.is_empty()
+        || order.steps.first().and_then(|step| step.chosen.as_ref()).is_some_and(|chosen| chosen.is_ordered);
+    let mut sources: Vec<Option<Source>> = sources.into_iter().map(Some).collect();
+    let (mut known, mut left) = (Vec::new(), order.steps.len());
+    for Step { at, chosen, hash, .. } in order.steps {
+        let mut source = sources[at].take().expect("each source has one step");
+        left -= 1;
+        known.push((source.first, source.first + source.width));
+        let mut on: Vec<Option<Expr>> = mem::take(&mut source.on).into_iter().map(Some).collect();
+        let mut take = |at: usize| match at.checked_sub(on.len()) {
+            None => on[at].take(),
+            Some(at) => conditions[at].take(),
+        };
+        if let (SourceKind::Table(table), Some(chosen)) = (&mut source.kind, chosen) {
+            table.access = chosen.access;
+            chosen.implied.into_iter().for_each(|at| drop(take(at)));
+        }
+        source.hash = hash.map(|HashParts { keys, filter, is_fixed, is_lazy }| {
+            let keys = keys.into_iter().filter_map(|(at, is_left)| match take(at)? {
+                Expr::Compare(_, operands) => {
+                    let [left, right] = *operands;
+                    Some(if is_left { (right, left) } else { (left, right) })
+                }
+                _ => None,
+            });
+            let keys = keys.collect();
+            Box::new(Hash { keys, filter: filter.into_iter().filter_map(&mut take).collect(), is_fixed, is_lazy })
+        });
+        source.on = on.into_iter().flatten().collect();
+        place(&mut conditions[..given], &known, left == 0, &mut source.filter);
         select.sources.push(source);
     }
     is_ordered
@@ -228,7 +285,7 @@ fn with_results(expr: Expr, results: &BTreeMap<usize, Expr>) -> Expr {
 }
 
 /// Whether a value depends only on rows that are known.
-fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
+pub(super) fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
     let mut is_known = true;
     expr.visit(&mut |inner| {
         is_known &= match inner {
@@ -246,7 +303,7 @@ fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
 
 /// Returns the best path to a source's rows, if it is a table. Conditions of the join take precedence over those of the
 /// query.
-fn path_of(
+pub(super) fn path_of(
     source: &Source,
     conditions: &[Option<Expr>],
     known: &[(usize, usize)],
@@ -279,7 +336,7 @@ fn place(conditions: &mut [Option<Expr>], known: &[(usize, usize)], is_last: boo
 }
 
 /// Collects the places of the row `level` queries around that a query refers to.
-fn outer_places(query: &Query, level: usize, places: &mut BTreeSet<usize>) {
+pub(super) fn outer_places(query: &Query, level: usize, places: &mut BTreeSet<usize>) {
     visit_query(query, &mut |expr| match expr {
         Expr::Outer(levels, at) if *levels == level => drop(places.insert(*at)),
         Expr::Subquery(subquery) => outer_places(&subquery.query, level + 1, places),

@@ -7,7 +7,9 @@ mod call;
 mod collation;
 mod expr;
 mod group;
+mod join_conditions;
 mod join_order;
+mod join_search;
 mod lock;
 pub(crate) mod names;
 pub(crate) mod path;
@@ -109,6 +111,8 @@ pub(crate) struct Scope {
 #[derive(Clone)]
 struct ScopeColumn {
     source: usize,
+    /// Its number among those of the source.
+    number: usize,
     name: String,
     at: usize,
     ty: SqlType,

@@ -29,12 +29,15 @@ pub(crate) struct Chosen {
     pub(crate) implied: Vec<usize>,
     /// Whether it produces the wanted order.
     pub(crate) is_ordered: bool,
-    pub(crate) score: Score,
+    /// The number of columns of the path, and whether it is unique.
+    pub(crate) columns: usize,
+    pub(crate) is_unique: bool,
+    score: Score,
 }
 
 /// Greater is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) struct Score {
+struct Score {
     is_point: bool,
     equal: usize,
     has_range: bool,
@@ -119,7 +122,32 @@ fn along(table: &Table, path: Path, bounding: &[Bounding<'_>], order: Option<&Wa
         is_ordered: reverse.is_some(),
         is_primary: path == Path::Primary,
     };
-    Chosen { access, implied, is_ordered: order.is_some() && (reverse.is_some() || score.is_point), score }
+    let is_ordered = order.is_some() && (reverse.is_some() || score.is_point);
+    Chosen { access, implied, is_ordered, columns: columns.len(), is_unique, score }
+}
+
+/// Whether a path can use one more condition: that this column equals a value, where `is_equal` says of which columns
+/// conditions say so already.
+pub(crate) fn would_bound(table: &Table, column: usize, is_equal: &dyn Fn(usize) -> bool) -> bool {
+    let indexes = table.def.indexes.iter().enumerate();
+    let usable = indexes.filter(|(at, index)| table.def.is_complete(*at) && index.predicate.is_none());
+    [Path::Primary].into_iter().chain(usable.map(|(at, _)| Path::Index(at))).any(|path| {
+        let columns = columns_of(table, path);
+        let at = columns.iter().position(|(own, _)| *own == column);
+        at.is_some_and(|at| columns[..at].iter().all(|(own, _)| is_equal(*own)))
+    })
+}
+
+/// Returns the place of the column that an operand of a comparison is, perhaps widened for the comparison.
+pub(crate) fn column_in(operand: &Expr) -> Option<usize> {
+    match operand {
+        Expr::Column(place) => Some(*place),
+        Expr::Cast(inner, Conversion { from, to, modifier: -1, .. }) if widens(*from, *to) => match **inner {
+            Expr::Column(place) => Some(place),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Whether a path produces an order, forwards (`false`) or backwards (`true`); its first `fixed` columns have one value

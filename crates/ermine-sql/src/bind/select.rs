@@ -77,7 +77,9 @@ impl Binder<'_> {
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
         let (mut bound, columns) = match &*query.body {
-            SetExpr::Select(select) => self.select(select, keys)?,
+            SetExpr::Select(select) => {
+                self.select(select, keys, query.limit_clause.is_some() || query.fetch.is_some())?
+            }
             // In parentheses: its own order and limit apply first.
             SetExpr::Query(inner) => {
                 let (mut bound, columns) = self.untyped_query(inner)?;
@@ -195,7 +197,7 @@ impl Binder<'_> {
 
     fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
         match body {
-            SetExpr::Select(select) => self.select(select, &[]),
+            SetExpr::Select(select) => self.select(select, &[], false),
             SetExpr::Query(query) => self.untyped_query(query),
             SetExpr::Values(values) => self.values(values),
             SetExpr::SetOperation { op, set_quantifier, left, right } => {
@@ -317,7 +319,13 @@ impl Binder<'_> {
         Ok((Expr::Subquery(Subquery { query: Arc::new(query), kind, is_correlated }), columns))
     }
 
-    fn select(&mut self, select: &ast::Select, keys: &[ast::OrderByExpr]) -> Result<(Query, Vec<Column>)> {
+    /// Binds a SELECT; `is_limited`: only its first rows may be needed.
+    fn select(
+        &mut self,
+        select: &ast::Select,
+        keys: &[ast::OrderByExpr],
+        is_limited: bool,
+    ) -> Result<(Query, Vec<Column>)> {
         if select.into.is_some() || !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some()
         {
             return Err(SqlError::unsupported("this clause of SELECT"));
@@ -326,12 +334,17 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("WINDOW"));
         }
         self.scopes.push(Scope::default());
-        let bound = self.select_inside(select, keys);
+        let bound = self.select_inside(select, keys, is_limited);
         self.scopes.pop();
         bound
     }
 
-    fn select_inside(&mut self, select: &ast::Select, keys: &[ast::OrderByExpr]) -> Result<(Query, Vec<Column>)> {
+    fn select_inside(
+        &mut self,
+        select: &ast::Select,
+        keys: &[ast::OrderByExpr],
+        is_limited: bool,
+    ) -> Result<(Query, Vec<Column>)> {
         let mut from = self.from(&select.from)?;
         let scope = self.scopes.last_mut().expect("a query has a scope");
         scope.aggregates = Some(Vec::new());
@@ -388,7 +401,8 @@ impl Binder<'_> {
         let mut bound = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
         // Groups are produced in no order, and DISTINCT sees rows before they are sorted.
         let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
-        let is_ordered = order_joins(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
+        let wanted = if may_be_ordered { &order[..] } else { &[] };
+        let is_ordered = order_joins(self.catalog, &mut bound, &mut from, filter, wanted, is_limited);
         if may_be_ordered && is_ordered {
             order.clear();
         }
@@ -497,7 +511,7 @@ impl Binder<'_> {
         let mut meant: Vec<_> = scope.columns.iter().filter(is_meant).collect();
         if source.is_some() {
             // In the order of their source, whatever joins made of it.
-            meant.sort_by_key(|column| column.at);
+            meant.sort_by_key(|column| column.number);
         }
         for column in meant {
             output.exprs.push(Expr::Column(column.at));

@@ -10,6 +10,7 @@ use super::{
     names::{name_of, relation_of, simple_name},
 };
 use crate::{
+    catalog::Catalog,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
@@ -88,15 +89,24 @@ impl Binder<'_> {
             JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (Join::Left, constraint),
             JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
                 // The same as a LEFT JOIN with the sides swapped, except for the order of columns.
-                wrap(from, start, first, Join::Left)?;
+                wrap(self.catalog, from, start, first, Join::Left)?;
                 is_turned = true;
                 (Join::Inner, constraint)
             }
-            JoinOperator::FullOuter(_) => return Err(SqlError::unsupported("FULL JOIN")),
+            JoinOperator::FullOuter(constraint) => {
+                wrap(self.catalog, from, start, first, Join::Inner)?;
+                (Join::Full, constraint)
+            }
             _ => return Err(SqlError::unsupported("this kind of join")),
         };
         let before = self.scope().columns.len();
         self.source(from, &join.relation, kind)?;
+        if kind == Join::Full && from.sources.last().is_some_and(Source::looks_before) {
+            let message = "invalid reference to a FROM-clause entry to the left of FULL JOIN";
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                .detail("The combining JOIN type must be INNER or LEFT for a LATERAL reference."));
+        }
+        let mut merged = Vec::new();
         let on = match constraint {
             JoinConstraint::None => Vec::new(),
             JoinConstraint::On(condition) => {
@@ -107,6 +117,7 @@ impl Binder<'_> {
             }
             JoinConstraint::Using(names) => {
                 let names = names.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
+                merged.clone_from(&names);
                 self.merge(column..before, &names, is_turned)?
             }
             JoinConstraint::Natural => {
@@ -114,6 +125,7 @@ impl Binder<'_> {
                 let is_right = |name: &str| right.iter().any(|column| column.name == name && !column.is_merged);
                 let shared = left.iter().filter(|column| !column.is_merged && is_right(&column.name));
                 let names: Vec<_> = shared.map(|column| column.name.clone()).collect();
+                merged.clone_from(&names);
                 self.merge(column..before, &names, is_turned)?
             }
         };
@@ -122,7 +134,43 @@ impl Binder<'_> {
             from.sources.push(left);
         }
         from.sources.last_mut().expect("it has just been added").on.extend(on);
+        if kind == Join::Full {
+            let values = self.full_columns(column, &merged)?;
+            return wrap_with(self.catalog, from, (start, first), Join::Inner, values);
+        }
         Ok(())
+    }
+
+    /// Replaces the columns that a full join merges, which are the first ones from `column` on, by new ones: the value
+    /// of the left side, or else of the right one. Returns the values.
+    fn full_columns(&mut self, column: usize, names: &[String]) -> Result<Vec<Expr>> {
+        let (mut values, mut columns) = (Vec::new(), Vec::new());
+        let next = self.scope().columns[column..].iter().map(|column| column.at + 1).max().unwrap_or(0);
+        for (number, name) in names.iter().enumerate() {
+            let left = self.scope().columns[column + number].clone();
+            let is_side = |own: &&ScopeColumn| own.name == *name && own.is_merged;
+            let right = self.scope().columns[column..].iter().rfind(is_side).cloned().unwrap_or_else(|| left.clone());
+            let typed = [&left, &right].map(|own| Typed::new(Expr::Column(own.at), own.ty));
+            let (both, ty) = self.common(typed.into(), "JOIN/USING")?;
+            values.push(Expr::Coalesce(both));
+            let modifier = if left.modifier == right.modifier { left.modifier } else { -1 };
+            columns.push(ScopeColumn {
+                source: self.scope().sources.len(),
+                at: next + number,
+                ty,
+                modifier,
+                origin: (0, 0),
+                ..left
+            });
+        }
+        let scope = self.scope();
+        scope.columns[column..column + names.len()].iter_mut().for_each(|left| left.is_merged = true);
+        if !columns.is_empty() {
+            // They belong to no source that has a name.
+            scope.sources.push(String::new());
+            scope.columns.splice(column..column, columns);
+        }
+        Ok(values)
     }
 
     /// Returns the conditions of USING; the columns after those of the left side belong to the right one. Of two
@@ -190,18 +238,44 @@ impl Binder<'_> {
                 let function = FunctionSource { name: "unnest".into(), arguments, is_numbered: *with_ordinality };
                 self.function_source(from, &function, alias.as_ref(), join)
             }
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+            TableFactor::NestedJoin { table_with_joins, alias } => {
                 let (start, first) = (from.sources.len(), from.width);
+                let (column, source) = (self.scope().columns.len(), self.scope().sources.len());
                 self.joined(from, table_with_joins)?;
+                if let Some(alias) = alias {
+                    self.rename_join(alias, column, source)?;
+                }
                 // If all joins are inner joins, parentheses mean nothing.
                 if join == Join::Inner && from.sources[start..].iter().all(|source| source.join == Join::Inner) {
                     return Ok(());
                 }
-                wrap(from, start, first, join)
+                wrap(self.catalog, from, start, first, join)
             }
-            TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("an alias of a join")),
             other => Err(SqlError::unsupported(format_args!("{other} as a source of rows"))),
         }
+    }
+
+    /// Makes the columns of a join, from `column` on, those of one source of that name; the names of its own sources,
+    /// from `source` on, are hidden.
+    fn rename_join(&mut self, alias: &ast::TableAlias, column: usize, source: usize) -> Result<()> {
+        let name = name_of(&alias.name);
+        let scope = self.scope();
+        if scope.sources[..source].contains(&name) {
+            return Err(duplicate_alias(&name));
+        }
+        let mut own = scope.columns.split_off(column);
+        own.retain(|column| !column.is_merged);
+        check_renamed(&name, own.len(), alias.columns.len())?;
+        for (number, column) in own.iter_mut().enumerate() {
+            (column.source, column.number) = (scope.sources.len(), number);
+            if let Some(renamed) = alias.columns.get(number) {
+                column.name = name_of(&renamed.name);
+            }
+        }
+        scope.columns.extend(own);
+        scope.sources[source..].fill(String::new());
+        scope.sources.push(name);
+        Ok(())
     }
 
     /// Adds a named source: a WITH query, a table of the system, or a table.
@@ -347,8 +421,7 @@ impl Binder<'_> {
         };
         let scope = self.scope();
         if !name.is_empty() && scope.sources.contains(&name) {
-            let message = format!("table name \"{name}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message));
+            return Err(duplicate_alias(&name));
         }
         let renamed = alias.map_or(&[][..], |alias| &alias.columns);
         // Dropped columns have places, but no names.
@@ -356,14 +429,7 @@ impl Binder<'_> {
             SourceKind::Table(source) => source.table.def.live_columns().map(|(at, _)| at).collect(),
             _ => (0..columns.len()).collect(),
         };
-        if renamed.len() > named.len() {
-            let message = format!(
-                "table \"{name}\" has {} columns available but {} columns specified",
-                named.len(),
-                renamed.len()
-            );
-            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
-        }
+        check_renamed(&name, named.len(), renamed.len())?;
         let source = scope.sources.len();
         for (number, at) in named.into_iter().enumerate() {
             let column = &columns[at];
@@ -375,6 +441,7 @@ impl Binder<'_> {
             };
             scope.columns.push(ScopeColumn {
                 source,
+                number,
                 name: own,
                 at: from.width + at,
                 ty: column.ty,
@@ -387,9 +454,21 @@ impl Binder<'_> {
         scope.sources.push(name.clone());
         let first = from.width;
         from.width += columns.len();
-        from.sources.push(Source { first, width: columns.len(), kind, join, on: Vec::new(), filter: Vec::new(), name });
+        from.sources.push(Source::new(first, columns.len(), kind, join, name));
         Ok(())
     }
+}
+
+fn duplicate_alias(name: &str) -> SqlError {
+    SqlError::new(SqlState::DUPLICATE_ALIAS, format!("table name \"{name}\" specified more than once"))
+}
+
+fn check_renamed(name: &str, there: usize, wanted: usize) -> Result<()> {
+    if wanted <= there {
+        return Ok(());
+    }
+    let message = format!("table \"{name}\" has {there} columns available but {wanted} columns specified");
+    Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
 }
 
 /// A function in FROM.
@@ -433,35 +512,39 @@ fn addition_of(factor: &TableFactor) -> Option<&'static str> {
 
 /// Combines the sources from `start` on, whose columns begin at `first`, into one source: they are joined before any
 /// others.
-fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
+fn wrap(catalog: &Catalog, from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
+    wrap_with(catalog, from, (start, first), join, Vec::new())
+}
+
+/// Like `wrap`, with some values of the joined rows as further columns.
+fn wrap_with(
+    catalog: &Catalog,
+    from: &mut From,
+    (start, first): (usize, usize),
+    join: Join,
+    values: Vec<Expr>,
+) -> Result<()> {
     if let [only] = &mut from.sources[start..]
         && matches!(only.kind, SourceKind::Table(_))
     {
         only.join = join;
         return Ok(());
     }
+    let own = first..from.width;
+    from.width += values.len();
     let width = from.width - first;
     let mut inner = From { sources: from.sources.split_off(start), width: from.width, keys: Vec::new() };
-    let own = first..from.width;
     let is_foreign = |expr: &Expr| match expr {
         Expr::Column(at) => !own.contains(at),
         Expr::Subquery(subquery) => subquery.is_correlated,
         _ => false,
     };
-    let exprs = inner.sources.iter().flat_map(|source| {
-        let rows: &[Expr] = match &source.kind {
-            SourceKind::Series { bounds, .. } => bounds,
-            SourceKind::Unnest { arrays, .. } => arrays,
-            SourceKind::Lateral(expr) => std::slice::from_ref(expr),
-            _ => &[],
-        };
-        source.on.iter().chain(rows)
-    });
+    let exprs = inner.sources.iter().flat_map(|source| source.on.iter().chain(source.kind.exprs()));
     if exprs.into_iter().any(|expr| expr.has(&is_foreign)) {
         return Err(SqlError::unsupported("a join in parentheses, or to the right, that looks at rows beside it"));
     }
-    let mut select = Select { output: own.map(Expr::Column).collect(), ..Select::default() };
-    order_joins(&mut select, &mut inner, Vec::new(), &[]);
+    let mut select = Select { output: own.clone().map(Expr::Column).chain(values).collect(), ..Select::default() };
+    order_joins(catalog, &mut select, &mut inner, Vec::new(), &[], false);
     need(&mut select);
     let query = Query {
         body: Body::Select(Box::new(select)),
@@ -472,6 +555,6 @@ fn wrap(from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
         locks: Vec::new(),
     };
     let kind = SourceKind::Derived(Arc::new(query));
-    from.sources.push(Source { first, width, kind, join, on: Vec::new(), filter: Vec::new(), name: "a join".into() });
+    from.sources.push(Source::new(first, width, kind, join, "a join".into()));
     Ok(())
 }

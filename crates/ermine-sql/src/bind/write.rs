@@ -463,7 +463,7 @@ impl Binder<'_> {
         let width = from.width;
         let output = (0..width).map(Expr::Column).collect();
         let mut select = Select { output, ..Select::default() };
-        order_joins(&mut select, &mut from, filter, &[]);
+        order_joins(self.catalog, &mut select, &mut from, filter, &[], false);
         for source in &mut select.sources {
             if let SourceKind::Table(table) = &mut source.kind {
                 table.needed = (0..table.table.types.len()).collect();
@@ -531,6 +531,7 @@ fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
         for (at, column) in table.live_columns() {
             scope.columns.push(ScopeColumn {
                 source,
+                number: at,
                 name: column.name.clone(),
                 at: first + at,
                 ty: column.ty,

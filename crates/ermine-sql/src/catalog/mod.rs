@@ -92,6 +92,8 @@ pub(crate) struct Catalog {
     foreign_keys: BTreeMap<ObjectId, Arc<ForeignKeyDef>>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
+    /// The database, which knows how many rows its tables have.
+    database: Option<Arc<Database>>,
 }
 
 /// The object that a relation's name stands for.
@@ -442,6 +444,7 @@ impl Catalog {
     ) -> Result<Self> {
         let mut next = self.clone();
         next.version += 1;
+        next.database = Some(database.clone());
         for change in changes {
             match change {
                 Change::Drop(definition) => next.forget(definition.id()),
@@ -455,6 +458,11 @@ impl Catalog {
             }
         }
         Ok(next)
+    }
+
+    /// Returns about how many rows a table has.
+    pub(crate) fn estimated_rows(&self, table: &Table) -> u64 {
+        self.database.as_ref().and_then(|database| database.estimated_rows(&table.rows).ok()).unwrap_or(0)
     }
 
     fn forget(&mut self, id: ObjectId) {

@@ -258,6 +258,7 @@ impl ChangeContext<'_> {
         if done.as_ref().is_err_and(|error| error.state() == SqlState::SERIALIZATION_FAILURE) {
             return done;
         }
+        drop(run);
         // A row that breaks a rule has been read for certain only if the transaction commits.
         drop(self.commit_change(active)?);
         done

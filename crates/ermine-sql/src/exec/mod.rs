@@ -6,6 +6,7 @@
 mod ask;
 mod build;
 mod group;
+mod hash;
 mod instrumentation;
 mod lock;
 mod query;
@@ -106,6 +107,10 @@ pub(crate) struct Run<'r> {
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
     /// Rows of queries that are run once, by their address.
     once: RefCell<HashMap<usize, Arc<RowBuffer>>>,
+    hashes: hash::Hashes<'r>,
+    /// Sets of the remembered results that conditions IN look up, by the address of their query; `None`: looked up once,
+    /// without a set.
+    member_sets: RefCell<HashMap<usize, Option<Arc<subquery::MemberSet>>>>,
 }
 
 impl<'r> Run<'r> {
@@ -134,6 +139,8 @@ impl<'r> Run<'r> {
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
             once: RefCell::default(),
+            hashes: hash::Hashes::default(),
+            member_sets: RefCell::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Queries.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use ermine::KeyBuffer;
 use hashbrown::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use crate::{
     functions,
     key::write_key,
     memory::{ENTRY, Kept},
-    query::{Body, Distinct, Join, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
+    query::{Body, Distinct, Join, Members, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
     types::Value,
 };
 
@@ -273,7 +273,20 @@ impl Run<'_> {
         if !self.all_hold(&select.before, &row, outer)? {
             return Ok(ControlFlow::Continue(()));
         }
-        self.inside(select.sources.len(), || self.loop_over(&select.sources, &mut row, outer, emit))
+        let joined = self.inside(select.sources.len(), || {
+            if self.loop_over(&select.sources, &mut row, outer, emit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            match &select.sources[..] {
+                [_, source] if source.join == Join::Full => match &source.hash {
+                    Some(hash) => self.unmet_rows((source, hash), &mut row, outer, &mut |row| emit(row)),
+                    None => Ok(ControlFlow::Continue(())),
+                },
+                _ => Ok(ControlFlow::Continue(())),
+            }
+        });
+        self.drop_hashes(&select.sources);
+        joined
     }
 
     /// Runs the loops over some sources inside those that are running.
@@ -289,7 +302,7 @@ impl Run<'_> {
         done
     }
 
-    fn all_hold(&self, conditions: &[Expr], row: &[Value], outer: Option<&Frame<'_>>) -> Result<bool> {
+    pub(super) fn all_hold(&self, conditions: &[Expr], row: &[Value], outer: Option<&Frame<'_>>) -> Result<bool> {
         let frame = Frame { row, outer };
         for condition in conditions {
             if !condition.is_true(&frame, self)? {
@@ -309,12 +322,15 @@ impl Run<'_> {
         let [source, inner @ ..] = sources else { return emit(row) };
         let (mut is_met, mark) = (false, self.environment.memory.mark());
         let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
-        let flow = self.source_rows(source, row, outer, &mut |row| {
+        let mut each = |row: &mut Vec<Value>| {
             self.next_row(mark);
             if !self.all_hold(&source.on, row, outer)? {
                 return Ok(ControlFlow::Continue(()));
             }
             is_met = true;
+            if source.join == Join::Full {
+                self.note_met(source);
+            }
             if !self.all_hold(&source.filter, row, outer)? {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -322,11 +338,15 @@ impl Run<'_> {
                 None => self.loop_over(inner, row, outer, emit),
                 Some(run) => run.show(|| self.loop_over(inner, row, outer, emit)),
             }
-        })?;
+        };
+        let flow = match &source.hash {
+            None => self.source_rows(source, row, outer, &mut each)?,
+            Some(hash) => self.hashed_rows((source, hash), row, outer, &mut each)?,
+        };
         if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
             instrumentation.record(source, run);
         }
-        if is_met || flow.is_break() || source.join != Join::Left {
+        if is_met || flow.is_break() || source.join == Join::Inner {
             return Ok(flow);
         }
         row[source.first..source.first + source.width].fill(Value::Null);
@@ -339,7 +359,7 @@ impl Run<'_> {
         self.loop_over(inner, row, outer, emit)
     }
 
-    fn source_rows(
+    pub(super) fn source_rows(
         &self,
         source: &Source,
         row: &mut Vec<Value>,
@@ -368,6 +388,7 @@ impl Run<'_> {
                     each(row)
                 })
             }
+            SourceKind::Members(members) => self.member_rows(members, first, row, outer, each),
             SourceKind::Unnest { arrays, is_numbered } => {
                 self.element_rows(arrays, *is_numbered, first, row, outer, each)
             }
@@ -385,6 +406,48 @@ impl Run<'_> {
         for values in kept {
             self.check_cancelled()?;
             row[first..first + values.len()].clone_from_slice(values);
+            if each(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Emits the values of a condition IN.
+    fn member_rows(
+        &self,
+        members: &Members,
+        first: usize,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let (mut values, mut kept) = (BTreeMap::new(), Kept::new(&self.environment.memory));
+        let mut add = |value: &Value| {
+            if value.is_null() {
+                return Ok(());
+            }
+            let key = key_of(std::slice::from_ref(value));
+            kept.add(key.len() + ENTRY + value.bytes() + size_of::<Value>())?;
+            values.insert(key, value.clone());
+            Ok::<_, SqlError>(())
+        };
+        let frame = Frame { row, outer };
+        match members {
+            Members::List(list) => list.iter().try_for_each(|member| add(&*member.eval(&frame, self)?))?,
+            Members::Array(array) => {
+                if let Value::Array(array) = &*array.eval(&frame, self)? {
+                    array.elements().iter().try_for_each(add)?;
+                }
+            }
+            Members::Query(Expr::Subquery(subquery)) => {
+                self.first_column(subquery, &frame, usize::MAX)?.iter().try_for_each(add)?;
+            }
+            Members::Query(_) => {}
+        }
+        for value in values.into_values() {
+            self.check_cancelled()?;
+            row[first] = value;
             if each(row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }

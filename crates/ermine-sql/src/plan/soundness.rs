@@ -21,7 +21,7 @@ use crate::{
     bind::write::{Change, Insert, InsertSource, Rules},
     catalog::Table,
     expr::{Expr, Subquery, SubqueryKind},
-    query::{Access, Body, Distinct, Path, Query, Select, Source, SourceKind, TableSource},
+    query::{Access, Body, Distinct, Hash, Path, Query, Select, Source, SourceKind, TableSource},
 };
 
 impl Plan {
@@ -220,14 +220,41 @@ impl Checker {
                 assert_eq!(source.width, arrays.len() + usize::from(*is_numbered));
                 self.exprs(arrays);
             }
+            SourceKind::Members(members) => {
+                assert_eq!(source.width, 1);
+                self.exprs(members.exprs());
+            }
             SourceKind::System(_) => {}
         }
         for at in own.chain(key_behind) {
             assert!(!mem::replace(&mut taken[at], true), "place {at} of {} is taken", source.name);
         }
         let row = self.rows.last_mut().expect("that of the sources");
+        let mut alone = vec![false; row.len()];
+        filled.iter().for_each(|at| alone[*at] = true);
+        if let Some(hash) = &source.hash {
+            self.hash(source, hash, alone);
+        }
+        let row = self.rows.last_mut().expect("that of the sources");
         filled.into_iter().for_each(|at| row[at] = true);
         self.exprs(source.on.iter().chain(&source.filter));
+    }
+
+    /// Checks the hash of a source; `own`: the places that it fills. Its rows are read once, so nothing of them depends
+    /// on the rows before, and while they are kept for all rows around, on none of those.
+    fn hash(&mut self, source: &Source, hash: &Hash, own: Readable) {
+        self.exprs(hash.keys.iter().map(|(before, _)| before));
+        let rows = self.rows.clone();
+        if hash.is_fixed {
+            self.rows.fill(Readable::new());
+        }
+        *self.rows.last_mut().expect("that of the sources") = Readable::new();
+        if let SourceKind::Table(table) = &source.kind {
+            self.access(table);
+        }
+        *self.rows.last_mut().expect("that of the sources") = own;
+        self.exprs(hash.keys.iter().map(|(_, own)| own).chain(&hash.filter));
+        self.rows = rows;
     }
 
     fn access(&mut self, TableSource { table, access, .. }: &TableSource) {

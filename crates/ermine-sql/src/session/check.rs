@@ -62,6 +62,7 @@ impl Session {
                     found.findings.push(format!("{error}: {detail}"));
                 }
             }
+            drop(run);
             // The reads are valid only once this commit succeeds.
             drop(changes.commit_change(active)?);
             Ok(found)

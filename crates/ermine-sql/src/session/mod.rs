@@ -24,6 +24,7 @@ mod modes;
 pub(crate) mod plan;
 mod row_wait;
 pub(crate) mod settings;
+mod sizes;
 mod text;
 pub(crate) mod tree;
 mod utility;
@@ -49,6 +50,7 @@ use self::{
     copy::Copying,
     row_wait::RowWait,
     settings::{Extent, Settings},
+    sizes::Sizes,
     tree::Tree,
     waits::Waits,
 };
@@ -230,6 +232,7 @@ pub struct Prepared {
     /// The text as it was prepared; empty if it came in a text with other statements.
     text: Arc<str>,
     pub(crate) bound: Bound,
+    sizes: Sizes,
     /// Version of the catalog that it was bound against; `None`: it was bound against objects that only a transaction
     /// has.
     version: Option<u64>,
@@ -273,7 +276,8 @@ impl Session {
             }
             _ => Some(self.shared.catalog.version()),
         };
-        (version.is_some() && known.version == version).then(|| known.clone())
+        let is_current = version.is_some() && known.version == version;
+        (is_current && !known.sizes.are_outdated()).then(|| known.clone())
     }
 
     /// Reserves the memory of the tree of a text, before the tree exists.
@@ -321,6 +325,7 @@ impl Session {
                 tree: None,
                 text: "".into(),
                 bound: Bound::nothing(),
+                sizes: Sizes::default(),
                 settings: 0,
                 version: None,
                 _held: held,
@@ -368,6 +373,7 @@ impl Session {
         Ok(Prepared {
             tree: Some(tree),
             text: "".into(),
+            sizes: Sizes::new(catalog, &bound.tables),
             bound,
             settings: self.settings_changed,
             version,
@@ -753,7 +759,7 @@ impl Session {
         self.given.get_mut().claims.clear();
         let again;
         let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
-        let bound = if is_current && active.changes.is_empty() {
+        let bound = if is_current && active.changes.is_empty() && prepared.sizes.fit(&active.catalog) {
             &prepared.bound
         } else {
             let tree = prepared.tree.as_ref().expect("what has no statement is not run");

@@ -148,8 +148,7 @@ pub(crate) fn named(query: Query, columns: &mut [Column]) -> Query {
     });
     let output = output.collect();
     let kind = SourceKind::Derived(Arc::new(query));
-    let (on, filter, name) = (Vec::new(), Vec::new(), String::new());
-    let source = Source { first: 0, width, kind, join: Join::Inner, on, filter, name };
+    let source = Source::new(0, width, kind, Join::Inner, String::new());
     let select = Select { sources: vec![source], output, ..Select::default() };
     Query {
         body: Body::Select(Box::new(select)),

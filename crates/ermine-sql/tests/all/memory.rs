@@ -65,6 +65,10 @@ fn statements() -> Vec<String> {
         // Arrays, and queries in expressions.
         "SELECT array_length(ARRAY(SELECT n {rows} WHERE n > 0), 1)",
         "SELECT 1 WHERE 5 IN (SELECT n + 10 {rows})",
+        "SELECT count(*) FROM generate_series(1, 3) AS t(m) WHERE m IN (SELECT n + 10 {rows})",
+        "SELECT count(*) FROM tea WHERE id IN (SELECT n {rows})",
+        "SELECT count(*) FROM (SELECT n {rows}) AS t JOIN (SELECT n {rows}) AS d ON t.n = d.n",
+        "SELECT count(*) FROM (SELECT n {rows}) AS t FULL JOIN (SELECT -n AS n {rows}) AS u USING (n)",
         "SELECT count(*) FROM (SELECT generate_series(1, 40000)) AS g",
         "SELECT count(*) FROM unnest(string_to_array({long}, ',')) AS u",
         // Large values.

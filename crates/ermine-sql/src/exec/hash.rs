@@ -1,0 +1,296 @@
+//! Hash joins: the rows of a source are read once, and found by a hash of some of their values.
+//!
+//! The hash is made when the source's rows are needed for the first time. If they are the same for all rows of the
+//! queries around ([`Hash::is_fixed`]), it stays until the statement ends: a query in an expression that compares an
+//! outer value with a column without index costs one lookup a row instead of one scan. Where there may be one row before
+//! it ([`Hash::is_lazy`]), the first run scans, without memory, and the second one makes the hash.
+//!
+//! All rows are in memory, at most `work_mem`.
+
+use std::{
+    cell::{Cell, RefCell},
+    hash::BuildHasher,
+    ops::ControlFlow,
+    rc::Rc,
+};
+
+use ermine::KeyBuffer;
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::{EachJoined, Run};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    expr::{Expr, Frame},
+    key::write_key,
+    memory::Kept,
+    query::{Hash, Join, Source, SourceKind},
+    types::Value,
+};
+
+/// The hashes of a run, by the address of their source.
+#[derive(Default)]
+pub(super) struct Hashes<'r>(RefCell<hashbrown::HashMap<usize, State<'r>>>);
+
+enum State<'r> {
+    /// The source has been scanned once, for one outer row.
+    Scanned,
+    Built(Rc<HashedRows<'r>>),
+}
+
+/// The rows of a source, by their hash.
+struct HashedRows<'r> {
+    /// The places in the joined row that a row of the source fills.
+    places: Vec<usize>,
+    /// The values of all rows, one after the other.
+    values: Vec<Value>,
+    /// The bytes of all keys, one after the other.
+    keys: Vec<u8>,
+    rows: Vec<HashedRow>,
+    /// The first and the last row of each key.
+    chains: HashTable<(u32, u32)>,
+    hasher: DefaultHashBuilder,
+    /// Of a full join: whether a row has met another.
+    met: RefCell<Vec<bool>>,
+    /// Of a full join: the row that is being emitted.
+    current: Cell<usize>,
+    kept: Kept<'r>,
+}
+
+struct HashedRow {
+    /// The end of its key; the key begins where that of the row before ends.
+    key_end: usize,
+    /// The next row with the same key; itself: none.
+    next: u32,
+}
+
+impl<'r> HashedRows<'r> {
+    fn new(source: &Source, kept: Kept<'r>) -> Self {
+        let places = match &source.kind {
+            SourceKind::Table(table) => {
+                table.needed.iter().map(|column| source.first + column).chain(table.key_at).collect()
+            }
+            _ => (source.first..source.first + source.width).collect(),
+        };
+        Self {
+            places,
+            values: Vec::new(),
+            keys: Vec::new(),
+            rows: Vec::new(),
+            chains: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            met: RefCell::default(),
+            current: Cell::new(0),
+            kept,
+        }
+    }
+
+    fn key(&self, row: u32) -> &[u8] {
+        key_at(&self.rows, &self.keys, row)
+    }
+
+    /// Adds the row of the source in `row`.
+    fn push(&mut self, key: &[u8], row: &[Value]) -> Result<()> {
+        let number = u32::try_from(self.rows.len())
+            .map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a hash join of more than 2^32 rows"))?;
+        let bytes: usize = self.places.iter().map(|at| row[*at].bytes()).sum();
+        // Lists that grow have room for twice as much.
+        let own = self.places.len() * size_of::<Value>() + size_of::<HashedRow>() + 2 * size_of::<(u32, u32)>();
+        self.kept.add(bytes + 2 * (own + key.len()))?;
+        self.values.extend(self.places.iter().map(|at| row[*at].clone()));
+        self.keys.extend_from_slice(key);
+        self.rows.push(HashedRow { key_end: self.keys.len(), next: number });
+        let Self { rows, keys, chains, hasher, .. } = self;
+        let hash = hasher.hash_one(key);
+        match chains.find_mut(hash, |(first, _)| key_at(rows, keys, *first) == key) {
+            Some((_, last)) => {
+                rows[*last as usize].next = number;
+                *last = number;
+            }
+            None => {
+                let _ = chains
+                    .insert_unique(hash, (number, number), |(first, _)| hasher.hash_one(key_at(rows, keys, *first)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers of the rows with a key, in the order in which they were added.
+    fn find(&self, key: &[u8]) -> impl Iterator<Item = u32> {
+        let found = self.chains.find(self.hasher.hash_one(key), |(first, _)| self.key(*first) == key);
+        let mut at = found.map(|(first, _)| *first);
+        std::iter::from_fn(move || {
+            let number = at?;
+            at = Some(self.rows[number as usize].next).filter(|next| *next != number);
+            Some(number)
+        })
+    }
+
+    /// Puts a row of the source into its places.
+    fn show(&self, number: u32, row: &mut [Value]) {
+        let width = self.places.len();
+        let values = &self.values[number as usize * width..][..width];
+        for (at, value) in self.places.iter().zip(values) {
+            row[*at].clone_from(value);
+        }
+    }
+}
+
+fn key_at<'k>(rows: &[HashedRow], keys: &'k [u8], row: u32) -> &'k [u8] {
+    let row = row as usize;
+    let start = row.checked_sub(1).map_or(0, |before| rows[before].key_end);
+    &keys[start..rows[row].key_end]
+}
+
+impl<'r> Run<'r> {
+    /// Emits the rows of a source that match the rows before it, each put into `row`.
+    pub(super) fn hashed_rows(
+        &self,
+        (source, hash): (&Source, &Hash),
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let mut wanted = KeyBuffer::new();
+        let rows = match self.hashed(source, hash, row, outer)? {
+            Some(rows) => rows,
+            None => return self.scanned_rows((source, hash), row, outer, each),
+        };
+        if !self.write_keys(hash.keys.iter().map(|(before, _)| before), row, outer, &mut wanted)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        for number in rows.find(&wanted) {
+            self.check_cancelled()?;
+            rows.show(number, row);
+            if source.join == Join::Full {
+                rows.current.set(number as usize);
+            }
+            if each(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Emits the same rows as `hashed_rows` without a hash.
+    fn scanned_rows(
+        &self,
+        (source, hash): (&Source, &Hash),
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let (mut wanted, mut own) = (KeyBuffer::new(), KeyBuffer::new());
+        if !self.write_keys(hash.keys.iter().map(|(before, _)| before), row, outer, &mut wanted)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mark = self.environment.memory.mark();
+        self.source_rows(source, row, outer, &mut |row| {
+            self.next_row(mark);
+            own.clear();
+            let is_met = self.all_hold(&hash.filter, row, outer)?
+                && self.write_keys(hash.keys.iter().map(|(_, own)| own), row, outer, &mut own)?
+                && own[..] == wanted[..];
+            if is_met { each(row) } else { Ok(ControlFlow::Continue(())) }
+        })
+    }
+
+    /// Returns the hash of a source, which is made if it is missing; `None` if a scan is better.
+    fn hashed(
+        &self,
+        source: &Source,
+        hash: &Hash,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Option<Rc<HashedRows<'r>>>> {
+        let address = std::ptr::from_ref(source) as usize;
+        let is_first = match self.hashes.0.borrow().get(&address) {
+            Some(State::Built(rows)) => return Ok(Some(rows.clone())),
+            Some(State::Scanned) => false,
+            None => true,
+        };
+        if is_first && hash.is_lazy {
+            self.hashes.0.borrow_mut().insert(address, State::Scanned);
+            return Ok(None);
+        }
+        let mut rows = HashedRows::new(source, Kept::new(&self.environment.memory));
+        let (mut key, mark) = (KeyBuffer::new(), self.environment.memory.mark());
+        let _ = self.source_rows(source, row, outer, &mut |row| {
+            self.next_row(mark);
+            key.clear();
+            // A row without a key meets no other.
+            let has_key = self.all_hold(&hash.filter, row, outer)?
+                && self.write_keys(hash.keys.iter().map(|(_, own)| own), row, outer, &mut key)?;
+            if has_key || source.join == Join::Full {
+                rows.push(if has_key { &key } else { UNMATCHED }, row)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if source.join == Join::Full {
+            rows.met = RefCell::new(vec![false; rows.rows.len()]);
+        }
+        let rows = Rc::new(rows);
+        self.hashes.0.borrow_mut().insert(address, State::Built(rows.clone()));
+        Ok(Some(rows))
+    }
+
+    /// Appends the key of some values; returns `false` if one of them is NULL.
+    fn write_keys<'x>(
+        &self,
+        exprs: impl Iterator<Item = &'x Expr>,
+        row: &[Value],
+        outer: Option<&Frame<'_>>,
+        key: &mut KeyBuffer,
+    ) -> Result<bool> {
+        let frame = Frame { row, outer };
+        for expr in exprs {
+            let value = expr.eval(&frame, self)?;
+            if value.is_null() {
+                return Ok(false);
+            }
+            write_key(&value, false, key);
+        }
+        Ok(true)
+    }
+
+    /// Notes that the row of a full join's source that is being emitted has met another.
+    pub(super) fn note_met(&self, source: &Source) {
+        if let Some(State::Built(rows)) = self.hashes.0.borrow().get(&(std::ptr::from_ref(source) as usize)) {
+            rows.met.borrow_mut()[rows.current.get()] = true;
+        }
+    }
+
+    /// Emits the rows of a full join's source that have met no other, with NULL in all other places.
+    pub(super) fn unmet_rows(
+        &self,
+        (source, hash): (&Source, &Hash),
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let Some(rows) = self.hashed(source, hash, row, outer)? else { return Ok(ControlFlow::Continue(())) };
+        let mark = self.environment.memory.mark();
+        for number in 0..rows.rows.len() {
+            if rows.met.borrow()[number] {
+                continue;
+            }
+            self.check_cancelled()?;
+            self.next_row(mark);
+            row.fill(Value::Null);
+            rows.show(number as u32, row);
+            if each(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Drops the hashes that hold for the current outer row only.
+    pub(super) fn drop_hashes(&self, sources: &[Source]) {
+        for source in sources.iter().filter(|source| source.hash.as_ref().is_some_and(|hash| !hash.is_fixed)) {
+            self.hashes.0.borrow_mut().remove(&(std::ptr::from_ref(source) as usize));
+        }
+    }
+}
+
+/// The key of rows that meet no other: no value has such bytes.
+const UNMATCHED: &[u8] = &[];
