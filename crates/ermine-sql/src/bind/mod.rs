@@ -5,6 +5,7 @@
 
 mod call;
 mod collation;
+mod enumeration;
 mod expr;
 mod group;
 mod join_order;

@@ -1,5 +1,7 @@
 //! Names and types as statements write them.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
 };
@@ -8,7 +10,7 @@ use crate::{
     collation::Collation,
     error::{Result, SqlError, SqlState},
     system::reg::Reg,
-    types::{Scalar, SqlType},
+    types::{Environment, Scalar, SqlType, user_types::UserType},
 };
 
 /// Maximum length of a name; longer ones are cut, as PostgreSQL does.
@@ -71,7 +73,7 @@ pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
 }
 
 /// Returns a type with its modifier.
-pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
+pub(crate) fn type_of(data_type: &DataType, environment: &Environment) -> Result<(SqlType, i32)> {
     let plain = |ty| Ok((ty, -1));
     let bare = |ty: SqlType| {
         let message = format!("type modifier is not allowed for type \"{}\"", ty.name());
@@ -114,9 +116,13 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
         DataType::JSONB => plain(SqlType::JSONB),
         DataType::JSON => plain(SqlType::JSON),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
-            let (element, modifier) = type_of(element)?;
+            let (element, modifier) = type_of(element, environment)?;
             Ok((element.array(), modifier))
         }
+        DataType::Custom(name, modifiers) if let Some(ty) = user_type_of(name, environment)? => match &modifiers[..] {
+            [] => plain(ty.ty()),
+            _ => bare(ty.ty()),
+        },
         DataType::Custom(name, modifiers) => match (&*simple_type_name(name)?, &modifiers[..]) {
             ("oid", []) => plain(SqlType::OID),
             ("name", []) => plain(SqlType::NAME),
@@ -140,6 +146,31 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
         DataType::Regclass => Ok((SqlType::OID, Reg::Class.modifier())),
         other => Err(SqlError::unsupported(format_args!("type {other}"))),
     }
+}
+
+/// Returns the name that a cast to a type gives its result.
+pub(crate) fn type_label(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
+            type_label(element)
+        }
+        other => match (type_of(other, &Environment::default()), other) {
+            (Ok((ty, _)), _) => SqlType::scalar(ty.scalar).typname().map(str::to_owned),
+            (Err(_), DataType::Custom(name, _)) => Some(relation_of(name).ok()?.1),
+            (Err(_), _) => None,
+        },
+    }
+}
+
+/// Returns the type of a name, if a statement has created it. Names of PostgreSQL's own types mean these, unless the
+/// schema is given.
+pub(crate) fn user_type_of<'e>(name: &ObjectName, environment: &'e Environment) -> Result<Option<&'e Arc<UserType>>> {
+    if environment.types.is_empty() {
+        return Ok(None);
+    }
+    let (schema, own) = relation_of(name)?;
+    let is_hidden = schema.is_none() && SqlType::from_name(&own).is_some();
+    Ok(environment.user_type(schema.as_deref(), &own).filter(|_| !is_hidden))
 }
 
 /// Whether values of a type have a length or a precision.

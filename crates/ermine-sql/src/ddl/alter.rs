@@ -9,6 +9,7 @@ use super::{
     create::{Constraints, foreign_keys_of},
     foreign_key::cascades,
     skip, skip_missing,
+    types::check_no_type,
 };
 use crate::{
     bind::{
@@ -172,7 +173,7 @@ impl ChangeContext<'_> {
         Ok(Some(row_bytes(&[value])))
     }
 
-    fn drop_columns(
+    pub(super) fn drop_columns(
         &self,
         active: &mut ActiveTransaction,
         mut def: TableDef,
@@ -244,6 +245,7 @@ impl ChangeContext<'_> {
         if active.catalog.find(&def.schema, &new).is_some() {
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{new}\" already exists")));
         }
+        check_no_type(active, &def.schema, &new)?;
         self.take_name(active, &def.schema, &def.name, false)?;
         self.take_name(active, &def.schema, &new, true)?;
         def.name = new;
@@ -272,7 +274,7 @@ impl ChangeContext<'_> {
             }
             AlterColumnOperation::DropDefault => column.default = None,
             AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                let (ty, modifier) = type_of(data_type)?;
+                let (ty, modifier) = type_of(data_type, self.environment)?;
                 // A text may only become longer: nothing that is stored changes.
                 let is_longer = modifier == -1 || column.modifier != -1 && modifier >= column.modifier;
                 if ty != column.ty || !ty.is_text() || !is_longer {

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     helpers::stmt_create_table::CreateTableBuilder,
 };
 
-use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip};
+use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip, types::check_no_type};
 use crate::{
     bind::{
         Binder,
@@ -56,6 +56,7 @@ impl ChangeContext<'_> {
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
+        check_no_type(active, &schema, &own)?;
         self.take_parents(active, None, &foreign_keys_of(columns, constraints))?;
         let id = self.catalog_number()?;
         let mut all = Constraints::default();
@@ -137,7 +138,7 @@ impl ChangeContext<'_> {
         let (ty, modifier, is_serial) = match serial(&column.data_type)? {
             Some(ty) => (ty, -1, true),
             None => {
-                let (ty, modifier) = type_of(&column.data_type)?;
+                let (ty, modifier) = type_of(&column.data_type, self.environment)?;
                 (ty, modifier, false)
             }
         };
@@ -352,7 +353,7 @@ impl ChangeContext<'_> {
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
-        let ty = data_type.as_ref().map(type_of).transpose()?.map(|(ty, _)| ty);
+        let ty = data_type.as_ref().map(|ty| type_of(ty, self.environment)).transpose()?.map(|(ty, _)| ty);
         let def = sequence_def(self.catalog_number()?, &schema, &own, ty, sequence_options)?;
         self.take_name(active, &schema, &own, true)?;
         self.apply(active, vec![Change::Put(Definition::Sequence(def))])?;

@@ -10,7 +10,7 @@ use sqlparser::{
 use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
 use crate::{
     copy::CopyTree,
-    ddl::{alter_sequence::AlterSequence, role::RoleTree},
+    ddl::{alter_sequence::AlterSequence, role::RoleTree, type_tree::TypeTree},
     error::Result,
     parse::{check_grammar, correct_precedence, failure, parser, query},
 };
@@ -27,6 +27,7 @@ pub(crate) enum Tree {
     Modes(ModesTree),
     Role(RoleTree),
     Sequence(AlterSequence),
+    Type(TypeTree),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
@@ -103,6 +104,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Role(role)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
+        } else if let Some(tree) = TypeTree::parse(parser)? {
+            Tree::Type(tree)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

@@ -62,7 +62,6 @@ pub(super) const TABLES: &[Described] = empty! {
         oid OID lanname NAME lanowner OID lanispl BOOL lanpltrusted BOOL lanplcallfoid OID laninline OID
         lanvalidator OID lanacl TEXTS
     }
-    3501 pg_enum { oid OID enumtypid OID enumsortorder FLOAT4 enumlabel NAME }
     3541 pg_range {
         rngtypid OID rngsubtype OID rngmultitypid OID rngcollation OID rngsubopc OID rngcanonical OID rngsubdiff OID
     }

@@ -103,18 +103,24 @@ const fn size(name: &'static str) -> Entry {
 
 static FUNCTIONS: &[Entry] = &[
     entry("pg_table_is_visible", &[OID], SqlType::BOOL, table_is_visible),
-    entry("pg_type_is_visible", &[OID], SqlType::BOOL, |values, _, _| match values {
-        [Value::Oid(oid)] => Ok(SqlType::from_oid(*oid).map_or(NULL, |_| Value::Bool(true))),
+    entry("pg_type_is_visible", &[OID], SqlType::BOOL, |values, _, environment| match values {
+        [Value::Oid(oid)] => Ok(match SqlType::from_oid(*oid) {
+            Some(_) => Value::Bool(true),
+            None => environment.types.of_oid(*oid).map_or(NULL, |ty| {
+                let user = ty.created().and_then(|oid| environment.types.get(oid));
+                Value::Bool(user.is_some_and(|user| environment.is_visible(user)))
+            }),
+        }),
         _ => Ok(NULL),
     }),
     entry("pg_function_is_visible", &[OID], SqlType::BOOL, NO),
     entry("pg_operator_is_visible", &[OID], SqlType::BOOL, NO),
     entry("pg_statistics_obj_is_visible", &[OID], SqlType::BOOL, NO),
-    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, _| match values {
+    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, environment| match values {
         [Value::Oid(0), _] => Ok("-".into()),
-        [Value::Oid(oid), modifier] => Ok(SqlType::from_oid(*oid).map_or("???".into(), |ty| match modifier {
-            Value::Int4(modifier) => ty.describe(*modifier).into(),
-            _ => ty.name().into(),
+        [Value::Oid(oid), modifier] => Ok(environment.type_of_oid(*oid).map_or("???".into(), |ty| match modifier {
+            Value::Int4(modifier) => environment.describe_type(ty, *modifier).into(),
+            _ => environment.type_name(ty).into_owned().into(),
         })),
         _ => Ok(NULL),
     })

@@ -1,11 +1,11 @@
 //! `information_schema`, as far as programs query it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
-    Described, INFORMATION, Known, NULL, PG_CATALOG,
+    Described, INFORMATION, Known, NULL,
     definitions::{self, Constraint, ConstraintKind, constraints, foreign},
-    table,
+    table, types,
 };
 use crate::{
     catalog::{
@@ -92,6 +92,15 @@ fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
     })
 }
 
+/// Returns the word for a column's type.
+fn data_type(ty: SqlType) -> Cow<'static, str> {
+    match ty {
+        SqlType { is_array: true, .. } => "ARRAY".into(),
+        SqlType { scalar: Scalar::Enum(_), .. } => "USER-DEFINED".into(),
+        ty => ty.name(),
+    }
+}
+
 fn yes(truth: bool) -> &'static str {
     if truth { "YES" } else { "NO" }
 }
@@ -119,7 +128,7 @@ pub(super) const TABLES: &[Described] = &[
         ordinal_position INT4 = number;
         column_default TEXT = default(known, column);
         is_nullable TEXT = yes(!column.not_null);
-        data_type TEXT = if column.ty.is_array { "ARRAY" } else { column.ty.name() };
+        data_type TEXT = data_type(column.ty);
         character_maximum_length INT4 = length(column);
         character_octet_length INT4 = length(column).map(|length| length.saturating_mul(4));
         numeric_precision INT4 = precision(column).map(|(precision, _, _)| precision);
@@ -132,8 +141,8 @@ pub(super) const TABLES: &[Described] = &[
             _ => None,
         };
         udt_catalog NAME = &*known.environment.database;
-        udt_schema NAME = PG_CATALOG;
-        udt_name NAME = column.ty.typname();
+        udt_schema NAME = types::name(known, column.ty).0;
+        udt_name NAME = types::name(known, column.ty).1;
         is_identity TEXT = yes(column.identity.is_some());
         identity_generation TEXT = column.identity.map(|identity| match identity {
             Identity::Always => "ALWAYS",

@@ -98,7 +98,10 @@ impl Reg {
         }
         Ok(match self {
             Self::Class => class_oid(known, name)?,
-            Self::Type => type_oid(name),
+            Self::Type => match type_oid(name) {
+                Some(oid) => Some(oid),
+                None => user_type_oid(known, name)?,
+            },
             Self::Namespace => namespace_oid(known, &parts(name)?.1),
             Self::Role => server::role_oid(known, &parts(name)?.1),
             Self::Function => None,
@@ -261,8 +264,8 @@ fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
     server::role_name(known, oid).map(quote_ident)
 }
 
-fn type_name(_: Known<'_>, oid: u32) -> Option<String> {
-    SqlType::from_oid(oid).map(|ty| ty.name().to_owned())
+fn type_name(known: Known<'_>, oid: u32) -> Option<String> {
+    known.environment.type_of_oid(oid).map(|ty| known.environment.type_name(ty).into_owned())
 }
 
 /// Returns the number of a type's name, with modifiers or without, as in statements.
@@ -274,6 +277,18 @@ fn type_oid(name: &str) -> Option<u32> {
         _ => name.to_owned(),
     };
     SqlType::from_name(&plain).map(SqlType::oid)
+}
+
+/// Returns the number of the type of a name, if a statement has created it.
+fn user_type_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
+    let name = name.trim();
+    let (name, is_array) = match name.strip_suffix("[]") {
+        Some(element) => (element, true),
+        None => (name, false),
+    };
+    let (schema, own) = parts(name)?;
+    let found = known.environment.user_type(schema.as_deref(), &own);
+    Ok(found.map(|user| if is_array { user.ty().array() } else { user.ty() }.oid()))
 }
 
 fn namespace_name(known: Known<'_>, oid: u32) -> Option<String> {

@@ -1,20 +1,17 @@
-//! The database, its roles, schemas and types.
+//! The database, its roles and schemas.
 
 use std::sync::Arc;
 
 use ermine::Progress;
 
-use super::{
-    Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, relations::collation,
-    table,
-};
+use super::{Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, table};
 use crate::{
     catalog::{
         Catalog,
         advisory::{AdvisoryKey, ShownLock},
         sessions::{About, Activity, Doing, Presence},
     },
-    types::{Scalar, SqlType, Value},
+    types::Value,
     verifier::Verifier,
 };
 
@@ -92,9 +89,6 @@ pub(super) fn role_oid(known: Known<'_>, name: &str) -> Option<u32> {
 pub(super) fn role_name(known: Known<'_>, oid: u32) -> Option<&str> {
     roles(known).find(|role| role.oid == oid).map(|role| role.name)
 }
-
-/// The delimiter between the texts of an array's elements.
-const DELIMITER: &str = ",";
 
 pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 2615 pg_namespace, known => schemas(known.catalog), |(name, oid)| {
@@ -287,39 +281,5 @@ pub(super) const TABLES: &[Described] = &[
         collctype TEXT = "C";
         colliculocale TEXT = NULL;
         collversion TEXT = NULL;
-    }),
-    table!(PG_CATALOG, 1247 pg_type, _known => SqlType::all(), |ty| {
-        oid OID = ty.oid();
-        typname NAME = ty.typname();
-        typnamespace OID = PG_CATALOG_OID;
-        typowner OID = ROLE;
-        typlen INT2 = ty.typlen();
-        typbyval BOOL = (1..=8).contains(&ty.typlen()) && ty.scalar != Scalar::Name;
-        typtype TEXT = "b";
-        typcategory TEXT = char::from(ty.category()).to_string();
-        typispreferred BOOL = ty.is_preferred();
-        typisdefined BOOL = true;
-        typdelim TEXT = DELIMITER;
-        typrelid OID = 0u32;
-        typsubscript REGPROC = 0u32;
-        typelem OID = ty.element().map_or(0, SqlType::oid);
-        typarray OID = if ty.is_array { 0 } else { ty.array().oid() };
-        typinput REGPROC = 0u32;
-        typoutput REGPROC = 0u32;
-        typreceive REGPROC = 0u32;
-        typsend REGPROC = 0u32;
-        typmodin REGPROC = 0u32;
-        typmodout REGPROC = 0u32;
-        typanalyze REGPROC = 0u32;
-        typalign TEXT = "i";
-        typstorage TEXT = if ty.typlen() < 0 { "x" } else { "p" };
-        typnotnull BOOL = false;
-        typbasetype OID = 0u32;
-        typtypmod INT4 = -1i32;
-        typndims INT4 = 0i32;
-        typcollation OID = collation(ty);
-        typdefaultbin TEXT = NULL;
-        typdefault TEXT = NULL;
-        typacl TEXTS = NULL;
     }),
 ];

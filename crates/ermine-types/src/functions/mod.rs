@@ -28,10 +28,10 @@ use crate::{
 
 use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
+pub use crate::keywords::quote_ident;
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
 pub use collections::series;
 pub(crate) use math::square_root;
-pub use strings::quote_ident;
 
 /// How far a function's result may change while its arguments do not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

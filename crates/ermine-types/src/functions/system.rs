@@ -10,7 +10,7 @@ use super::{Function, Table, Volatility, arguments};
 /// `pg_typeof`: the type is known when the call is resolved, so each type has a function of its own.
 pub(super) fn type_of(argument: Option<SqlType>) -> Function {
     fn name<const OID: u32>(_: &[Value], _: &Environment) -> Result<Value> {
-        Ok(SqlType::from_oid(OID).map_or("unknown", SqlType::name).into())
+        Ok(SqlType::from_oid(OID).map_or("unknown".into(), SqlType::name).into_owned().into())
     }
     macro_rules! by_oid {
         ($oid:expr, $($known:literal)*) => {
@@ -107,7 +107,7 @@ mod tests {
         for ty in SqlType::all() {
             assert_eq!(
                 (type_of(Some(ty)).function)(&[Value::Null], &Environment::default()).unwrap(),
-                ty.name().into()
+                ty.name().into_owned().into()
             );
         }
     }

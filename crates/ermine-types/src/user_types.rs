@@ -1,0 +1,324 @@
+//! Types that statements have created: enumerations.
+//!
+//! A value of an enumeration has the position of its label, not the label: the position decides about its order, stays
+//! the same for as long as the type exists, and is never given to another label. So rows and keys are read and compared
+//! without the type. Only texts need it, and [`Environment::types`] has it.
+
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Environment, Scalar, SqlType, Value,
+    error::{Result, SqlError, SqlState},
+    keywords::quote_ident,
+};
+
+/// A type that a statement has created.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UserType {
+    /// Its number; the next one is that of its arrays.
+    pub oid: u32,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Increases whenever the type is changed, or a table begins to use it.
+    pub generation: u64,
+    /// Its values.
+    pub kind: Kind,
+}
+
+/// The values of such a type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Kind {
+    /// The labels of an enumeration, in their order.
+    Enum(Vec<Label>),
+}
+
+/// A label of an enumeration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Label {
+    /// Its number among the objects.
+    pub oid: u32,
+    /// Its position, by which values are ordered.
+    pub position: i64,
+    /// Its text.
+    pub name: String,
+}
+
+/// The distance between the positions of two labels that were created one after the other: at least 40 labels fit
+/// between any two of them.
+pub const GAP: i64 = 1 << 40;
+
+/// The place of a new label among the known ones.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// After all others.
+    Last,
+    /// Before this one.
+    Before(&'a str),
+    /// After this one.
+    After(&'a str),
+}
+
+impl UserType {
+    /// Returns the type.
+    pub fn ty(&self) -> SqlType {
+        SqlType::scalar(Scalar::Enum(self.oid))
+    }
+
+    /// Returns the labels, in their order.
+    pub fn labels(&self) -> &[Label] {
+        let Kind::Enum(labels) = &self.kind;
+        labels
+    }
+
+    /// Returns the name of its arrays in `pg_type`.
+    pub fn array_name(&self) -> String {
+        let end = self.name.floor_char_boundary(crate::NAME_LENGTH_MAX - 1);
+        format!("_{}", &self.name[..end])
+    }
+
+    fn value(&self, label: &Label) -> Value {
+        Value::Enum { of: self.oid, position: label.position }
+    }
+
+    /// Adds a label. Fails if too many labels have been put between its neighbours: their positions cannot change.
+    pub fn add(&mut self, oid: u32, name: &str, place: Place<'_>) -> Result<()> {
+        let Kind::Enum(labels) = &mut self.kind;
+        let find = |wanted: &str| {
+            let missing = || {
+                SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("\"{wanted}\" is not an existing enum label"))
+            };
+            labels.iter().position(|label| label.name == wanted).ok_or_else(missing)
+        };
+        let at = match place {
+            Place::Last => labels.len(),
+            Place::Before(other) => find(other)?,
+            Place::After(other) => find(other)? + 1,
+        };
+        let before = at.checked_sub(1).map(|before| labels[before].position);
+        let position = match (before, labels.get(at).map(|label| label.position)) {
+            (None, None) => Some(0),
+            (Some(before), None) => before.checked_add(GAP),
+            (None, Some(after)) => after.checked_sub(GAP),
+            (Some(before), Some(after)) => {
+                let middle = before.midpoint(after);
+                (before < middle && middle < after).then_some(middle)
+            }
+        };
+        let full = || {
+            let message = format!("no more labels fit at this place of type {}", self.name);
+            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+                .hint("Create another type with all labels, and change the type of the columns.")
+        };
+        let label = Label { oid, position: position.ok_or_else(full)?, name: name.to_owned() };
+        labels.insert(at, label);
+        Ok(())
+    }
+}
+
+/// All such types.
+#[derive(Clone, Debug, Default)]
+pub struct UserTypes {
+    by_oid: HashMap<u32, Arc<UserType>>,
+    by_name: HashMap<String, HashMap<String, u32>>,
+}
+
+impl UserTypes {
+    /// Adds a type, or replaces the one with its number.
+    pub fn put(&mut self, ty: UserType) {
+        self.remove(ty.oid);
+        self.by_name.entry(ty.schema.clone()).or_default().insert(ty.name.clone(), ty.oid);
+        self.by_oid.insert(ty.oid, Arc::new(ty));
+    }
+
+    /// Removes a type, if it is there.
+    pub fn remove(&mut self, oid: u32) {
+        if let Some(old) = self.by_oid.remove(&oid)
+            && let Some(names) = self.by_name.get_mut(&old.schema)
+        {
+            names.remove(&old.name);
+        }
+    }
+
+    /// Returns the type with this number.
+    pub fn get(&self, oid: u32) -> Option<&Arc<UserType>> {
+        self.by_oid.get(&oid)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_oid.is_empty()
+    }
+
+    /// Returns all types, by number.
+    pub fn all(&self) -> Vec<&Arc<UserType>> {
+        let mut all: Vec<_> = self.by_oid.values().collect();
+        all.sort_by_key(|ty| ty.oid);
+        all
+    }
+
+    /// Returns the type of that name.
+    pub fn find(&self, schema: &str, name: &str) -> Option<&Arc<UserType>> {
+        self.get(*self.by_name.get(schema)?.get(name)?)
+    }
+
+    /// Returns the type of that number, or of the arrays of it.
+    pub fn of_oid(&self, oid: u32) -> Option<SqlType> {
+        match self.get(oid) {
+            Some(ty) => Some(ty.ty()),
+            None => self.get(oid.checked_sub(1)?).map(|ty| ty.ty().array()),
+        }
+    }
+}
+
+impl Environment {
+    /// Returns the type that a name means, looked up in the search path if it has no schema.
+    pub fn user_type(&self, schema: Option<&str>, name: &str) -> Option<&Arc<UserType>> {
+        match schema {
+            Some(schema) => self.types.find(schema, name),
+            None => self.search_path.iter().find_map(|schema| self.types.find(schema, name)),
+        }
+    }
+
+    /// Returns the type of a number.
+    pub fn type_of_oid(&self, oid: u32) -> Option<SqlType> {
+        SqlType::from_oid(oid).or_else(|| self.types.of_oid(oid))
+    }
+
+    /// Whether statements find a type without its schema.
+    pub fn is_visible(&self, ty: &UserType) -> bool {
+        SqlType::from_name(&ty.name).is_none()
+            && self.user_type(None, &ty.name).is_some_and(|found| found.oid == ty.oid)
+    }
+
+    /// Returns the name of a type in messages, as in `format_type`.
+    pub fn type_name(&self, ty: SqlType) -> Cow<'static, str> {
+        let Scalar::Enum(oid) = ty.scalar else { return ty.name() };
+        let Some(known) = self.types.get(oid) else { return "???".into() };
+        let mut name = quote_ident(&known.name);
+        if !self.is_visible(known) {
+            name = format!("{}.{name}", quote_ident(&known.schema));
+        }
+        (name + if ty.is_array { "[]" } else { "" }).into()
+    }
+
+    /// Returns the name of a type with its modifier, as statements write it.
+    pub fn describe_type(&self, ty: SqlType, modifier: i32) -> String {
+        match ty.scalar {
+            Scalar::Enum(_) => self.type_name(ty).into_owned(),
+            _ => ty.describe(modifier),
+        }
+    }
+
+    /// Returns the value of a label.
+    pub(crate) fn parse_label(&self, of: u32, text: &str) -> Result<Value> {
+        let known = self.types.get(of);
+        let label = known.and_then(|ty| ty.labels().iter().find(|label| label.name == text).map(|label| (ty, label)));
+        label.map(|(ty, label)| ty.value(label)).ok_or_else(|| {
+            let name = self.type_name(SqlType::scalar(Scalar::Enum(of)));
+            let message = format!("invalid input value for enum {name}: \"{text}\"");
+            SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+        })
+    }
+
+    /// Returns the label of a value. A value whose type is gone, which only a cursor may still have, is shown by its
+    /// position.
+    pub(crate) fn label(&self, of: u32, position: i64) -> Cow<'_, str> {
+        let labels = self.types.get(of).map_or(&[][..], |ty| ty.labels());
+        match labels.binary_search_by_key(&position, |label| label.position) {
+            Ok(at) => Cow::Borrowed(&labels[at].name),
+            Err(_) => position.to_string().into(),
+        }
+    }
+
+    /// Returns the values of a type from one to another, both included; `None`: from the first one, or to the last one.
+    pub fn labels_between(&self, of: u32, from: Option<i64>, to: Option<i64>) -> Vec<Value> {
+        let Some(ty) = self.types.get(of) else { return Vec::new() };
+        let is_between =
+            |label: &&Label| from.is_none_or(|from| from <= label.position) && to.is_none_or(|to| label.position <= to);
+        ty.labels().iter().filter(is_between).map(|label| ty.value(label)).collect()
+    }
+
+    /// Replaces the marks that stand for the names of such types ([`SqlType::name`]) in the texts of an error.
+    pub fn named(&self, error: SqlError) -> SqlError {
+        let has_mark = |text: &Option<String>| text.as_deref().is_some_and(|text| text.contains(MARK));
+        let report = error.report();
+        if !report.message.contains(MARK) && !has_mark(&report.detail) && !has_mark(&report.hint) {
+            return error;
+        }
+        error.map_texts(|text| {
+            self.types.all().into_iter().fold(text, |text, ty| text.replace(&mark(ty.oid), &self.type_name(ty.ty())))
+        })
+    }
+}
+
+/// The beginning of a mark.
+const MARK: &str = "{type ";
+
+/// Returns the text that stands for the name of a type where only its number is known.
+pub(crate) fn mark(oid: u32) -> String {
+    format!("{MARK}{oid}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mood() -> UserType {
+        let mut mood = UserType {
+            oid: 20000,
+            schema: "public".into(),
+            name: "mood".into(),
+            generation: 0,
+            kind: Kind::Enum(vec![]),
+        };
+        for (at, label) in ["sad", "ok", "happy"].into_iter().enumerate() {
+            mood.add(20002 + at as u32, label, Place::Last).unwrap();
+        }
+        mood
+    }
+
+    fn names(ty: &UserType) -> Vec<&str> {
+        ty.labels().iter().map(|label| &*label.name).collect()
+    }
+
+    #[test]
+    fn positions_stay_and_new_ones_fit_between() {
+        let mut mood = mood();
+        let before: Vec<_> = mood.labels().to_vec();
+        mood.add(1, "first", Place::Before("sad")).unwrap();
+        mood.add(2, "fine", Place::After("ok")).unwrap();
+        mood.add(3, "fair", Place::Before("fine")).unwrap();
+        assert_eq!(names(&mood), ["first", "sad", "ok", "fair", "fine", "happy"]);
+        assert!(mood.labels().is_sorted_by_key(|label| label.position));
+        assert!(before.iter().all(|label| mood.labels().contains(label)));
+        let error = mood.add(4, "x", Place::After("none")).unwrap_err();
+        assert_eq!(error.report().message, "\"none\" is not an existing enum label");
+    }
+
+    #[test]
+    fn a_place_that_is_full_is_an_error() {
+        let mut mood = mood();
+        let added = (0..100).take_while(|at| mood.add(*at, &at.to_string(), Place::After("sad")).is_ok()).count();
+        assert_eq!(added, 40);
+        assert!(mood.labels().is_sorted_by(|left, right| left.position < right.position));
+    }
+
+    #[test]
+    fn names_in_errors_depend_on_the_search_path() {
+        let mut types = UserTypes::default();
+        types.put(mood());
+        let mut environment = Environment { types: types.into(), ..Environment::default() };
+        let ty = SqlType::scalar(Scalar::Enum(20000));
+        let error = |environment: &Environment| {
+            let error = SqlError::new(SqlState::CANNOT_COERCE, format!("cannot cast type {} to {}", ty, ty.array()));
+            environment.named(error).report().message.clone()
+        };
+        assert_eq!(error(&environment), "cannot cast type mood to mood[]");
+        environment.search_path = [].into();
+        assert_eq!(error(&environment), "cannot cast type public.mood to public.mood[]");
+    }
+}
