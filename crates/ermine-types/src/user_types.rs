@@ -1,8 +1,8 @@
-//! Types that statements have created: enumerations.
+//! Types that statements have created: enumerations and domains.
 //!
 //! A value of an enumeration has the position of its label, not the label: the position decides about its order, stays
 //! the same for as long as the type exists, and is never given to another label. So rows and keys are read and compared
-//! without the type. Only texts need it, and [`Environment::types`] has it.
+//! without the type. Only texts need it, and [`Environment::types`] has it. A value of a domain is one of its base type.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
@@ -34,6 +34,36 @@ pub struct UserType {
 pub enum Kind {
     /// The labels of an enumeration, in their order.
     Enum(Vec<Label>),
+    /// Some of the values of another type.
+    Domain(Domain),
+}
+
+/// A domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Domain {
+    /// The type of its values, which is no domain.
+    pub base: SqlType,
+    /// The modifier of that type.
+    pub modifier: i32,
+    /// The text of the default of columns that have none.
+    pub default: Option<String>,
+    /// Whether NULL is excluded.
+    pub not_null: bool,
+    /// The conditions that its values meet.
+    pub checks: Vec<DomainCheck>,
+    /// The columns that have it, by the number of the table and theirs in it; dropped ones may be among them.
+    pub columns: Vec<(u32, usize)>,
+}
+
+/// A condition on the values of a domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DomainCheck {
+    /// Its number among the objects.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// The text of the condition, in which the value is `VALUE`.
+    pub condition: String,
 }
 
 /// A label of an enumeration.
@@ -63,15 +93,28 @@ pub enum Place<'a> {
 }
 
 impl UserType {
-    /// Returns the type.
+    /// Returns the type of its values.
     pub fn ty(&self) -> SqlType {
-        SqlType::scalar(Scalar::Enum(self.oid))
+        match &self.kind {
+            Kind::Enum(_) => SqlType::scalar(Scalar::Enum(self.oid)),
+            Kind::Domain(domain) => domain.base,
+        }
+    }
+
+    /// Returns the domain, if it is one.
+    pub fn domain(&self) -> Option<&Domain> {
+        match &self.kind {
+            Kind::Domain(domain) => Some(domain),
+            Kind::Enum(_) => None,
+        }
     }
 
     /// Returns the labels, in their order.
     pub fn labels(&self) -> &[Label] {
-        let Kind::Enum(labels) = &self.kind;
-        labels
+        match &self.kind {
+            Kind::Enum(labels) => labels,
+            Kind::Domain(_) => &[],
+        }
     }
 
     /// Returns the name of its arrays in `pg_type`.
@@ -86,7 +129,9 @@ impl UserType {
 
     /// Adds a label. Fails if too many labels have been put between its neighbours: their positions cannot change.
     pub fn add(&mut self, oid: u32, name: &str, place: Place<'_>) -> Result<()> {
-        let Kind::Enum(labels) = &mut self.kind;
+        let Kind::Enum(labels) = &mut self.kind else {
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", self.name)));
+        };
         let find = |wanted: &str| {
             let missing = || {
                 SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("\"{wanted}\" is not an existing enum label"))
@@ -124,6 +169,8 @@ impl UserType {
 pub struct UserTypes {
     by_oid: HashMap<u32, Arc<UserType>>,
     by_name: HashMap<String, HashMap<String, u32>>,
+    /// Domains, by the columns that have them.
+    by_column: HashMap<(u32, usize), u32>,
 }
 
 impl UserTypes {
@@ -131,15 +178,19 @@ impl UserTypes {
     pub fn put(&mut self, ty: UserType) {
         self.remove(ty.oid);
         self.by_name.entry(ty.schema.clone()).or_default().insert(ty.name.clone(), ty.oid);
+        let columns = ty.domain().map_or(&[][..], |domain| &domain.columns);
+        self.by_column.extend(columns.iter().map(|column| (*column, ty.oid)));
         self.by_oid.insert(ty.oid, Arc::new(ty));
     }
 
     /// Removes a type, if it is there.
     pub fn remove(&mut self, oid: u32) {
-        if let Some(old) = self.by_oid.remove(&oid)
-            && let Some(names) = self.by_name.get_mut(&old.schema)
-        {
+        let Some(old) = self.by_oid.remove(&oid) else { return };
+        if let Some(names) = self.by_name.get_mut(&old.schema) {
             names.remove(&old.name);
+        }
+        if old.domain().is_some() {
+            self.by_column.retain(|_, domain| *domain != oid);
         }
     }
 
@@ -165,11 +216,16 @@ impl UserTypes {
         self.get(*self.by_name.get(schema)?.get(name)?)
     }
 
+    /// Returns the domain of a table's column.
+    pub fn of_column(&self, table: u32, column: usize) -> Option<&Arc<UserType>> {
+        self.get(*self.by_column.get(&(table, column))?)
+    }
+
     /// Returns the type of that number, or of the arrays of it.
     pub fn of_oid(&self, oid: u32) -> Option<SqlType> {
         match self.get(oid) {
             Some(ty) => Some(ty.ty()),
-            None => self.get(oid.checked_sub(1)?).map(|ty| ty.ty().array()),
+            None => self.get(oid.checked_sub(1)?).filter(|ty| ty.domain().is_none()).map(|ty| ty.ty().array()),
         }
     }
 }
@@ -197,16 +253,30 @@ impl Environment {
     /// Returns the name of a type in messages, as in `format_type`.
     pub fn type_name(&self, ty: SqlType) -> Cow<'static, str> {
         let Scalar::Enum(oid) = ty.scalar else { return ty.name() };
-        let Some(known) = self.types.get(oid) else { return "???".into() };
-        let mut name = quote_ident(&known.name);
-        if !self.is_visible(known) {
-            name = format!("{}.{name}", quote_ident(&known.schema));
-        }
+        let name = self.types.get(oid).map_or_else(|| "???".into(), |known| self.user_type_name(known));
         (name + if ty.is_array { "[]" } else { "" }).into()
     }
 
+    /// Returns the name of a type that a statement has created, with its schema if the name alone does not mean it.
+    pub fn user_type_name(&self, ty: &UserType) -> String {
+        let name = quote_ident(&ty.name);
+        if self.is_visible(ty) { name } else { format!("{}.{name}", quote_ident(&ty.schema)) }
+    }
+
+    /// Returns the name of the type with a number, and with its modifier, if that is given.
+    pub fn name_of_oid(&self, oid: u32, modifier: Option<i32>) -> Option<String> {
+        if let Some(known) = self.types.get(oid) {
+            return Some(self.user_type_name(known));
+        }
+        let ty = self.type_of_oid(oid)?;
+        Some(match modifier {
+            Some(modifier) => self.describe_type(ty, modifier),
+            None => self.type_name(ty).into_owned(),
+        })
+    }
+
     /// Returns the name of a type with its modifier, as statements write it.
-    pub fn describe_type(&self, ty: SqlType, modifier: i32) -> String {
+    fn describe_type(&self, ty: SqlType, modifier: i32) -> String {
         match ty.scalar {
             Scalar::Enum(_) => self.type_name(ty).into_owned(),
             _ => ty.describe(modifier),

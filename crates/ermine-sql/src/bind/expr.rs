@@ -329,6 +329,9 @@ impl Binder<'_> {
     }
 
     pub(super) fn cast(&mut self, operand: Typed, to: &ast::DataType) -> Result<Typed> {
+        if let Some(cast) = self.cast_to_domain(&operand, to)? {
+            return Ok(cast);
+        }
         let (ty, modifier) = type_of(to, self.environment)?;
         if let Some(reg) = Reg::of(ty, modifier) {
             return self.cast_to_reg(operand, reg);

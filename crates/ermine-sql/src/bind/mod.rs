@@ -5,6 +5,7 @@
 
 mod call;
 mod collation;
+pub(crate) mod domain;
 mod enumeration;
 mod expr;
 mod group;

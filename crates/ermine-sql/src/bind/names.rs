@@ -116,11 +116,16 @@ pub(crate) fn type_of(data_type: &DataType, environment: &Environment) -> Result
         DataType::JSONB => plain(SqlType::JSONB),
         DataType::JSON => plain(SqlType::JSON),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
+            if let DataType::Custom(name, _) = &**element
+                && user_type_of(name, environment)?.is_some_and(|ty| ty.domain().is_some())
+            {
+                return Err(SqlError::unsupported("an array of a domain"));
+            }
             let (element, modifier) = type_of(element, environment)?;
             Ok((element.array(), modifier))
         }
         DataType::Custom(name, modifiers) if let Some(ty) = user_type_of(name, environment)? => match &modifiers[..] {
-            [] => plain(ty.ty()),
+            [] => Ok((ty.ty(), ty.domain().map_or(-1, |domain| domain.modifier))),
             _ => bare(ty.ty()),
         },
         DataType::Custom(name, modifiers) => match (&*simple_type_name(name)?, &modifiers[..]) {

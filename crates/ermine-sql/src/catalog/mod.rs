@@ -647,9 +647,17 @@ impl Catalog {
     }
 
     /// Returns the tables with columns of a type.
-    pub(crate) fn tables_with(&self, ty: &UserType) -> impl Iterator<Item = &Arc<Table>> {
-        let scalar = ty.ty().scalar;
-        self.tables.values().filter(move |table| table.def.has_type(scalar))
+    pub(crate) fn tables_with<'a>(&'a self, ty: &'a UserType) -> impl Iterator<Item = &'a Arc<Table>> {
+        self.tables.values().filter(|table| !self.columns_with(&table.def, ty).is_empty())
+    }
+
+    /// Returns the numbers of a table's columns of a type, or of arrays of it.
+    pub(crate) fn columns_with(&self, table: &TableDef, ty: &UserType) -> Vec<usize> {
+        let has_type = |(at, column): &(usize, &definition::ColumnDef)| match ty.domain() {
+            Some(domain) => domain.columns.contains(&(table.id, *at)),
+            None => column.ty.scalar == ty.ty().scalar,
+        };
+        table.live_columns().filter(has_type).map(|(at, _)| at).collect()
     }
 
     /// Returns the sequences that belong to a table's columns.

@@ -34,6 +34,8 @@ pub(super) struct Constraints {
     unique: Vec<(Option<String>, Vec<String>)>,
     checks: Vec<(Option<String>, ast::Expr)>,
     pub(super) foreign: Vec<ForeignKeyTree>,
+    /// The numbers of columns that have domains, and those of the domains.
+    pub(super) domains: Vec<(usize, u32)>,
 }
 
 impl ChangeContext<'_> {
@@ -88,9 +90,9 @@ impl ChangeContext<'_> {
         self.take_name(active, &schema, &own, true)?;
         def.relation_file = self.relation_file(active)?;
         let foreign = std::mem::take(&mut all.foreign);
+        let mut changes = self.uses_of_domains(active, id, &all.domains)?;
         self.add_constraints(active, &mut def, all)?;
         self.take_names(active, &def)?;
-        let mut changes = Vec::new();
         for sequence in sequences {
             self.take_name(active, &schema, &sequence.name, true)?;
             changes.push(Change::Put(Definition::Sequence(sequence)));
@@ -139,6 +141,7 @@ impl ChangeContext<'_> {
             Some(ty) => (ty, -1, true),
             None => {
                 let (ty, modifier) = type_of(&column.data_type, self.environment)?;
+                all.domains.extend(self.domain_of(&column.data_type)?.map(|domain| (at, domain.oid)));
                 (ty, modifier, false)
             }
         };
@@ -173,7 +176,7 @@ impl ChangeContext<'_> {
         def: &mut TableDef,
         all: Constraints,
     ) -> Result<()> {
-        let Constraints { primary, unique, checks, foreign: _ } = all;
+        let Constraints { primary, unique, checks, foreign: _, domains: _ } = all;
         let mut taken = vec![def.name.clone()];
         let known = self.constraint_names(active, def);
         let named = primary.iter().map(|key| &key.0).chain(unique.iter().map(|key| &key.0)).flatten();

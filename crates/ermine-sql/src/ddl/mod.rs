@@ -9,6 +9,8 @@ mod alter;
 pub(crate) mod alter_sequence;
 pub(crate) mod context;
 mod create;
+mod domain;
+pub(crate) mod domain_tree;
 mod drop;
 mod foreign_key;
 pub(crate) mod online;

@@ -10,6 +10,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
+use super::domain_tree::{DomainChange, DomainTree};
 use crate::{bind::names::user_type_of, types::Environment};
 
 /// Such a statement, as it was written.
@@ -17,8 +18,12 @@ use crate::{bind::names::user_type_of, types::Environment};
 pub(crate) enum TypeTree {
     /// CREATE TYPE .. AS ENUM
     CreateEnum(ObjectName, Vec<String>),
-    AlterType(ObjectName, TypeChange),
-    DropTypes(TypeDrop),
+    /// ALTER TYPE, or the same of a domain.
+    AlterType(ObjectName, TypeChange, bool),
+    /// DROP TYPE, or DROP DOMAIN.
+    DropTypes(TypeDrop, bool),
+    CreateDomain(Box<DomainTree>),
+    AlterDomain(ObjectName, Box<DomainChange>),
     /// A statement of PostgreSQL that is missing here.
     Unsupported(&'static str),
 }
@@ -57,13 +62,19 @@ pub(crate) struct TypeDrop {
 impl TypeTree {
     /// Parses such a statement, if one comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
-        use Keyword::{ALTER, CREATE, DROP, TYPE};
+        use Keyword::{ALTER, CREATE, DOMAIN, DROP, TYPE};
         Ok(Some(if parser.parse_keywords(&[CREATE, TYPE]) {
             Self::create(parser)?
         } else if parser.parse_keywords(&[ALTER, TYPE]) {
             Self::alter(parser)?
         } else if parser.parse_keywords(&[DROP, TYPE]) {
-            Self::DropTypes(TypeDrop::parse(parser)?)
+            Self::DropTypes(TypeDrop::parse(parser)?, false)
+        } else if parser.parse_keywords(&[CREATE, DOMAIN]) {
+            Self::create_domain(parser)?
+        } else if parser.parse_keywords(&[ALTER, DOMAIN]) {
+            Self::alter_domain(parser)?
+        } else if parser.parse_keywords(&[DROP, DOMAIN]) {
+            Self::drop_domain(parser)?
         } else {
             return Ok(None);
         }))
@@ -73,8 +84,11 @@ impl TypeTree {
     pub(crate) fn words(&self) -> &'static str {
         match self {
             Self::CreateEnum(..) => "CREATE TYPE",
-            Self::AlterType(..) => "ALTER TYPE",
-            Self::DropTypes(_) => "DROP TYPE",
+            Self::AlterType(.., false) => "ALTER TYPE",
+            Self::DropTypes(_, false) => "DROP TYPE",
+            Self::CreateDomain(_) => "CREATE DOMAIN",
+            Self::AlterDomain(..) | Self::AlterType(.., true) => "ALTER DOMAIN",
+            Self::DropTypes(_, true) => "DROP DOMAIN",
             Self::Unsupported(what) => what,
         }
     }
@@ -101,7 +115,7 @@ impl TypeTree {
     }
 
     fn alter(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
-        use Keyword::{ADD, AFTER, BEFORE, EXISTS, IF, NOT, OWNER, RENAME, SCHEMA, SET, TO, VALUE};
+        use Keyword::{ADD, AFTER, BEFORE, EXISTS, IF, NOT, RENAME, TO, VALUE};
         let name = parser.parse_object_name(false)?;
         let change = if parser.parse_keywords(&[ADD, VALUE]) {
             let if_not_exists = parser.parse_keywords(&[IF, NOT, EXISTS]);
@@ -118,7 +132,19 @@ impl TypeTree {
             let old = label(parser)?;
             parser.expect_keyword(TO)?;
             TypeChange::RenameValue(old, label(parser)?)
-        } else if parser.parse_keywords(&[RENAME, TO]) {
+        } else {
+            match Self::common_change(parser)? {
+                Some(change) => change,
+                None => return Ok(Self::skipped(parser, "this form of ALTER TYPE")),
+            }
+        };
+        Ok(Self::AlterType(name, change, false))
+    }
+
+    /// Parses a change that all types have, if one comes next.
+    pub(super) fn common_change(parser: &mut Parser<'_>) -> Result<Option<TypeChange>, ParserError> {
+        use Keyword::{OWNER, RENAME, SCHEMA, SET, TO};
+        Ok(Some(if parser.parse_keywords(&[RENAME, TO]) {
             TypeChange::Rename(parser.parse_identifier()?)
         } else if parser.parse_keywords(&[SET, SCHEMA]) {
             TypeChange::SetSchema(parser.parse_identifier()?)
@@ -126,13 +152,12 @@ impl TypeTree {
             parser.parse_identifier()?;
             TypeChange::Owner
         } else {
-            return Ok(Self::skipped(parser, "this form of ALTER TYPE"));
-        };
-        Ok(Self::AlterType(name, change))
+            return Ok(None);
+        }))
     }
 
     /// Skips the rest of a statement that is missing here.
-    fn skipped(parser: &mut Parser<'_>, what: &'static str) -> Self {
+    pub(super) fn skipped(parser: &mut Parser<'_>, what: &'static str) -> Self {
         while !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
             parser.next_token();
         }
@@ -141,7 +166,7 @@ impl TypeTree {
 }
 
 impl TypeDrop {
-    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+    pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         use Keyword::{CASCADE, EXISTS, IF, RESTRICT};
         let if_exists = parser.parse_keywords(&[IF, EXISTS]);
         let names = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP TYPE.
+//! CREATE TYPE, ALTER TYPE, DROP TYPE and DROP DOMAIN.
 //!
 //! 1. *A type's changes have an order*: a transaction that changes a type, drops it, or gives it to a column of a table
 //!    reads the type's row, which has to be what its catalog has, and writes it with another generation. So of two such
@@ -14,6 +14,7 @@ use sqlparser::ast::{Ident, ObjectName};
 
 use super::{
     context::ChangeContext,
+    domain::not_a_domain,
     skip,
     type_tree::{LabelPlace, TypeChange, TypeDrop, TypeTree},
 };
@@ -43,8 +44,10 @@ impl ChangeContext<'_> {
     ) -> Result<String> {
         match tree {
             TypeTree::CreateEnum(name, labels) => self.create_enum(active, name, labels)?,
-            TypeTree::AlterType(name, change) => self.alter_type(active, name, change, rows)?,
-            TypeTree::DropTypes(drop) => self.drop_types(active, drop, rows)?,
+            TypeTree::AlterType(name, change, is_domain) => self.alter_type(active, name, change, *is_domain, rows)?,
+            TypeTree::DropTypes(drop, is_domain) => self.drop_types(active, drop, *is_domain, rows)?,
+            TypeTree::CreateDomain(tree) => self.create_domain(active, tree)?,
+            TypeTree::AlterDomain(name, change) => self.alter_domain(active, name, change, rows)?,
             TypeTree::Unsupported(what) => return Err(SqlError::unsupported(what)),
         }
         Ok(tree.words().into())
@@ -72,7 +75,7 @@ impl ChangeContext<'_> {
     }
 
     /// Returns the type of a name; fails for PostgreSQL's own types.
-    fn type_named(&self, active: &ActiveTransaction, name: &ObjectName) -> Result<Option<Arc<UserType>>> {
+    pub(super) fn type_named(&self, active: &ActiveTransaction, name: &ObjectName) -> Result<Option<Arc<UserType>>> {
         let environment = self.environment_of(active);
         if let Some(found) = user_type_of(name, &environment)? {
             return Ok(Some(found.clone()));
@@ -81,7 +84,7 @@ impl ChangeContext<'_> {
     }
 
     /// Returns the environment with the types of the transaction's catalog.
-    fn environment_of(&self, active: &ActiveTransaction) -> Environment {
+    pub(super) fn environment_of(&self, active: &ActiveTransaction) -> Environment {
         Environment { types: active.catalog.types.clone(), ..self.environment.clone() }
     }
 
@@ -90,12 +93,16 @@ impl ChangeContext<'_> {
         active: &mut ActiveTransaction,
         name: &ObjectName,
         change: &TypeChange,
+        is_domain: bool,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
-        if let Some(ty) = builtin(name)? {
+        if let Some(ty) = builtin(name)?.filter(|_| !is_domain) {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", ty.name())));
         }
         let old = self.type_named(active, name)?.ok_or_else(|| missing(name))?;
+        if is_domain && old.domain().is_none() {
+            return Err(not_a_domain(name));
+        }
         let old = self.take_type(active, old.oid)?;
         let mut new = old.clone();
         match change {
@@ -135,18 +142,18 @@ impl ChangeContext<'_> {
         new.generation += 1;
         let bound = self.bound_definitions(active);
         self.apply(active, vec![Change::Put(Definition::Type(new))])?;
-        match self.broken_definitions(active, &bound).first() {
+        match self.broken_definition(active, bound) {
             None => Ok(()),
-            Some(table) => {
+            Some(broken) => {
                 let what = "this change of a type that a default, a constraint or an index refers to";
-                Err(SqlError::unsupported(what).detail(format!("An expression of table \"{}\" uses it.", table.name())))
+                Err(SqlError::unsupported(what).detail(format!("An expression of {broken} uses it.")))
             }
         }
     }
 
     /// Holds all tables with columns of a type alone, and returns the type's newest definition, which no other
     /// transaction changes until this one ends.
-    fn take_type(&self, active: &mut ActiveTransaction, oid: u32) -> Result<UserType> {
+    pub(super) fn take_type(&self, active: &mut ActiveTransaction, oid: u32) -> Result<UserType> {
         let gone =
             || SqlError::new(SqlState::SERIALIZATION_FAILURE, "the type was dropped by a concurrent transaction");
         loop {
@@ -162,32 +169,45 @@ impl ChangeContext<'_> {
         }
     }
 
-    /// Returns the tables whose expressions can be bound.
-    fn bound_definitions(&self, active: &ActiveTransaction) -> Vec<Arc<Table>> {
+    /// Returns the numbers of the tables and domains whose expressions can be bound.
+    fn bound_definitions(&self, active: &ActiveTransaction) -> BTreeSet<u32> {
         let environment = self.environment_of(active);
-        let tables = active.catalog.tables().into_iter().cloned();
-        tables.filter(|table| self.is_bound(active, &environment, table)).collect()
+        let mut binder = Binder::new(&active.catalog, &environment, self.search_path, &[]);
+        let tables = active.catalog.tables().into_iter().filter(|table| is_bound(&mut binder, table));
+        let mut bound: BTreeSet<_> = tables.map(|table| table.def.id).collect();
+        let types = active.catalog.types.all().into_iter();
+        let domains = types.filter(|ty| binder.domain(ty).is_ok() && binder.default_of_domain(ty).is_ok());
+        bound.extend(domains.map(|ty| ty.oid));
+        bound
     }
 
-    /// Returns those of the tables whose expressions cannot be bound any more.
-    fn broken_definitions(&self, active: &ActiveTransaction, tables: &[Arc<Table>]) -> Vec<Arc<Table>> {
-        let environment = self.environment_of(active);
-        let now = tables.iter().filter_map(|table| active.catalog.table(table.def.id));
-        now.filter(|table| !self.is_bound(active, &environment, table)).cloned().collect()
+    /// Returns in words a table or a domain whose expressions could be bound, and cannot any more.
+    fn broken_definition(&self, active: &ActiveTransaction, mut bound: BTreeSet<u32>) -> Option<String> {
+        let now = self.bound_definitions(active);
+        bound.retain(|id| !now.contains(id));
+        bound.into_iter().find_map(|id| match (active.catalog.table(id), active.catalog.types.get(id)) {
+            (Some(table), _) => Some(format!("table {}", table.name())),
+            (None, ty) => ty.map(|ty| format!("domain {}", ty.name)),
+        })
     }
 
-    fn is_bound(&self, active: &ActiveTransaction, environment: &Environment, table: &Arc<Table>) -> bool {
-        let mut binder = Binder::new(&active.catalog, environment, self.search_path, &[]);
-        binder.rules(table).is_ok() && (0..table.def.columns.len()).all(|at| binder.default_of(table, at).is_ok())
-    }
-
-    fn drop_types(&self, active: &mut ActiveTransaction, drop: &TypeDrop, rows: &mut dyn RowSink) -> Result<()> {
+    fn drop_types(
+        &self,
+        active: &mut ActiveTransaction,
+        drop: &TypeDrop,
+        is_domain: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
         for name in &drop.names {
+            if is_domain && builtin(name)?.is_some() {
+                return Err(not_a_domain(name));
+            }
             if let Some(ty) = builtin(name)? {
                 let message = format!("cannot drop type {} because it is required by the database system", ty.name());
                 return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
             }
             match self.type_named(active, name)? {
+                Some(ty) if is_domain && ty.domain().is_none() => return Err(not_a_domain(name)),
                 Some(ty) => self.drop_type(active, ty.oid, drop.cascade, rows)?,
                 None if drop.if_exists => {
                     let message = format!("type \"{}\" does not exist, skipping", plain(name));
@@ -208,17 +228,24 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<()> {
         let ty = self.take_type(active, oid)?;
-        let shown = self.environment_of(active).type_name(ty.ty());
+        let shown = self.environment_of(active).user_type_name(&ty);
         let mut dependents = Vec::new();
         let mut tables: Vec<_> = active.catalog.tables_with(&ty).cloned().collect();
         tables.sort_by_key(|table| table.def.id);
         for table in &tables {
-            let columns = table.def.live_columns().filter(|(_, column)| column.ty.scalar == ty.ty().scalar);
-            dependents.extend(columns.map(|(_, column)| {
-                let brackets = if column.ty.is_array { "[]" } else { "" };
+            let columns = active.catalog.columns_with(&table.def, &ty);
+            dependents.extend(columns.into_iter().map(|at| {
+                let column = &table.def.columns[at];
+                let brackets = if column.ty.is_array && ty.domain().is_none() { "[]" } else { "" };
                 (format!("column {} of table {}", column.name, table.name()), format!("type {shown}{brackets}"))
             }));
         }
+        let bases = |other: &&Arc<UserType>| other.domain().and_then(|domain| domain.base.created()) == Some(oid);
+        let domains: Vec<_> = active.catalog.types.all().into_iter().filter(bases).cloned().collect();
+        dependents.extend(domains.iter().map(|domain| {
+            let domain = self.environment.user_type_name(domain);
+            (format!("type {domain}"), format!("type {shown}"))
+        }));
         let in_use = |detail: String| {
             let message = format!("cannot drop type {shown} because other objects depend on it");
             SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
@@ -239,15 +266,18 @@ impl ChangeContext<'_> {
                 rows.notice("NOTICE", &notice);
             }
         }
+        for domain in domains {
+            self.drop_type(active, domain.oid, true, rows)?;
+        }
         for table in tables {
             self.drop_columns_of(active, table.def.id, &ty, rows)?;
         }
         let bound = self.bound_definitions(active);
         self.take_type_name(active, &ty.schema, &ty.name, false)?;
         self.apply(active, vec![Change::Drop(Definition::Type(ty.clone()))])?;
-        match self.broken_definitions(active, &bound).first() {
+        match self.broken_definition(active, bound) {
             None => Ok(()),
-            Some(table) => Err(in_use(format!("an expression of table {} depends on type {shown}", table.name()))
+            Some(broken) => Err(in_use(format!("an expression of {broken} depends on type {shown}"))
                 .hint("Drop the default, the constraint or the index that uses it.")),
         }
     }
@@ -263,9 +293,11 @@ impl ChangeContext<'_> {
         // Dropping the columns of another table may have changed it.
         let Some(table) = active.catalog.table(table).cloned() else { return Ok(()) };
         let mut def = table.def.clone();
-        let columns = table.def.live_columns().filter(|(_, column)| column.ty.scalar == ty.ty().scalar);
-        let (places, names): (BTreeSet<_>, Vec<_>) =
-            columns.map(|(at, column)| (at, Ident::with_quote('"', &column.name))).unzip();
+        let places: BTreeSet<_> = active.catalog.columns_with(&def, ty).into_iter().collect();
+        let names: Vec<_> = places.iter().map(|at| Ident::with_quote('"', &def.columns[*at].name)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         for check in &table.def.checks {
             let uses = binder.columns_of_check(&table.def, &crate::parse::expression(&check.condition)?)?;
@@ -274,6 +306,14 @@ impl ChangeContext<'_> {
             }
         }
         self.drop_columns(active, def, &names, (false, true), rows)
+    }
+
+    /// Returns the definition of a type, which no other transaction may change until this one ends.
+    pub(super) fn known_type(&self, active: &ActiveTransaction, oid: u32) -> Result<UserType> {
+        let gone = || SqlError::new(SqlState::SERIALIZATION_FAILURE, "a type was dropped by a concurrent transaction");
+        let known = active.catalog.types.get(oid).ok_or_else(gone)?;
+        self.check_type(active, known)?;
+        Ok((**known).clone())
     }
 
     /// Returns the changes by which transactions that change types learn that tables are about to use them.
@@ -286,15 +326,17 @@ impl ChangeContext<'_> {
             used.extend(added.filter_map(|scalar| SqlType::scalar(scalar).created()));
         }
         let uses = used.into_iter().map(|oid| {
-            let gone =
-                || SqlError::new(SqlState::SERIALIZATION_FAILURE, "a type was dropped by a concurrent transaction");
-            let known = active.catalog.types.get(oid).ok_or_else(gone)?;
-            self.check_type(active, known)?;
+            let known = self.known_type(active, oid)?;
             let generation = known.generation + 1;
-            Ok(Change::Put(Definition::Type(UserType { generation, ..(**known).clone() })))
+            Ok(Change::Put(Definition::Type(UserType { generation, ..known })))
         });
         uses.collect()
     }
+}
+
+/// Whether the expressions of a table's definition can be bound.
+fn is_bound(binder: &mut Binder<'_>, table: &Arc<Table>) -> bool {
+    binder.rules(table).is_ok() && (0..table.def.columns.len()).all(|at| binder.default_of(table, at).is_ok())
 }
 
 /// Returns PostgreSQL's own type of a name.
@@ -304,12 +346,12 @@ fn builtin(name: &ObjectName) -> Result<Option<SqlType>> {
     Ok(SqlType::from_name(&own).filter(|_| is_its_own))
 }
 
-fn missing(name: &ObjectName) -> SqlError {
+pub(super) fn missing(name: &ObjectName) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", plain(name)))
 }
 
 /// Fails if a type has the name, or a table, which is a type in PostgreSQL.
-fn check_free(active: &ActiveTransaction, schema: &str, name: &str) -> Result<()> {
+pub(super) fn check_free(active: &ActiveTransaction, schema: &str, name: &str) -> Result<()> {
     let is_table = matches!(active.catalog.find(schema, name), Some(Relation::Table(_)));
     if is_table || active.catalog.types.find(schema, name).is_some() {
         return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("type \"{name}\" already exists")));
@@ -338,7 +380,9 @@ fn check_label(label: &str) -> Result<()> {
 
 fn rename_label(ty: &mut UserType, from: &str, to: &str) -> Result<()> {
     check_label(to)?;
-    let Kind::Enum(labels) = &mut ty.kind;
+    let Kind::Enum(labels) = &mut ty.kind else {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", ty.name)));
+    };
     let at = labels.iter().position(|label| label.name == from).ok_or_else(|| {
         SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("\"{from}\" is not an existing enum label"))
     })?;

@@ -12,7 +12,7 @@ use crate::{
         Table,
         definition::{ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
     },
-    types::{Scalar, SqlType},
+    types::{Scalar, SqlType, user_types::UserType},
 };
 
 /// Returns the columns that are not dropped, with their numbers from 1 on.
@@ -92,8 +92,13 @@ fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
     })
 }
 
+/// Returns the domain of a column, by its place from 1 on.
+fn domain<'a>(known: Known<'a>, def: &TableDef, number: i32) -> Option<&'a UserType> {
+    known.catalog.types.of_column(def.id, usize::try_from(number - 1).ok()?).map(|ty| &**ty)
+}
+
 /// Returns the word for a column's type.
-fn data_type(ty: SqlType) -> Cow<'static, str> {
+pub(super) fn data_type(ty: SqlType) -> Cow<'static, str> {
     match ty {
         SqlType { is_array: true, .. } => "ARRAY".into(),
         SqlType { scalar: Scalar::Enum(_), .. } => "USER-DEFINED".into(),
@@ -140,6 +145,9 @@ pub(super) const TABLES: &[Described] = &[
             _ if column.ty.is_datetime() => Some(6),
             _ => None,
         };
+        domain_catalog NAME = domain(known, def, number).map(|_| &*known.environment.database);
+        domain_schema NAME = domain(known, def, number).map(|domain| &domain.schema);
+        domain_name NAME = domain(known, def, number).map(|domain| &domain.name);
         udt_catalog NAME = &*known.environment.database;
         udt_schema NAME = types::name(known, column.ty).0;
         udt_name NAME = types::name(known, column.ty).1;

@@ -265,7 +265,7 @@ fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
 }
 
 fn type_name(known: Known<'_>, oid: u32) -> Option<String> {
-    known.environment.type_of_oid(oid).map(|ty| known.environment.type_name(ty).into_owned())
+    known.environment.name_of_oid(oid, None)
 }
 
 /// Returns the number of a type's name, with modifiers or without, as in statements.
@@ -288,7 +288,7 @@ fn user_type_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
     };
     let (schema, own) = parts(name)?;
     let found = known.environment.user_type(schema.as_deref(), &own);
-    Ok(found.map(|user| if is_array { user.ty().array() } else { user.ty() }.oid()))
+    Ok(found.filter(|user| !is_array || user.domain().is_none()).map(|user| user.oid + u32::from(is_array)))
 }
 
 fn namespace_name(known: Known<'_>, oid: u32) -> Option<String> {
