@@ -109,6 +109,15 @@ impl UserType {
         }
     }
 
+    /// Whether another definition of the type says the same about it, whichever tables use it.
+    pub fn means_same(&self, other: &Self) -> bool {
+        let mut alike = Self { generation: other.generation, ..self.clone() };
+        if let (Kind::Domain(own), Kind::Domain(others)) = (&mut alike.kind, &other.kind) {
+            own.columns.clone_from(&others.columns);
+        }
+        alike == *other
+    }
+
     /// Returns the labels, in their order.
     pub fn labels(&self) -> &[Label] {
         match &self.kind {
@@ -169,6 +178,8 @@ impl UserType {
 pub struct UserTypes {
     by_oid: HashMap<u32, Arc<UserType>>,
     by_name: HashMap<String, HashMap<String, u32>>,
+    /// The positions of labels, by the enumeration.
+    positions: HashMap<u32, Arc<HashMap<String, i64>>>,
     /// Domains, by the columns that have them.
     by_column: HashMap<(u32, usize), u32>,
 }
@@ -178,6 +189,10 @@ impl UserTypes {
     pub fn put(&mut self, ty: UserType) {
         self.remove(ty.oid);
         self.by_name.entry(ty.schema.clone()).or_default().insert(ty.name.clone(), ty.oid);
+        if let Kind::Enum(labels) = &ty.kind {
+            let positions = labels.iter().map(|label| (label.name.clone(), label.position)).collect();
+            self.positions.insert(ty.oid, Arc::new(positions));
+        }
         let columns = ty.domain().map_or(&[][..], |domain| &domain.columns);
         self.by_column.extend(columns.iter().map(|column| (*column, ty.oid)));
         self.by_oid.insert(ty.oid, Arc::new(ty));
@@ -186,6 +201,7 @@ impl UserTypes {
     /// Removes a type, if it is there.
     pub fn remove(&mut self, oid: u32) {
         let Some(old) = self.by_oid.remove(&oid) else { return };
+        self.positions.remove(&oid);
         if let Some(names) = self.by_name.get_mut(&old.schema) {
             names.remove(&old.name);
         }
@@ -285,9 +301,8 @@ impl Environment {
 
     /// Returns the value of a label.
     pub(crate) fn parse_label(&self, of: u32, text: &str) -> Result<Value> {
-        let known = self.types.get(of);
-        let label = known.and_then(|ty| ty.labels().iter().find(|label| label.name == text).map(|label| (ty, label)));
-        label.map(|(ty, label)| ty.value(label)).ok_or_else(|| {
+        let position = self.types.positions.get(&of).and_then(|positions| positions.get(text));
+        position.map(|position| Value::Enum { of, position: *position }).ok_or_else(|| {
             let name = self.type_name(SqlType::scalar(Scalar::Enum(of)));
             let message = format!("invalid input value for enum {name}: \"{text}\"");
             SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)

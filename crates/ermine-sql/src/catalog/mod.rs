@@ -122,11 +122,15 @@ impl Change {
         definition
     }
 
-    /// The tables whose users must know the change, as far as a catalog has them.
-    fn tables(&self, catalog: &Catalog) -> Vec<ObjectId> {
+    /// The tables whose users must know the change from the one catalog to the other.
+    fn tables(&self, before: &Catalog, after: &Catalog) -> Vec<ObjectId> {
         match self.definition() {
             Definition::ForeignKey(key) => vec![key.child, key.parent],
-            Definition::Type(ty) => catalog.tables_with(ty).map(|table| table.def.id).collect(),
+            // Another table uses it.
+            Definition::Type(ty) if before.types.get(ty.oid).is_some_and(|known| known.means_same(ty)) => Vec::new(),
+            Definition::Type(ty) => {
+                before.tables_with(ty).chain(after.tables_with(ty)).map(|table| table.def.id).collect()
+            }
             other => vec![other.id()],
         }
     }
@@ -429,7 +433,7 @@ impl CatalogStore {
             kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
             kept.extend(new.iter().flat_map(|new| new.def.relation_files()));
             // SeqCst: a transaction that shares the table's latch reads it afterwards (`latch`, invariant 2).
-            for id in change.tables(&current).into_iter().chain(change.tables(&next)) {
+            for id in change.tables(&current, &next) {
                 let tables = current.tables.get(&id).into_iter().chain(next.tables.get(&id));
                 tables.for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
             }

@@ -8,7 +8,10 @@
 //! 3. *Values keep their meaning*: the position of a label never changes, and no other label gets it
 //!    ([`UserType::add`]). A dropped column keeps its type, so that its values in older rows can be skipped.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use sqlparser::ast::{Ident, ObjectName};
 
@@ -56,9 +59,10 @@ impl ChangeContext<'_> {
     fn create_enum(&self, active: &mut ActiveTransaction, name: &ObjectName, labels: &[String]) -> Result<()> {
         let (schema, name) = self.place_of(active, name)?;
         check_free(active, &schema, &name)?;
-        for (at, label) in labels.iter().enumerate() {
+        let mut known = HashSet::new();
+        for label in labels {
             check_label(label)?;
-            if labels[..at].contains(label) {
+            if !known.insert(label) {
                 let message = "duplicate key value violates unique constraint \"pg_enum_typid_label_index\"";
                 return Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message)
                     .detail(format!("Key (enumlabel)=({label}) already exists.")));

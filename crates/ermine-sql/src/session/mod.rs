@@ -26,6 +26,7 @@ mod row_wait;
 pub(crate) mod settings;
 mod text;
 pub(crate) mod tree;
+mod types;
 mod utility;
 mod waits;
 
@@ -55,7 +56,7 @@ use self::{
 use crate::{
     bind::names::cut,
     budget::DatabaseBudget,
-    catalog::{Catalog, CatalogStore, PUBLIC, sessions::Registered},
+    catalog::{CatalogStore, PUBLIC, sessions::Registered},
     claims::Deferral,
     ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
@@ -69,7 +70,7 @@ use crate::{
     result::{Column, RowSink},
     row_buffer::RowBuffer,
     transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed},
-    types::{Environment, SqlType, Value, user_types::UserTypes},
+    types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
 
@@ -367,27 +368,6 @@ impl Session {
             version,
             _held: Held::default(),
         })
-    }
-
-    /// Returns the catalog that the session's next statement sees, and whether its transaction has changed it.
-    fn seen_catalog(&self) -> (Arc<Catalog>, bool) {
-        match &self.state {
-            State::Block { active: Some(active), .. } if !active.renews() => {
-                (active.catalog.clone(), !active.changes.is_empty())
-            }
-            _ => (self.shared.catalog.current(), false),
-        }
-    }
-
-    fn see_types(&mut self, types: &Arc<UserTypes>) {
-        if !Arc::ptr_eq(&self.environment.types, types) {
-            self.environment.types = types.clone();
-        }
-    }
-
-    /// Returns the types that statements have created, as its next statement sees them.
-    pub fn types(&self) -> Arc<UserTypes> {
-        self.seen_catalog().0.types.clone()
     }
 
     /// Returns the plan of a text's only statement.
