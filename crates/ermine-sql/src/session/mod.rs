@@ -19,6 +19,7 @@ mod completion;
 mod constraints;
 mod copy;
 mod cursor;
+mod extension;
 mod maintenance;
 mod modes;
 pub(crate) mod plan;

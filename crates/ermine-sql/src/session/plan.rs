@@ -57,7 +57,9 @@ pub(crate) fn bind(
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (mut plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
-        Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Constraints(_) => (Plan::Control, None),
+        Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Constraints(_) | Tree::Extension(_) => {
+            (Plan::Control, None)
+        }
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Type(tree) => (Plan::Definition(Definition::Type(tree.clone())), None),

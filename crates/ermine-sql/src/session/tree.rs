@@ -7,7 +7,9 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
+use super::{
+    constraints::SetConstraints, cursor::Fetch, extension::ExtensionTree, maintenance::Maintenance, modes::ModesTree,
+};
 use crate::{
     copy::CopyTree,
     ddl::{alter_sequence::AlterSequence, role::RoleTree, type_tree::TypeTree},
@@ -22,6 +24,7 @@ pub(crate) enum Tree {
     Plain(Box<Statement>),
     Constraints(SetConstraints),
     Copy(CopyTree),
+    Extension(ExtensionTree),
     Fetch(Fetch),
     Maintenance(Maintenance),
     Modes(ModesTree),
@@ -104,6 +107,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Role(role)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
+        } else if let Some(tree) = ExtensionTree::parse(parser)? {
+            Tree::Extension(tree)
         } else if let Some(tree) = TypeTree::parse(parser)? {
             Tree::Type(tree)
         } else if is_alone(parser) {

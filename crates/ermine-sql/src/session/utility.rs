@@ -29,6 +29,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
         Tree::Constraints(_)
         | Tree::Copy(_)
+        | Tree::Extension(_)
         | Tree::Fetch(_)
         | Tree::Maintenance(_)
         | Tree::Modes(_)
@@ -112,6 +113,10 @@ impl Session {
             }
             Tree::Constraints(set) => {
                 self.set_constraints(set, rows)?;
+                return Ok(Completion::default());
+            }
+            Tree::Extension(tree) => {
+                self.extension(tree, rows)?;
                 return Ok(Completion::default());
             }
             Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::Type(_) => return Ok(Completion::default()),

@@ -75,10 +75,6 @@ pub(super) const TABLES: &[Described] = empty! {
         oid OID opcmethod OID opcname NAME opcnamespace OID opcowner OID opcfamily OID opcintype OID opcdefault BOOL
         opckeytype OID
     }
-    3079 pg_extension {
-        oid OID extname NAME extowner OID extnamespace OID extrelocatable BOOL extversion TEXT extconfig OIDS
-        extcondition TEXTS
-    }
     2328 pg_foreign_data_wrapper {
         oid OID fdwname NAME fdwowner OID fdwhandler OID fdwvalidator OID fdwacl TEXTS fdwoptions TEXTS
     }

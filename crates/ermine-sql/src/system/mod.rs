@@ -74,6 +74,8 @@ const INFORMATION: &str = "information_schema";
 /// The number of the schema `pg_catalog`.
 const PG_CATALOG_OID: u32 = 11;
 const INFORMATION_OID: u32 = 13000;
+/// The extensions that are built in, and their versions.
+pub(crate) const EXTENSIONS: [(&str, &str); 3] = [("plpgsql", "1.0"), ("pgcrypto", "1.3"), ("uuid-ossp", "1.1")];
 /// The number of `pg_class`.
 const PG_CLASS: u32 = 1259;
 /// The number of the session's own role, which is shown as the owner of everything; other roles have the number of

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ermine::Progress;
 
-use super::{Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, table};
+use super::{
+    Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, table,
+};
 use crate::{
     catalog::{
         Catalog,
@@ -90,7 +92,29 @@ pub(super) fn role_name(known: Known<'_>, oid: u32) -> Option<&str> {
     roles(known).find(|role| role.oid == oid).map(|role| role.name)
 }
 
+/// Returns the extensions, with numbers of the system's.
+fn extensions() -> impl Iterator<Item = (u32, &'static str, &'static str)> {
+    const FIRST: u32 = 13_700;
+    (FIRST..).zip(EXTENSIONS).map(|(oid, (name, version))| (oid, name, version))
+}
+
 pub(super) const TABLES: &[Described] = &[
+    table!(PG_CATALOG, 3079 pg_extension, _known => extensions(), |(oid, name, version)| {
+        oid OID = oid;
+        extname NAME = name;
+        extowner OID = ROLE;
+        extnamespace OID = PG_CATALOG_OID;
+        extrelocatable BOOL = false;
+        extversion TEXT = version;
+        extconfig OIDS = NULL;
+        extcondition TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 0 pg_available_extensions, _known => extensions(), |(_, name, version)| {
+        name NAME = name;
+        default_version TEXT = version;
+        installed_version TEXT = version;
+        comment TEXT = NULL;
+    }),
     table!(PG_CATALOG, 2615 pg_namespace, known => schemas(known.catalog), |(name, oid)| {
         oid OID = oid;
         nspname NAME = name;

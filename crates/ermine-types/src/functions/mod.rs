@@ -2,13 +2,14 @@
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
 //! The tables are defined beside the functions: `math`, `strings`, `bytes`, `regexp`, `times`, `formats`,
-//! `collections`, `system`;
+//! `collections`, `system`, `extensions`;
 //! aggregates have their own.
 
 mod aggregates;
 mod bytes;
 mod collections;
 mod encodings;
+mod extensions;
 mod formats;
 mod math;
 pub(crate) mod pattern;
@@ -186,6 +187,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     formats::register(&mut table);
     collections::register(&mut table);
     system::register(&mut table);
+    extensions::register(&mut table);
     table
 });
 
