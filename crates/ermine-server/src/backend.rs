@@ -11,7 +11,7 @@ use std::{
 
 use ermine_sql::{
     Column, Completion, Result, RowSink, SqlError, SqlState, Status,
-    types::{Environment, SqlType, Value},
+    types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
 };
 
@@ -145,6 +145,11 @@ pub trait Session: Send {
 
     /// Returns the settings that the texts of values depend on.
     fn environment(&self) -> Environment;
+
+    /// Returns the types that statements have created, as the next statement sees them.
+    fn types(&self) -> Arc<UserTypes> {
+        Arc::default()
+    }
 
     /// Returns how long a client may be silent within a transaction (`idle_in_transaction_session_timeout`).
     fn silence_max(&self) -> Option<Duration> {

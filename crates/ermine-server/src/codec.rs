@@ -15,8 +15,13 @@ pub fn oid(ty: SqlType) -> u32 {
 }
 
 /// Returns the type with an oid.
-pub fn type_of(oid: u32) -> Option<SqlType> {
-    SqlType::from_oid(oid)
+pub fn type_of(oid: u32, environment: &Environment) -> Option<SqlType> {
+    environment.type_of_oid(oid)
+}
+
+/// Whether a statement has created a type.
+pub fn is_user_type(ty: SqlType) -> bool {
+    ty.created().is_some()
 }
 
 /// Returns the number of bytes of a type's values; -1 if it varies.
@@ -44,8 +49,8 @@ pub fn write_text(value: &Value, ty: SqlType, environment: &Environment, out: &m
 
 /// Appends the binary form of a value that is not NULL.
 #[inline]
-pub fn write_binary(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
-    binary::write(value, ty, out);
+pub fn write_binary(value: &Value, ty: SqlType, environment: &Environment, out: &mut Vec<u8>) {
+    binary::write(value, ty, environment, out);
 }
 
 /// Returns bytes from a client as text, if they are UTF-8.

@@ -13,7 +13,7 @@ use std::{
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
     Column, Completion, Held, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError, SqlState, Status,
-    types::{Environment, SqlType, Value},
+    types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
 };
 
@@ -47,6 +47,8 @@ pub struct SqlPortal {
 struct Kept {
     /// The environment that the rows are written with, where settings have changed.
     environment: Option<Environment>,
+    /// The types that statements have created, where there are any.
+    types: Option<Arc<UserTypes>>,
     columns: Vec<Column>,
     rows: RowBuffer,
     tag: String,
@@ -193,6 +195,10 @@ impl Session for SqlSession {
         self.0.environment().clone()
     }
 
+    fn types(&self) -> Arc<UserTypes> {
+        self.0.types()
+    }
+
     fn silence_max(&self) -> Option<Duration> {
         self.0.idle_in_transaction_max()
     }
@@ -202,6 +208,9 @@ impl Kept {
     fn fetch(&mut self, limit: Option<NonZeroU32>, rows: &mut dyn RowSink) -> Result<Fetched> {
         if let Some(environment) = self.environment.take() {
             rows.environment(&environment);
+        }
+        if let Some(types) = &self.types {
+            rows.types(types);
         }
         for (severity, notice) in self.notices.drain(..) {
             rows.notice(severity, &notice);
@@ -223,6 +232,10 @@ impl Kept {
 impl RowSink for Kept {
     fn environment(&mut self, environment: &Environment) {
         self.environment = Some(environment.clone());
+    }
+
+    fn types(&mut self, types: &Arc<UserTypes>) {
+        self.types = Some(types.clone());
     }
 
     fn columns(&mut self, columns: &[Column]) -> Result<()> {

@@ -2,12 +2,12 @@
 
 use std::{
     io::{self, Read, Write},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
 };
 
 use ermine_sql::{
     Completion, CopyFormat, RowSink, Session, SqlDatabase, SqlError, SqlState, Status,
-    types::{Environment, SqlType, Value, text},
+    types::{Environment, SqlType, Value, text, user_types::UserTypes},
 };
 
 use crate::statements::{Column, Ends, Failure, Reply, Standing, Statements, Table};
@@ -108,6 +108,10 @@ struct Replying<'r> {
 }
 
 impl RowSink for Replying<'_> {
+    fn types(&mut self, types: &Arc<UserTypes>) {
+        self.environment.types.clone_from(types);
+    }
+
     fn columns(&mut self, columns: &[ermine_sql::Column]) -> ermine_sql::Result<()> {
         self.types = columns.iter().map(|column| column.ty).collect();
         let columns = columns.iter().map(|column| Column::new(&column.name, column.ty.oid()));

@@ -43,6 +43,8 @@ pub(crate) enum Expr {
     Lookup(Function<Lookup>, Vec<Expr>),
     Compare(Comparison, Box<[Expr; 2]>),
     Cast(Box<Expr>, Conversion),
+    /// A value, which has to be one of a domain.
+    Domain(Box<Expr>, Arc<BoundDomain>),
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
@@ -238,6 +240,23 @@ pub(crate) struct Conversion {
     pub(crate) is_explicit: bool,
 }
 
+/// What a domain excludes.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct BoundDomain {
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) not_null: bool,
+    /// The names of the conditions, and the conditions, on a row of one value.
+    pub(crate) checks: Vec<(String, Expr)>,
+}
+
+impl BoundDomain {
+    /// Whether it excludes nothing.
+    pub(crate) fn is_free(&self) -> bool {
+        !self.not_null && self.checks.is_empty()
+    }
+}
+
 /// The test of each element of an array.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Elementwise {
@@ -314,6 +333,7 @@ impl Expr {
             Self::Advisory(_, operands) => operands.iter().collect(),
             Self::Prefix(_, operand)
             | Self::Cast(operand, _)
+            | Self::Domain(operand, _)
             | Self::Not(operand)
             | Self::IsNull(operand)
             | Self::IsBool(operand, _)
@@ -363,6 +383,7 @@ impl Expr {
             Self::Sleep(seconds) => Self::Sleep(Box::new(change(*seconds)?)),
             Self::Prefix(function, operand) => Self::Prefix(function, Box::new(change(*operand)?)),
             Self::Cast(operand, conversion) => Self::Cast(Box::new(change(*operand)?), conversion),
+            Self::Domain(operand, domain) => Self::Domain(Box::new(change(*operand)?), domain),
             Self::Not(operand) => Self::Not(Box::new(change(*operand)?)),
             Self::IsNull(operand) => Self::IsNull(Box::new(change(*operand)?)),
             Self::IsBool(operand, truth) => Self::IsBool(Box::new(change(*operand)?), truth),
@@ -424,6 +445,7 @@ impl Expr {
             | Self::SetConfig(_)
             | Self::Advisory(..)
             | Self::Sleep(_)
+            | Self::Domain(..)
             | Self::Subquery(_)
             | Self::Outer(..)
             | Self::Lookup(..) => false,

@@ -3,6 +3,7 @@
 //! | type | encoding behind the null marker |
 //! |---|---|
 //! | `boolean`, whole numbers, `oid`, `uuid`, dates and times | as the engine's keys of that width |
+//! | enumerations | the position of the label, as a whole number |
 //! | `real`, `double precision` | big-endian bits, sign bit flipped, all bits where negative; one NaN, one zero |
 //! | `numeric` | class, exponent in three bytes, digit pairs from 1 on, 00; if negative, all but the class inverted |
 //! | texts, `bytea` | as the engine's strings; `char(n)` without the blanks at its end |
@@ -75,6 +76,7 @@ fn write_value(value: &Value, out: &mut KeyBuffer) {
         Value::Interval { months, days, micros } => interval_length(*months, *days, *micros).encode(out),
         Value::Uuid(value) => AsKey::<[u8; 16]>::encode(value, out),
         Value::Oid(value) => value.encode(out),
+        Value::Enum { position, .. } => position.encode(out),
         Value::Jsonb(value) => write_json(value, true, out),
         Value::Array(value) => write_array(value, out),
     }
@@ -168,7 +170,7 @@ fn write_array(array: &Array, out: &mut KeyBuffer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{SqlType, order::compare, random::random_value};
+    use crate::types::{Scalar, SqlType, order::compare, random::random_value};
 
     fn key(value: &Value, descending: bool) -> KeyBuffer {
         let mut out = KeyBuffer::new();
@@ -181,7 +183,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for ty in SqlType::all() {
+        for ty in SqlType::all().chain([SqlType::scalar(Scalar::Enum(1))]) {
             for _ in 0..2000 {
                 let left = random_value(ty, &mut random);
                 let right = random_value(ty, &mut random);

@@ -1,11 +1,11 @@
 //! Results of statements, and the trait that receives them.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use crate::{
     collation::Collation,
     error::{Result, SqlError},
-    types::{Environment, SqlType, Value},
+    types::{Environment, SqlType, Value, user_types::UserTypes},
 };
 
 /// A column of a result.
@@ -46,6 +46,10 @@ pub trait RowSink {
     /// Settings that affect the output of values have changed: those of this environment apply from here on.
     fn environment(&mut self, environment: &Environment) {
         let _ = environment;
+    }
+    /// The types that statements have created, before the columns of a result, where there are any.
+    fn types(&mut self, types: &Arc<UserTypes>) {
+        let _ = types;
     }
     /// Receives the columns of the result, before its first row.
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
@@ -98,12 +102,14 @@ pub struct RowSet {
     pub notices: Vec<SqlError>,
     /// All data that COPY returned.
     pub copied: Vec<u8>,
+    /// The types that statements have created.
+    types: Arc<UserTypes>,
 }
 
 impl RowSet {
     /// Returns the rows as texts; NULL is an empty text.
     pub fn texts(&self) -> Vec<Vec<String>> {
-        let environment = Environment::default();
+        let environment = Environment { types: self.types.clone(), ..Environment::default() };
         let text = |(value, column): (&Value, &Column)| match value {
             Value::Null => String::new(),
             value => crate::types::text::to_string(value, column.ty, &environment),
@@ -113,6 +119,10 @@ impl RowSet {
 }
 
 impl RowSink for RowSet {
+    fn types(&mut self, types: &Arc<UserTypes>) {
+        self.types = types.clone();
+    }
+
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.columns = columns.to_vec();
         self.rows.clear();

@@ -426,6 +426,11 @@ impl ActiveTransaction {
         *self = newer;
     }
 
+    /// Whether it holds a table exclusively.
+    pub(crate) fn has_alone(&self, table: &Table) -> bool {
+        self.held.borrow().has_alone(table)
+    }
+
     /// Holds a table exclusively until the transaction ends, to change its definition.
     pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
         let held = self.held.get_mut();

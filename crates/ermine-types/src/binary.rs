@@ -68,6 +68,7 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
         },
         Scalar::Json => Value::Json(json::raw::checked(text(bytes)?)?.into()),
         Scalar::Oid => Value::Oid(u32::from_be_bytes(exact(bytes)?)),
+        Scalar::Enum(of) => environment.parse_label(of, text(bytes)?)?,
     };
     cast::with_modifier(value, ty, modifier, false)
 }
@@ -107,7 +108,7 @@ fn timestamp(bytes: &[u8]) -> Result<i64> {
 }
 
 /// Appends a value's binary form. NULL has none.
-pub fn write(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
+pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Vec<u8>) {
     debug_assert!(!value.is_null(), "NULL has no binary form");
     match value {
         Value::Null => {}
@@ -134,14 +135,15 @@ pub fn write(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
             out.extend_from_slice(value.to_string().as_bytes());
         }
         Value::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
-        Value::Array(value) => write_array(value, ty, out),
+        Value::Enum { of, position } => out.extend_from_slice(environment.label(*of, *position).as_bytes()),
+        Value::Array(value) => write_array(value, ty, environment, out),
     }
 }
 
 /// The length that marks a NULL.
 const NULL_LENGTH: i32 = -1;
 
-fn write_array(array: &Array, ty: SqlType, out: &mut Vec<u8>) {
+fn write_array(array: &Array, ty: SqlType, environment: &Environment, out: &mut Vec<u8>) {
     let element = SqlType::scalar(ty.scalar);
     let has_null = array.elements().iter().any(Value::is_null);
     out.extend_from_slice(&(array.dimensions().len() as i32).to_be_bytes());
@@ -155,7 +157,7 @@ fn write_array(array: &Array, ty: SqlType, out: &mut Vec<u8>) {
         let at = out.len();
         out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
         if !value.is_null() {
-            write(value, element, out);
+            write(value, element, environment, out);
             let length = (out.len() - at - 4) as i32;
             out[at..at + 4].copy_from_slice(&length.to_be_bytes());
         }
@@ -238,7 +240,7 @@ mod tests {
             for _ in 0..1000 {
                 let value = random_value(ty, &mut random);
                 let mut bytes = Vec::new();
-                write(&value, ty, &mut bytes);
+                write(&value, ty, &Environment::default(), &mut bytes);
                 let back = read(ty, -1, &bytes, &Environment::default())
                     .unwrap_or_else(|error| panic!("{ty} {value:?}: {error}"));
                 assert_eq!(format!("{back:?}"), format!("{value:?}"), "{ty}");
@@ -254,7 +256,7 @@ mod tests {
         for ty in SqlType::all() {
             for _ in 0..3000 {
                 let mut bytes = Vec::new();
-                write(&random_value(ty, &mut random), ty, &mut bytes);
+                write(&random_value(ty, &mut random), ty, &Environment::default(), &mut bytes);
                 for _ in 0..random.usize(..4) {
                     if !bytes.is_empty() {
                         let at = random.usize(..bytes.len());

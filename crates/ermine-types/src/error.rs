@@ -83,6 +83,9 @@ states! {
     DUPLICATE_TABLE "42P07"
     DUPLICATE_ALIAS "42712"
     DUPLICATE_OBJECT "42710"
+    INVALID_NAME "42602"
+    WARNING "01000"
+    EXTERNAL_ROUTINE_EXCEPTION "39000"
     AMBIGUOUS_COLUMN "42702"
     AMBIGUOUS_FUNCTION "42725"
     INVALID_COLUMN_REFERENCE "42P10"
@@ -190,6 +193,14 @@ impl SqlError {
     /// Adds details.
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Replaces its texts.
+    pub(crate) fn map_texts(mut self, change: impl Fn(String) -> String) -> Self {
+        self.0.message = change(std::mem::take(&mut self.0.message));
+        self.0.detail = self.0.detail.take().map(&change);
+        self.0.hint = self.0.hint.take().map(&change);
         self
     }
 

@@ -308,6 +308,15 @@ fn contains(words: &[&str], word: &str) -> bool {
     words.binary_search_by(|entry| entry.bytes().cmp(word.bytes().map(|byte| byte.to_ascii_lowercase()))).is_ok()
 }
 
+/// Quotes a name for use in statements.
+pub fn quote_ident(name: &str) -> String {
+    let mut characters = name.chars();
+    let is_plain = characters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')
+        && characters.all(|other| other.is_ascii_lowercase() || other.is_ascii_digit() || other == '_')
+        && !needs_quotes(name);
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

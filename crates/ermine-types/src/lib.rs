@@ -10,6 +10,7 @@
 //! | `operators`, `functions` | resolve a name and its argument types to a function, and implement it |
 //! | `error` | PostgreSQL's error codes and fields |
 //! | `keywords` | the words that are no names |
+//! | `user_types` | the types that statements have created |
 //! | `memory` | the memory that a statement may take |
 //!
 //! This crate is independent of statements, tables, sessions and the engine: it compiles beside the engine, and
@@ -34,6 +35,7 @@ pub mod random;
 pub mod row;
 mod space;
 pub mod text;
+pub mod user_types;
 mod value;
 
 pub use array::Array;
@@ -42,6 +44,7 @@ pub use numeric::Numeric;
 pub use value::Value;
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -54,6 +57,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::{Result, SqlError},
     memory::Memory,
+    user_types::UserTypes,
 };
 
 /// A type of one value.
@@ -101,6 +105,8 @@ pub enum Scalar {
     Name,
     /// `json`, which keeps its text
     Json,
+    /// An enumeration that a statement has created, by its number
+    Enum(u32),
 }
 
 /// A type: of one value, or of arrays of such values.
@@ -114,7 +120,6 @@ pub struct SqlType {
 
 /// The description of a scalar type in PostgreSQL's system tables.
 struct Known {
-    scalar: Scalar,
     oid: u32,
     array_oid: u32,
     /// The name in `format_type`.
@@ -130,17 +135,26 @@ macro_rules! types {
     ($(
         $scalar:ident $constant:ident $oid:literal $array_oid:literal $name:literal $typname:literal $typlen:literal
     )*) => {
-        /// Indexed by `Scalar`.
-        const KNOWN: &[Known] = &[$(Known {
-            scalar: Scalar::$scalar,
-            oid: $oid,
-            array_oid: $array_oid,
-            name: $name,
-            array_name: concat!($name, "[]"),
-            typname: $typname,
-            array_typname: concat!("_", $typname),
-            typlen: $typlen,
-        }),*];
+        /// All types that exist from the beginning.
+        const SCALARS: &[Scalar] = &[$(Scalar::$scalar),*];
+
+        impl Scalar {
+            /// Returns the description of a type; `None`: a statement has created it.
+            const fn known(self) -> Option<&'static Known> {
+                match self {
+                    $(Self::$scalar => Some(&Known {
+                        oid: $oid,
+                        array_oid: $array_oid,
+                        name: $name,
+                        array_name: concat!($name, "[]"),
+                        typname: $typname,
+                        array_typname: concat!("_", $typname),
+                        typlen: $typlen,
+                    }),)*
+                    Self::Enum(_) => None,
+                }
+            }
+        }
 
         impl SqlType {
             $(
@@ -187,15 +201,9 @@ impl SqlType {
         Self { scalar, is_array: false }
     }
 
-    /// Returns all types, arrays too.
+    /// Returns all types that exist from the beginning, arrays too.
     pub fn all() -> impl Iterator<Item = Self> {
-        KNOWN.iter().flat_map(|known| [Self::scalar(known.scalar), Self { scalar: known.scalar, is_array: true }])
-    }
-
-    fn known(self) -> &'static Known {
-        let known = &KNOWN[self.scalar as usize];
-        debug_assert!(known.scalar == self.scalar);
-        known
+        SCALARS.iter().flat_map(|scalar| [Self::scalar(*scalar), Self::scalar(*scalar).array()])
     }
 
     /// Returns the type of its arrays; for an array of any number of dimensions, the type itself.
@@ -210,26 +218,38 @@ impl SqlType {
 
     /// Returns PostgreSQL's number for the type.
     pub fn oid(self) -> u32 {
-        if self.is_array { self.known().array_oid } else { self.known().oid }
+        match (self.scalar, self.scalar.known()) {
+            (_, Some(known)) => {
+                if self.is_array {
+                    known.array_oid
+                } else {
+                    known.oid
+                }
+            }
+            (Scalar::Enum(oid), _) => oid + u32::from(self.is_array),
+            (_, None) => 0,
+        }
     }
 
-    /// Returns the type with this number, if it exists here.
+    /// Returns the type with this number, if it exists from the beginning.
     pub fn from_oid(oid: u32) -> Option<Self> {
-        KNOWN.iter().find_map(|known| match oid {
-            _ if oid == known.oid => Some(Self::scalar(known.scalar)),
-            _ if oid == known.array_oid => Some(Self::scalar(known.scalar).array()),
-            _ => None,
-        })
+        Self::all().find(|ty| ty.oid() == oid)
     }
 
-    /// Returns its name in messages, as in `format_type`.
-    pub fn name(self) -> &'static str {
-        if self.is_array { self.known().array_name } else { self.known().name }
+    /// Returns its name in messages, as in `format_type`. That of a type which a statement has created is not known
+    /// here: the name is a mark, which [`Environment::named`] replaces.
+    pub fn name(self) -> Cow<'static, str> {
+        match (self.scalar, self.scalar.known()) {
+            (_, Some(known)) => if self.is_array { known.array_name } else { known.name }.into(),
+            (Scalar::Enum(oid), _) => (user_types::mark(oid) + if self.is_array { "[]" } else { "" }).into(),
+            (_, None) => "???".into(),
+        }
     }
 
-    /// Returns its name in `pg_type`.
-    pub fn typname(self) -> &'static str {
-        if self.is_array { self.known().array_typname } else { self.known().typname }
+    /// Returns its name in `pg_type`; `None`: a statement has created it.
+    pub fn typname(self) -> Option<&'static str> {
+        let known = self.scalar.known()?;
+        Some(if self.is_array { known.array_typname } else { known.typname })
     }
 
     /// Returns the type of a name that statements may use for it, in lower case and without modifiers.
@@ -245,25 +265,26 @@ impl SqlType {
             "time" => Self::TIME,
             "timestamp" => Self::TIMESTAMP,
             _ => {
-                return Self::all().find(|ty| name == ty.name() || name == ty.typname());
+                return Self::all().find(|ty| name == ty.name() || Some(name) == ty.typname());
             }
         })
     }
 
     /// Returns the type that a call like `uuid(x)` casts to: PostgreSQL calls types by their names in `pg_type`.
     pub fn of_function(name: &str) -> Option<Self> {
-        Self::all().find(|ty| !ty.is_array && ty.typname() == name)
+        Self::all().find(|ty| !ty.is_array && ty.typname() == Some(name))
     }
 
     /// Returns the size of its values in bytes, as PostgreSQL reports it to clients; -1: not constant.
     pub fn typlen(self) -> i16 {
-        if self.is_array { -1 } else { self.known().typlen }
+        const ENUM_LENGTH: i16 = 4;
+        if self.is_array { -1 } else { self.scalar.known().map_or(ENUM_LENGTH, |known| known.typlen) }
     }
 
     /// Returns its name with the modifier, in the syntax of statements: `numeric(10,2)`.
     pub fn describe(self, modifier: i32) -> String {
         let brackets = if self.is_array { "[]" } else { "" };
-        let name = self.known().name;
+        let name = Self::scalar(self.scalar).name();
         match (self.scalar, modifier) {
             (Scalar::Char, -1) if !self.is_array => "bpchar".into(),
             (Scalar::Char, -1) => "bpchar[]".into(),
@@ -277,7 +298,7 @@ impl SqlType {
                 None => format!("{name}{brackets}"),
             },
             (Scalar::Time | Scalar::Timestamp | Scalar::TimestampTz, _) => {
-                let (word, rest) = name.split_once(' ').unwrap_or((name, ""));
+                let (word, rest) = name.split_once(' ').unwrap_or((&name, ""));
                 format!("{word}({modifier}) {rest}{brackets}")
             }
             (Scalar::Interval, _) if modifier & 0xffff <= 6 => format!("{name}({}){brackets}", modifier & 0xffff),
@@ -316,6 +337,19 @@ impl SqlType {
         !self.is_array && matches!(self.scalar, Int2 | Int4 | Int8 | Float4 | Float8 | Numeric)
     }
 
+    /// Returns the number of the type if a statement has created it; of an array, that of its elements' type.
+    pub const fn created(self) -> Option<u32> {
+        match self.scalar {
+            Scalar::Enum(oid) => Some(oid),
+            _ => None,
+        }
+    }
+
+    /// Whether its values are those of an enumeration.
+    pub const fn is_enum(self) -> bool {
+        !self.is_array && matches!(self.scalar, Scalar::Enum(_))
+    }
+
     /// Whether it is an integer type.
     pub const fn is_integer(self) -> bool {
         !self.is_array && matches!(self.scalar, Scalar::Int2 | Scalar::Int4 | Scalar::Int8)
@@ -351,6 +385,7 @@ impl SqlType {
             Date | Time | Timestamp | TimestampTz => b'D',
             Interval => b'T',
             Bytea | Uuid | Jsonb | Json => b'U',
+            Enum(_) => b'E',
         }
     }
 
@@ -363,7 +398,7 @@ impl SqlType {
 
 impl std::fmt::Display for SqlType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
@@ -392,6 +427,8 @@ pub struct Environment {
     pub interrupt: Interrupt,
     /// The memory of the statement.
     pub memory: Memory,
+    /// The types that statements have created.
+    pub types: Arc<UserTypes>,
 }
 
 /// The conditions that end a statement early, and the hooks by which a long one lets other sessions run.
@@ -479,6 +516,7 @@ impl Default for Environment {
             settings: [].into(),
             interrupt: Interrupt::default(),
             memory: Memory::default(),
+            types: Arc::default(),
         }
     }
 }
@@ -491,7 +529,7 @@ mod tests {
     fn oids_lead_back_to_their_types() {
         for ty in SqlType::all() {
             assert_eq!(SqlType::from_oid(ty.oid()), Some(ty));
-            assert_eq!(SqlType::from_name(ty.name()), Some(ty));
+            assert_eq!(SqlType::from_name(&ty.name()), Some(ty));
         }
         assert_eq!(SqlType::from_oid(0), None);
     }

@@ -30,8 +30,8 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 /// Compares two values of a type. NULL, which operators never get, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
-        Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid, Text,
-        Time, Timestamp, TimestampTz, Uuid,
+        Bool, Bytea, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid,
+        Text, Time, Timestamp, TimestampTz, Uuid,
     };
     match (left, right) {
         (Int4(left), Int4(right)) => left.cmp(right),
@@ -56,6 +56,7 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         (Jsonb(left), Jsonb(right)) => left.order(right),
         (Json(left), Json(right)) => left.cmp(right),
         (Oid(left), Oid(right)) => left.cmp(right),
+        (Enum { position: left, .. }, Enum { position: right, .. }) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),
         (Null, Null) => Ordering::Equal,
         (Null, _) => Ordering::Greater,

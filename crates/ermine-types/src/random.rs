@@ -113,5 +113,6 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         Scalar::Jsonb => Value::json(random_json(random, 0)),
         Scalar::Json => Value::Json(random_json(random, 0).to_string().into()),
         Scalar::Oid => Value::Oid(random_integer(random) as u32),
+        Scalar::Enum(of) => Value::Enum { of, position: random_integer(random) },
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | type | bytes |
 //! |---|---|
-//! | `boolean`, whole numbers, floats, dates and times, `interval`, `uuid`, `oid` | fixed width, little-endian |
+//! | `boolean`, whole numbers, floats, dates and times, `interval`, `uuid`, `oid`, enumerations | fixed width, little-endian |
 //! | texts, `bytea`, `jsonb`, arrays | length (varint), bytes |
 //! | `numeric` | class and scale (varint); coefficient: a zigzag varint, or length and bytes |
 //!
@@ -93,6 +93,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Uuid(value) => out.extend_from_slice(value),
         Value::Oid(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Enum { position, .. } => out.extend_from_slice(&position.to_le_bytes()),
         Value::Jsonb(value) => write_nested(out, |out| write_json(value, out)),
         Value::Array(value) => write_nested(out, |out| write_array(value, out)),
     }
@@ -276,8 +277,8 @@ impl<'a> Input<'a> {
 
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
-            Bool, Bytea, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text,
-            Time, Timestamp, TimestampTz, Uuid, Varchar,
+            Bool, Bytea, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid,
+            Text, Time, Timestamp, TimestampTz, Uuid, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -286,7 +287,7 @@ impl<'a> Input<'a> {
             Bool => 1,
             Int2 => 2,
             Int4 | Float4 | Date | Oid => 4,
-            Int8 | Float8 | Time | Timestamp | TimestampTz => 8,
+            Int8 | Float8 | Time | Timestamp | TimestampTz | Enum(_) => 8,
             Interval | Uuid => 16,
             Char | Varchar | Text | Name | Bytea | Json | Jsonb => return self.bytes().map(drop),
             Numeric => match self.varint()? {
@@ -330,6 +331,7 @@ impl<'a> Input<'a> {
             },
             Scalar::Uuid => Value::Uuid(self.array()?),
             Scalar::Oid => Value::Oid(u32::from_le_bytes(self.array()?)),
+            Scalar::Enum(of) => Value::Enum { of, position: i64::from_le_bytes(self.array()?) },
             Scalar::Jsonb => {
                 let mut nested = Input(self.bytes()?);
                 let json = nested.json(0)?;

@@ -2,7 +2,7 @@
 
 use smol_str::SmolStr;
 
-use super::{Array, Json, Numeric, SqlType};
+use super::{Array, Json, Numeric, Scalar, SqlType};
 
 /// A value of some type, or NULL.
 ///
@@ -58,6 +58,13 @@ pub enum Value {
     Json(Box<str>),
     /// `oid`
     Oid(u32),
+    /// A value of an enumeration.
+    Enum {
+        /// The number of the type.
+        of: u32,
+        /// The position of its label.
+        position: i64,
+    },
     /// An array of any of the others.
     Array(Box<Array>),
 }
@@ -166,6 +173,7 @@ impl Value {
             Self::Jsonb(_) => SqlType::JSONB,
             Self::Json(_) => SqlType::JSON,
             Self::Oid(_) => SqlType::OID,
+            Self::Enum { of, .. } => SqlType::scalar(Scalar::Enum(*of)),
             Self::Array(array) => SqlType::scalar(array.element).array(),
         })
     }

@@ -29,12 +29,15 @@ impl<B: Backend> Connection<'_, B> {
             self.statements.remove(name);
         }
         let text = codec::utf8(text)?;
+        if !types.is_empty() {
+            self.environment.types = self.session.types();
+        }
         let types = types
             .chunks_exact(4)
             .map(|oid| match u32::from_be_bytes([oid[0], oid[1], oid[2], oid[3]]) {
                 // The type unknown, that of literals: the parameter's type is inferred as if it were not given.
                 0 | 705 => Ok(None),
-                oid => codec::type_of(oid).map(Some).ok_or_else(|| {
+                oid => codec::type_of(oid, &self.environment).map(Some).ok_or_else(|| {
                     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
                 }),
             })
@@ -69,6 +72,9 @@ impl<B: Backend> Connection<'_, B> {
         }
         let bytes: usize = bind.parameters().flatten().map(<[u8]>::len).sum();
         self.environment.check_room(bytes)?;
+        if parameters.iter().any(|ty| codec::is_user_type(*ty)) {
+            self.environment.types = self.session.types();
+        }
         let mut values = Vec::with_capacity(parameters.len());
         for (index, (value, &ty)) in bind.parameters().zip(parameters).enumerate() {
             values.push(match (value, bind.parameter_formats.of(index)) {

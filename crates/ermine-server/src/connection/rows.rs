@@ -1,8 +1,10 @@
 //! Rows from a statement into the output, in the formats that the client wants.
 
+use std::sync::Arc;
+
 use ermine_sql::{
     Column, CopyFormat, Result, RowSink, SqlError,
-    types::{Environment, SqlType, Value},
+    types::{Environment, SqlType, Value, user_types::UserTypes},
 };
 
 use super::output::{Mark, Output};
@@ -81,6 +83,10 @@ impl RowSink for Sink<'_> {
         self.environment.clone_from(environment);
     }
 
+    fn types(&mut self, types: &Arc<UserTypes>) {
+        self.environment.types.clone_from(types);
+    }
+
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
         self.scratch.types.clear();
         self.scratch.types.extend(columns.iter().map(|column| column.ty));
@@ -101,7 +107,7 @@ impl RowSink for Sink<'_> {
                     (Value::Null, _) => backend::null(out),
                     // The bytes are the same in both formats.
                     (Value::Text(content), _) => backend::value(out, |out| out.extend_from_slice(content.as_bytes())),
-                    (_, Format::Binary) => backend::value(out, |out| codec::write_binary(value, ty, out)),
+                    (_, Format::Binary) => backend::value(out, |out| codec::write_binary(value, ty, environment, out)),
                     (_, Format::Text) => {
                         text.clear();
                         codec::write_text(value, ty, environment, text);

@@ -215,6 +215,12 @@ impl Binder<'_> {
                 // In PostgreSQL its type is void, whose text is empty.
                 Ok(Typed::new(Expr::Sleep(Box::new(seconds)), SqlType::TEXT))
             }
+            (name, all)
+                if !self.environment.types.is_empty()
+                    && let Some(call) = self.enumeration_call(name, all)? =>
+            {
+                Ok(call)
+            }
             // In PostgreSQL they are defined by the cast for other types than texts.
             ("quote_literal" | "quote_nullable", [Typed { ty: Some(ty), .. }]) if !ty.is_text() => {
                 let text = self.convert(all[0].clone(), SqlType::TEXT, -1, Context::Explicit)?;

@@ -145,7 +145,7 @@ impl Binder<'_> {
     }
 
     fn cast_of(&mut self, expr: &ast::Expr, data_type: &ast::DataType) -> Result<Typed> {
-        let operand = match (unnested(expr), type_of(data_type)?.0) {
+        let operand = match (unnested(expr), type_of(data_type, self.environment)?.0) {
             (ast::Expr::Array(array), ty) if ty.is_array && !array.elem.is_empty() => {
                 self.array_of(&array.elem, SqlType::scalar(ty.scalar))?
             }
@@ -329,7 +329,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn cast(&mut self, operand: Typed, to: &ast::DataType) -> Result<Typed> {
-        let (ty, modifier) = type_of(to)?;
+        if let Some(cast) = self.cast_to_domain(&operand, to)? {
+            return Ok(cast);
+        }
+        let (ty, modifier) = type_of(to, self.environment)?;
         if let Some(reg) = Reg::of(ty, modifier) {
             return self.cast_to_reg(operand, reg);
         }
@@ -737,7 +740,7 @@ impl Binder<'_> {
             return self.element_of_json(array, places);
         }
         let Some(element) = array.ty.and_then(SqlType::element) else {
-            let name = array.ty.map_or("unknown", SqlType::name);
+            let name = array.ty.map_or("unknown".into(), SqlType::name);
             let message = format!("cannot subscript type {name} because it does not support subscripting");
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
         };
@@ -773,7 +776,7 @@ impl Binder<'_> {
             let typed = self.expr(index)?;
             let is_key = typed.ty.is_none_or(|ty| ty.is_text() || matches!(ty, SqlType::INT2 | SqlType::INT4));
             if !is_key {
-                let name = typed.ty.map_or("unknown", SqlType::name);
+                let name = typed.ty.map_or("unknown".into(), SqlType::name);
                 let message = format!("subscript type {name} is not supported");
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message)
                     .hint("jsonb subscript must be coercible to either integer or text."));

@@ -5,6 +5,8 @@
 
 mod call;
 mod collation;
+pub(crate) mod domain;
+mod enumeration;
 mod expr;
 mod group;
 mod join_conditions;

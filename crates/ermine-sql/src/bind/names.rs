@@ -1,5 +1,7 @@
 //! Names and types as statements write them.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
 };
@@ -8,7 +10,7 @@ use crate::{
     collation::Collation,
     error::{Result, SqlError, SqlState},
     system::reg::Reg,
-    types::{Scalar, SqlType},
+    types::{Environment, Scalar, SqlType, user_types::UserType},
 };
 
 /// Maximum length of a name; longer ones are cut, as PostgreSQL does.
@@ -71,12 +73,8 @@ pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
 }
 
 /// Returns a type with its modifier.
-pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
+pub(crate) fn type_of(data_type: &DataType, environment: &Environment) -> Result<(SqlType, i32)> {
     let plain = |ty| Ok((ty, -1));
-    let bare = |ty: SqlType| {
-        let message = format!("type modifier is not allowed for type \"{}\"", ty.name());
-        Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
-    };
     match data_type {
         DataType::Bool | DataType::Boolean => plain(SqlType::BOOL),
         DataType::SmallInt(Some(_)) | DataType::Int2(Some(_)) => bare(SqlType::INT2),
@@ -114,31 +112,86 @@ pub(crate) fn type_of(data_type: &DataType) -> Result<(SqlType, i32)> {
         DataType::JSONB => plain(SqlType::JSONB),
         DataType::JSON => plain(SqlType::JSON),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
-            let (element, modifier) = type_of(element)?;
+            if let DataType::Custom(name, _) = &**element
+                && user_type_of(name, environment)?.is_some_and(|ty| ty.domain().is_some())
+            {
+                return Err(SqlError::unsupported("an array of a domain"));
+            }
+            let (element, modifier) = type_of(element, environment)?;
             Ok((element.array(), modifier))
         }
-        DataType::Custom(name, modifiers) => match (&*simple_type_name(name)?, &modifiers[..]) {
-            ("oid", []) => plain(SqlType::OID),
-            ("name", []) => plain(SqlType::NAME),
-            ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
-            ("bpchar" | "char", []) => plain(SqlType::CHAR),
-            ("timestamptz", [precision]) => Ok((SqlType::TIMESTAMPTZ, precision.parse().unwrap_or(-1))),
-            ("timestamptz", []) => plain(SqlType::TIMESTAMPTZ),
-            (other, modifiers) => match (Reg::named(other), SqlType::from_name(other)) {
-                (Some(reg), _) if modifiers.is_empty() => Ok((SqlType::OID, reg.modifier())),
-                (Some(_), _) => bare(SqlType::OID),
-                (None, Some(ty)) if modifiers.is_empty() => plain(ty),
-                (None, Some(ty)) if takes_modifier(ty) => {
-                    Err(SqlError::unsupported(format_args!("the modifier of type {data_type}")))
-                }
-                (None, Some(ty)) => bare(ty),
-                (None, None) => {
-                    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{other}\" does not exist")))
-                }
-            },
-        },
+        DataType::Custom(name, modifiers) => custom_type(data_type, name, modifiers, environment),
         DataType::Regclass => Ok((SqlType::OID, Reg::Class.modifier())),
-        other => Err(SqlError::unsupported(format_args!("type {other}"))),
+        // The grammar knows it from elsewhere.
+        other => match environment.user_type(None, &other.to_string().to_lowercase()) {
+            Some(ty) => Ok((ty.ty(), -1)),
+            None => Err(SqlError::unsupported(format_args!("type {other}"))),
+        },
+    }
+}
+
+/// Returns the name that a cast to a type gives its result.
+pub(crate) fn type_label(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
+            type_label(element)
+        }
+        other => match (type_of(other, &Environment::default()), other) {
+            (Ok((ty, _)), _) => SqlType::scalar(ty.scalar).typname().map(str::to_owned),
+            (Err(_), DataType::Custom(name, _)) => Some(relation_of(name).ok()?.1),
+            (Err(_), _) => None,
+        },
+    }
+}
+
+/// Returns the type of a name, if a statement has created it. Names of PostgreSQL's own types mean these, unless the
+/// schema is given.
+pub(crate) fn user_type_of<'e>(name: &ObjectName, environment: &'e Environment) -> Result<Option<&'e Arc<UserType>>> {
+    if environment.types.is_empty() {
+        return Ok(None);
+    }
+    let (schema, own) = relation_of(name)?;
+    let is_hidden = schema.is_none() && SqlType::from_name(&own).is_some();
+    Ok(environment.user_type(schema.as_deref(), &own).filter(|_| !is_hidden))
+}
+
+/// The error of a type that is given a modifier that it does not have.
+fn bare(ty: SqlType) -> Result<(SqlType, i32)> {
+    let message = format!("type modifier is not allowed for type \"{}\"", ty.name());
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+}
+
+/// Returns a type that the grammar has no word for.
+fn custom_type(
+    data_type: &DataType,
+    name: &ObjectName,
+    modifiers: &[String],
+    environment: &Environment,
+) -> Result<(SqlType, i32)> {
+    let plain = |ty| Ok((ty, -1));
+    if let Some(ty) = user_type_of(name, environment)? {
+        return match modifiers {
+            [] => Ok((ty.ty(), ty.domain().map_or(-1, |domain| domain.modifier))),
+            _ => bare(ty.ty()),
+        };
+    }
+    match (&*simple_type_name(name)?, modifiers) {
+        ("oid", []) => plain(SqlType::OID),
+        ("name", []) => plain(SqlType::NAME),
+        ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
+        ("bpchar" | "char", []) => plain(SqlType::CHAR),
+        ("timestamptz", [precision]) => Ok((SqlType::TIMESTAMPTZ, precision.parse().unwrap_or(-1))),
+        ("timestamptz", []) => plain(SqlType::TIMESTAMPTZ),
+        (other, modifiers) => match (Reg::named(other), SqlType::from_name(other)) {
+            (Some(reg), _) if modifiers.is_empty() => Ok((SqlType::OID, reg.modifier())),
+            (Some(_), _) => bare(SqlType::OID),
+            (None, Some(ty)) if modifiers.is_empty() => plain(ty),
+            (None, Some(ty)) if takes_modifier(ty) => {
+                Err(SqlError::unsupported(format_args!("the modifier of type {data_type}")))
+            }
+            (None, Some(ty)) => bare(ty),
+            (None, None) => Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{other}\" does not exist"))),
+        },
     }
 }
 

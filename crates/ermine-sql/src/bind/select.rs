@@ -646,10 +646,7 @@ fn name_of_item(expr: &ast::Expr) -> String {
 /// keeps that name.
 fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
     let kept = |name: &str| Some((name.to_owned(), true));
-    let of_type = |ty: &ast::DataType| {
-        let (ty, _) = super::names::type_of(ty).ok()?;
-        Some((SqlType::scalar(ty.scalar).typname().to_owned(), false))
-    };
+    let of_type = |ty: &ast::DataType| Some((super::names::type_label(ty)?, false));
     match expr {
         ast::Expr::Identifier(ident) => kept(&name_of(ident)),
         ast::Expr::CompoundIdentifier(idents) => kept(&idents.last().map(name_of).unwrap_or_default()),

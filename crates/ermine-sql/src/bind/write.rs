@@ -30,6 +30,8 @@ use crate::{
 
 /// The conditions on the rows of a table, and on which rows its partial indexes contain.
 pub(crate) struct Rules {
+    /// What the domains of columns exclude, evaluated on the row.
+    pub(crate) domains: Vec<Expr>,
     /// Evaluated on the row.
     pub(crate) checks: Vec<(String, Expr)>,
     /// By index: the condition of a partial one.
@@ -214,7 +216,10 @@ impl Binder<'_> {
     pub(crate) fn default_of(&mut self, table: &Table, at: usize) -> Result<Expr> {
         let column = &table.def.columns[at];
         match column.default.as_ref().filter(|_| !column.is_dropped) {
-            None => Ok(Expr::Constant(Value::Null)),
+            None => match self.catalog.types.of_column(table.def.id, at).filter(|_| !column.is_dropped) {
+                Some(ty) => self.default_of_domain(ty),
+                None => Ok(Expr::Constant(Value::Null)),
+            },
             Some(DefaultDef::NextOf(sequence)) => {
                 let missing = || SqlError::new(SqlState::UNDEFINED_TABLE, "the sequence of the column does not exist");
                 let sequence = self.catalog.sequence(*sequence).ok_or_else(missing)?;
@@ -252,7 +257,7 @@ impl Binder<'_> {
             let message = "functions in index predicate must be marked IMMUTABLE";
             return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        Ok(Rules { checks, predicates })
+        Ok(Rules { domains: self.domains_of(table)?, checks, predicates })
     }
 
     /// Binds a condition of a table's definition, on its rows.

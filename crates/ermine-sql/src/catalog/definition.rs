@@ -1,11 +1,14 @@
-//! The stored definitions of schemas, tables, indexes, sequences and roles.
+//! The stored definitions of schemas, tables, indexes, sequences, roles, foreign keys and types.
 //!
 //! Definitions are values: a change makes a new one. Expressions are stored as text and bound where they are used, so a
 //! definition has no dependencies.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{types::SqlType, verifier::Verifier};
+use crate::{
+    types::{Scalar, SqlType, user_types::UserType},
+    verifier::Verifier,
+};
 
 /// The number of an object, permanently; its oid.
 pub(crate) type ObjectId = u32;
@@ -21,6 +24,7 @@ pub(crate) enum Definition {
     Sequence(SequenceDef),
     Role(RoleDef),
     ForeignKey(ForeignKeyDef),
+    Type(UserType),
 }
 
 impl Definition {
@@ -31,6 +35,7 @@ impl Definition {
             Self::Sequence(sequence) => sequence.id,
             Self::Role(role) => role.id,
             Self::ForeignKey(key) => key.id,
+            Self::Type(ty) => ty.oid,
         }
     }
 
@@ -265,6 +270,11 @@ impl TableDef {
             Unfinished::NotNull(column) => self.columns[column].not_null = false,
         }
         None
+    }
+
+    /// Whether a column that is not dropped has a type, or arrays of it.
+    pub(crate) fn has_type(&self, scalar: Scalar) -> bool {
+        self.live_columns().any(|(_, column)| column.ty.scalar == scalar)
     }
 
     pub(crate) fn types(&self) -> Vec<SqlType> {

@@ -1,13 +1,14 @@
-//! Schemas, tables, indexes, sequences and roles: rows of a table of the engine, and their state in memory.
+//! Schemas, tables, indexes, sequences, roles and types: rows of a table of the engine, and their state in memory.
 //!
 //! ```text
 //!   engine table "sql catalog"                       in memory
 //!   0                      next number               Arc<Catalog>: all objects as of the last change
 //!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
 //!   2 number of row    ->  definition                  Arc<Sequence>
-//!   3 relation file    ->  dropped or free               Arc<RoleDef>
+//!   3 relation file    ->  dropped or free               Arc<RoleDef>, Arc<UserTypes>
 //!   4 name             ->  (nothing): a role has it
 //!   5                  ->  secret of unknown roles
+//!   6 schema 00 name   ->  (nothing): a type has it
 //! ```
 //!
 //! A statement is bound against one `Catalog`. A change makes a new one, which other sessions get when the transaction
@@ -54,7 +55,10 @@ use crate::{
     error::{Result, SqlError, SqlState},
     failure::EngineResult as _,
     storage::{RawKey, RawRange, RawTable},
-    types::SqlType,
+    types::{
+        SqlType,
+        user_types::{UserType, UserTypes},
+    },
 };
 
 /// The schema that exists from the beginning.
@@ -90,6 +94,8 @@ pub(crate) struct Catalog {
     sequences: HashMap<ObjectId, Arc<Sequence>>,
     roles: BTreeMap<String, Arc<RoleDef>>,
     foreign_keys: BTreeMap<ObjectId, Arc<ForeignKeyDef>>,
+    /// The types that statements have created.
+    pub(crate) types: Arc<UserTypes>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
     /// The database, which knows how many rows its tables have.
@@ -118,16 +124,21 @@ impl Change {
         definition
     }
 
-    /// The tables whose users must know the change.
-    fn tables(&self) -> Vec<ObjectId> {
+    /// The tables whose users must know the change from the one catalog to the other.
+    fn tables(&self, before: &Catalog, after: &Catalog) -> Vec<ObjectId> {
         match self.definition() {
             Definition::ForeignKey(key) => vec![key.child, key.parent],
+            // Another table uses it.
+            Definition::Type(ty) if before.types.get(ty.oid).is_some_and(|known| known.means_same(ty)) => Vec::new(),
+            Definition::Type(ty) => {
+                before.tables_with(ty).chain(after.tables_with(ty)).map(|table| table.def.id).collect()
+            }
             other => vec![other.id()],
         }
     }
 
     /// The table after the change, if the object is one.
-    fn table_after(&self) -> Option<&TableDef> {
+    pub(crate) fn table_after(&self) -> Option<&TableDef> {
         match self {
             Self::Put(Definition::Table(def)) => Some(def),
             _ => None,
@@ -150,9 +161,11 @@ pub(crate) struct CatalogStore {
 }
 
 const NEXT: u8 = 0;
+const RELATION_NAME: u8 = 1;
 const BY_NUMBER: u8 = 2;
 const ROLE: u8 = 4;
 const SECRET: u8 = 5;
+const TYPE_NAME: u8 = 6;
 const SECRET_LENGTH: usize = 32;
 
 /// Returns the options of a short transaction in the middle of a statement's, which may run alone.
@@ -170,7 +183,16 @@ fn key_of(number: ObjectId) -> KeyBuffer {
 
 /// The key of a relation's name. Two transactions cannot create the same name: both write this row.
 fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
-    let mut key = KeyBuffer::from_slice(&[1]);
+    key_in_schema(RELATION_NAME, schema, name)
+}
+
+/// The key of a type's name, likewise.
+fn key_of_type_name(schema: &str, name: &str) -> KeyBuffer {
+    key_in_schema(TYPE_NAME, schema, name)
+}
+
+fn key_in_schema(kind: u8, schema: &str, name: &str) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[kind]);
     key.extend_from_slice(schema.as_bytes());
     key.push(0);
     key.extend_from_slice(name.as_bytes());
@@ -264,11 +286,16 @@ impl CatalogStore {
 
     /// Allocates a number that no object has or had.
     pub(crate) fn number(&self) -> Result<ObjectId> {
+        self.numbers(1)
+    }
+
+    /// Allocates consecutive numbers that no object has or had; returns the first one.
+    pub(crate) fn numbers(&self, count: u32) -> Result<ObjectId> {
         let _one = self.numbers.lock().expect("no code panics while it holds the lock");
         let taken: ermine::Result<_> = self.database.run_with(inside(), |txn| {
             let stored = txn.get(&self.rows, &[NEXT][..])?;
             let next = stored.and_then(|bytes| bytes.try_into().ok()).map_or(FIRST_OBJECT, u32::from_be_bytes);
-            txn.put(&self.rows, &[NEXT][..], &(next + 1).to_be_bytes()[..])?;
+            txn.put(&self.rows, &[NEXT][..], &(next + count).to_be_bytes()[..])?;
             ermine::Result::Ok(next)
         });
         taken.sql()
@@ -298,6 +325,17 @@ impl CatalogStore {
     /// name conflict, even where the other one has committed already and its change is not published yet.
     pub(crate) fn take_name(&self, txn: &OwnedTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
         self.take_key(txn, &key_of_name(schema, name), name, is_taken)
+    }
+
+    /// Takes or releases the name of a type, likewise.
+    pub(crate) fn take_type_name(
+        &self,
+        txn: &OwnedTransaction,
+        schema: &str,
+        name: &str,
+        is_taken: bool,
+    ) -> Result<()> {
+        self.take_key(txn, &key_of_type_name(schema, name), name, is_taken)
     }
 
     /// Takes or releases the name of a role, likewise.
@@ -333,6 +371,16 @@ impl CatalogStore {
         }
     }
 
+    /// Fails if a type that the transaction changes or begins to use was changed by another one, whose change may not be
+    /// published yet. Every such transaction reads the type's row and writes it with another generation.
+    pub(crate) fn check_type(&self, txn: &OwnedTransaction, known: &UserType) -> Result<()> {
+        let stored = txn.get(&self.rows, &key_of(known.oid)[..]).sql()?;
+        match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
+            Some(Definition::Type(stored)) if stored == *known => Ok(()),
+            _ => Err(not_shown(&known.name)),
+        }
+    }
+
     /// Describes names of roles that are taken but unused, or used but not taken.
     pub(crate) fn role_disagreements(&self) -> Result<Vec<String>> {
         let prefix = RawRange::prefix(KeyBuffer::from_slice(&[ROLE]));
@@ -356,11 +404,16 @@ impl CatalogStore {
     /// Checks that a schema to be dropped holds no object that is not published yet. No other transaction may add an
     /// object to it meanwhile.
     pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, known: &Catalog, schema: &str) -> Result<()> {
-        let prefix = key_of_name(schema, "");
+        let is_relation = |name: &str| known.names.get(schema).is_some_and(|known| known.contains_key(name));
+        let is_type = |name: &str| known.types.find(schema, name).is_some();
+        self.watch_names(txn, &key_of_name(schema, ""), &is_relation)?;
+        self.watch_names(txn, &key_of_type_name(schema, ""), &is_type)
+    }
+
+    fn watch_names(&self, txn: &OwnedTransaction, prefix: &KeyBuffer, is_known: &dyn Fn(&str) -> bool) -> Result<()> {
         let rows = txn.scan(&self.rows, RawRange::prefix(prefix.clone())).collect().sql()?;
-        let known = known.names.get(schema);
         let mut names = rows.iter().map(|(RawKey(key), _)| String::from_utf8_lossy(&key[prefix.len()..]));
-        let hidden = names.find(|name| known.is_none_or(|known| !known.contains_key(&**name)));
+        let hidden = names.find(|name| !is_known(name));
         hidden.map_or(Ok(()), |name| Err(not_shown(&name)))
     }
 
@@ -382,7 +435,7 @@ impl CatalogStore {
             kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
             kept.extend(new.iter().flat_map(|new| new.def.relation_files()));
             // SeqCst: a transaction that shares the table's latch reads it afterwards (`latch`, invariant 2).
-            for id in change.tables() {
+            for id in change.tables(&current, &next) {
                 let tables = current.tables.get(&id).into_iter().chain(next.tables.get(&id));
                 tables.for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
             }
@@ -471,6 +524,9 @@ impl Catalog {
         self.sequences.remove(&id);
         self.roles.retain(|_, role| role.id != id);
         self.foreign_keys.remove(&id);
+        if self.types.get(id).is_some() {
+            Arc::make_mut(&mut self.types).remove(id);
+        }
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -508,6 +564,7 @@ impl Catalog {
             }
             Definition::Role(def) => _ = self.roles.insert(def.name.clone(), Arc::new(def.clone())),
             Definition::ForeignKey(def) => _ = self.foreign_keys.insert(def.id, Arc::new(def.clone())),
+            Definition::Type(ty) => Arc::make_mut(&mut self.types).put(ty.clone()),
         }
         Ok(())
     }
@@ -599,6 +656,20 @@ impl Catalog {
     /// Returns the foreign keys of a table, and those of all tables that refer to it.
     pub(crate) fn foreign_keys_at(&self, table: ObjectId) -> impl Iterator<Item = &Arc<ForeignKeyDef>> {
         self.foreign_keys.values().filter(move |key| key.child == table || key.parent == table)
+    }
+
+    /// Returns the tables with columns of a type.
+    pub(crate) fn tables_with<'a>(&'a self, ty: &'a UserType) -> impl Iterator<Item = &'a Arc<Table>> {
+        self.tables.values().filter(|table| !self.columns_with(&table.def, ty).is_empty())
+    }
+
+    /// Returns the numbers of a table's columns of a type, or of arrays of it.
+    pub(crate) fn columns_with(&self, table: &TableDef, ty: &UserType) -> Vec<usize> {
+        let has_type = |(at, column): &(usize, &definition::ColumnDef)| match ty.domain() {
+            Some(domain) => domain.columns.contains(&(table.id, *at)),
+            None => column.ty.scalar == ty.ty().scalar,
+        };
+        table.live_columns().filter(has_type).map(|(at, _)| at).collect()
     }
 
     /// Returns the sequences that belong to a table's columns.

@@ -100,16 +100,16 @@ impl Writer<'_> {
     fn binary_row(&mut self, row: &[Value]) {
         self.out.extend_from_slice(&(self.to.columns.len() as i16).to_be_bytes());
         for (value, column) in row.iter().zip(&self.to.columns) {
-            binary_field(value, column.ty, &mut self.out);
+            binary_field(value, column.ty, self.environment, &mut self.out);
         }
     }
 }
 
-fn binary_field(value: &Value, ty: SqlType, out: &mut Vec<u8>) {
+fn binary_field(value: &Value, ty: SqlType, environment: &Environment, out: &mut Vec<u8>) {
     let at = out.len();
     out.extend_from_slice(&NULL.to_be_bytes());
     if !value.is_null() {
-        binary::write(value, ty, out);
+        binary::write(value, ty, environment, out);
         let length = (out.len() - at - 4) as i32;
         out[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }

@@ -9,6 +9,7 @@ use super::{
     create::{Constraints, foreign_keys_of},
     foreign_key::cascades,
     skip, skip_missing,
+    types::check_no_type,
 };
 use crate::{
     bind::{
@@ -141,14 +142,19 @@ impl ChangeContext<'_> {
             return Err(SqlError::unsupported("adding a column as a primary key")
                 .hint("Add the column first, then ADD PRIMARY KEY."));
         }
-        column.missing = self.missing_value(active, &column)?;
+        let domain = self.domain_of(&added.data_type)?;
+        let default = domain.and_then(|ty| ty.domain()?.default.clone()).map(DefaultDef::Expression);
+        column.missing = self.missing_value(active, &column, column.default.as_ref().or(default.as_ref()))?;
         def.columns.push(column);
         let before = def.indexes.len();
         let foreign = std::mem::take(&mut constraints.foreign);
+        let domains = std::mem::take(&mut constraints.domains);
         self.add_constraints(active, &mut def, constraints)?;
         self.take_new_names(active, &def, before)?;
         let new_indexes: Vec<_> = (before..def.indexes.len()).collect();
-        self.replace_table(active, def)?;
+        let mut changes = self.uses_of_domains(active, id, &domains)?;
+        changes.push(Change::Put(Definition::Table(def)));
+        self.apply(active, changes)?;
         self.fill(active, id, &[])?;
         if !new_indexes.is_empty() {
             self.fill(active, id, &new_indexes)?;
@@ -157,8 +163,13 @@ impl ChangeContext<'_> {
     }
 
     /// Returns the value of a new column in the existing rows, as a row of its own; `None`: NULL.
-    fn missing_value(&self, active: &ActiveTransaction, column: &ColumnDef) -> Result<Option<Vec<u8>>> {
-        let Some(DefaultDef::Expression(text)) = &column.default else { return Ok(None) };
+    fn missing_value(
+        &self,
+        active: &ActiveTransaction,
+        column: &ColumnDef,
+        default: Option<&DefaultDef>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(DefaultDef::Expression(text)) = default else { return Ok(None) };
         let expr = crate::parse::expression(text)?;
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         let typed = binder.expr(&expr)?;
@@ -172,7 +183,7 @@ impl ChangeContext<'_> {
         Ok(Some(row_bytes(&[value])))
     }
 
-    fn drop_columns(
+    pub(super) fn drop_columns(
         &self,
         active: &mut ActiveTransaction,
         mut def: TableDef,
@@ -244,6 +255,7 @@ impl ChangeContext<'_> {
         if active.catalog.find(&def.schema, &new).is_some() {
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{new}\" already exists")));
         }
+        check_no_type(active, &def.schema, &new)?;
         self.take_name(active, &def.schema, &def.name, false)?;
         self.take_name(active, &def.schema, &new, true)?;
         def.name = new;
@@ -272,7 +284,10 @@ impl ChangeContext<'_> {
             }
             AlterColumnOperation::DropDefault => column.default = None,
             AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                let (ty, modifier) = type_of(data_type)?;
+                let (ty, modifier) = type_of(data_type, self.environment)?;
+                if self.domain_of(data_type)?.is_some() || active.catalog.types.of_column(def.id, at).is_some() {
+                    return Err(SqlError::unsupported("changing the type of a column from or to a domain"));
+                }
                 // A text may only become longer: nothing that is stored changes.
                 let is_longer = modifier == -1 || column.modifier != -1 && modifier >= column.modifier;
                 if ty != column.ty || !ty.is_text() || !is_longer {

@@ -17,7 +17,7 @@ use crate::{
     exec::SessionState,
     failure::EngineResult as _,
     transaction::{ActiveTransaction, Following, Modes, changed, locked},
-    types::Environment,
+    types::{Environment, user_types::UserType},
 };
 
 /// The parts of a session that changes of the catalog use.
@@ -44,6 +44,11 @@ impl ChangeContext<'_> {
         self.store.number()
     }
 
+    /// Returns the first of consecutive numbers that no object has or had.
+    pub(crate) fn catalog_numbers(&self, count: u32) -> Result<u32> {
+        self.store.numbers(count)
+    }
+
     /// Returns a relation file for a table or an index, which the transaction will put into a definition.
     pub(crate) fn relation_file(&self, active: &ActiveTransaction) -> Result<u32> {
         active.relation_file(self.store)
@@ -55,6 +60,25 @@ impl ChangeContext<'_> {
             self.store.use_schema(&active.txn, schema, active.is_serializable())?;
         }
         self.store.take_name(&active.txn, schema, name, is_taken)
+    }
+
+    /// Takes the name of a type, or frees it.
+    pub(crate) fn take_type_name(
+        &self,
+        active: &ActiveTransaction,
+        schema: &str,
+        name: &str,
+        is_taken: bool,
+    ) -> Result<()> {
+        if is_taken {
+            self.store.use_schema(&active.txn, schema, active.is_serializable())?;
+        }
+        self.store.take_type_name(&active.txn, schema, name, is_taken)
+    }
+
+    /// Makes sure that the transaction knows the newest definition of a type.
+    pub(crate) fn check_type(&self, active: &ActiveTransaction, known: &UserType) -> Result<()> {
+        self.store.check_type(&active.txn, known)
     }
 
     /// Takes the name of a role, or frees it.
@@ -133,7 +157,8 @@ impl ChangeContext<'_> {
     }
 
     /// Makes changes, which the transaction sees at once.
-    pub(crate) fn apply(&self, active: &mut ActiveTransaction, changes: Vec<Change>) -> Result<()> {
+    pub(crate) fn apply(&self, active: &mut ActiveTransaction, mut changes: Vec<Change>) -> Result<()> {
+        changes.extend(self.uses_of_types(active, &changes)?);
         active.apply(self.store, self.database, changes)
     }
 }

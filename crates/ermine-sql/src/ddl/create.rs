@@ -5,7 +5,7 @@ use sqlparser::ast::{
     helpers::stmt_create_table::CreateTableBuilder,
 };
 
-use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip};
+use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip, types::check_no_type};
 use crate::{
     bind::{
         Binder,
@@ -34,6 +34,8 @@ pub(super) struct Constraints {
     unique: Vec<(Option<String>, Vec<String>)>,
     checks: Vec<(Option<String>, ast::Expr)>,
     pub(super) foreign: Vec<ForeignKeyTree>,
+    /// The numbers of columns that have domains, and those of the domains.
+    pub(super) domains: Vec<(usize, u32)>,
 }
 
 impl ChangeContext<'_> {
@@ -56,6 +58,7 @@ impl ChangeContext<'_> {
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
+        check_no_type(active, &schema, &own)?;
         self.take_parents(active, None, &foreign_keys_of(columns, constraints))?;
         let id = self.catalog_number()?;
         let mut all = Constraints::default();
@@ -87,9 +90,9 @@ impl ChangeContext<'_> {
         self.take_name(active, &schema, &own, true)?;
         def.relation_file = self.relation_file(active)?;
         let foreign = std::mem::take(&mut all.foreign);
+        let mut changes = self.uses_of_domains(active, id, &all.domains)?;
         self.add_constraints(active, &mut def, all)?;
         self.take_names(active, &def)?;
-        let mut changes = Vec::new();
         for sequence in sequences {
             self.take_name(active, &schema, &sequence.name, true)?;
             changes.push(Change::Put(Definition::Sequence(sequence)));
@@ -137,7 +140,8 @@ impl ChangeContext<'_> {
         let (ty, modifier, is_serial) = match serial(&column.data_type)? {
             Some(ty) => (ty, -1, true),
             None => {
-                let (ty, modifier) = type_of(&column.data_type)?;
+                let (ty, modifier) = type_of(&column.data_type, self.environment)?;
+                all.domains.extend(self.domain_of(&column.data_type)?.map(|domain| (at, domain.oid)));
                 (ty, modifier, false)
             }
         };
@@ -172,7 +176,7 @@ impl ChangeContext<'_> {
         def: &mut TableDef,
         all: Constraints,
     ) -> Result<()> {
-        let Constraints { primary, unique, checks, foreign: _ } = all;
+        let Constraints { primary, unique, checks, foreign: _, domains: _ } = all;
         let mut taken = vec![def.name.clone()];
         let known = self.constraint_names(active, def);
         let named = primary.iter().map(|key| &key.0).chain(unique.iter().map(|key| &key.0)).flatten();
@@ -352,7 +356,7 @@ impl ChangeContext<'_> {
             }
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
-        let ty = data_type.as_ref().map(type_of).transpose()?.map(|(ty, _)| ty);
+        let ty = data_type.as_ref().map(|ty| type_of(ty, self.environment)).transpose()?.map(|(ty, _)| ty);
         let def = sequence_def(self.catalog_number()?, &schema, &own, ty, sequence_options)?;
         self.take_name(active, &schema, &own, true)?;
         self.apply(active, vec![Change::Put(Definition::Sequence(def))])?;

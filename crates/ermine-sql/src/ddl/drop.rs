@@ -159,7 +159,9 @@ impl ChangeContext<'_> {
             active.catalog.tables().into_iter().filter(|table| table.def.schema == name).cloned().collect();
         let sequences = active.catalog.sequences().into_iter().map(|sequence| sequence.def.clone());
         let sequences: Vec<_> = sequences.filter(|sequence| sequence.schema == name).collect();
-        if !cascade && (!tables.is_empty() || !sequences.is_empty()) {
+        let types = active.catalog.types.all().into_iter().filter(|ty| ty.schema == name);
+        let types: Vec<_> = types.map(|ty| ty.oid).collect();
+        if !cascade && (!tables.is_empty() || !sequences.is_empty() || !types.is_empty()) {
             let message = format!("cannot drop schema {name} because other objects depend on it");
             let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
@@ -175,6 +177,9 @@ impl ChangeContext<'_> {
             self.check_sequence(active, &sequence)?;
             self.take_name(active, &sequence.schema, &sequence.name, false)?;
             self.apply(active, vec![Change::Drop(Definition::Sequence(sequence))])?;
+        }
+        for ty in types {
+            self.drop_type(active, ty, true, rows)?;
         }
         self.take_name(active, "", &name, false)?;
         self.apply(active, vec![Change::Drop(Definition::Schema(SchemaDef { id, name }))])

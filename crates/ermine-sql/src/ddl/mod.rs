@@ -9,22 +9,31 @@ mod alter;
 pub(crate) mod alter_sequence;
 pub(crate) mod context;
 mod create;
+mod domain;
+pub(crate) mod domain_tree;
 mod drop;
 mod foreign_key;
 pub(crate) mod online;
 pub(crate) mod role;
+pub(crate) mod type_tree;
+mod types;
 
 use std::{sync::Arc, time::Duration};
 
 use sqlparser::ast::{self, Statement};
 
-use self::{alter_sequence::AlterSequence, context::ChangeContext, role::RoleTree};
+use self::{
+    alter_sequence::AlterSequence,
+    context::ChangeContext,
+    role::RoleTree,
+    type_tree::{TypeTree, qualify_types},
+};
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
     result::RowSink,
     transaction::{ActiveTransaction, changed},
-    types::NAME_LENGTH_MAX,
+    types::{Environment, NAME_LENGTH_MAX},
 };
 
 /// A statement that changes the catalog.
@@ -37,6 +46,7 @@ pub(crate) enum Definition {
     AlterTable(Box<ast::AlterTable>),
     Drop(Box<Statement>),
     Role(RoleTree),
+    Type(TypeTree),
     /// LOCK TABLE: changes nothing, but holds tables as a change does.
     Lock(ast::Lock),
     Truncate(Box<ast::Truncate>),
@@ -57,6 +67,16 @@ impl Definition {
         }))
     }
 
+    /// Prepares its expressions for the catalog.
+    pub(crate) fn qualify_types(&mut self, environment: &Environment) {
+        match self {
+            Self::CreateTable(create) => qualify_types(&mut **create, environment),
+            Self::CreateIndex(create) => qualify_types(&mut **create, environment),
+            Self::AlterTable(alter) => qualify_types(&mut **alter, environment),
+            _ => {}
+        }
+    }
+
     /// Returns the statement's name in messages.
     pub(crate) fn words(&self) -> &'static str {
         match self {
@@ -68,6 +88,7 @@ impl Definition {
             Self::AlterTable(_) => "ALTER TABLE",
             Self::Drop(_) => "DROP",
             Self::Role(_) => "a statement about roles",
+            Self::Type(tree) => tree.words(),
             Self::Lock(_) => "LOCK TABLE",
             Self::Truncate(_) => "TRUNCATE TABLE",
         }
@@ -97,6 +118,7 @@ impl ChangeContext<'_> {
             Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
             Definition::Role(tree) => self.define_role(active, tree, rows),
+            Definition::Type(tree) => self.define_type(active, tree, rows),
             Definition::Truncate(truncate) => self.truncate(active, truncate, rows),
             Definition::Lock(lock) => self.lock_tables(active, lock),
         }

@@ -66,6 +66,8 @@ fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> 
     run.check_row(table, rules, row).map_err(|error| {
         let report = error.report();
         match report.state {
+            // Of a domain.
+            _ if report.table.is_none() => error,
             SqlState::NOT_NULL_VIOLATION => {
                 let column = report.column.as_deref().unwrap_or_default();
                 let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.name());

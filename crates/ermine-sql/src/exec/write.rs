@@ -283,6 +283,10 @@ impl Run<'_> {
 
     /// Fails when a row breaks a rule of its table.
     pub(crate) fn check_row(&self, table: &Table, rules: &Rules, row: &[Value]) -> Result<()> {
+        let frame = Frame { row, outer: None };
+        for domain in &rules.domains {
+            domain.eval(&frame, self)?;
+        }
         for (at, column) in table.def.live_columns() {
             if column.not_null && row[at].is_null() {
                 let message = format!(
@@ -296,7 +300,6 @@ impl Run<'_> {
                 return Err(error.detail(self.failing(table, row)));
             }
         }
-        let frame = Frame { row, outer: None };
         for (name, check) in &rules.checks {
             // NULL counts as true.
             if *check.eval(&frame, self)? == Value::Bool(false) {

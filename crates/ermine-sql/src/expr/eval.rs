@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use super::{Binary, Call, Comparison, Conversion, Elementwise, Expr, Function};
+use super::{Binary, BoundDomain, Call, Comparison, Conversion, Elementwise, Expr, Function};
 use crate::{
     error::{Result, SqlError, SqlState},
     types::{Array, Environment, SqlType, Value, cast::cast, order},
@@ -73,6 +73,11 @@ impl Expr {
                 } else {
                     cast(value, *from, *to, *modifier, *is_explicit, run.environment())?
                 }
+            }
+            Self::Domain(operand, domain) => {
+                let value = operand.eval(frame, run)?;
+                check_domain(domain, &value, run)?;
+                return Ok(value);
             }
             Self::And(conditions) => connect(conditions, false, frame, run)?,
             Self::Or(conditions) => connect(conditions, true, frame, run)?,
@@ -204,6 +209,23 @@ fn distinct(operands: &[Expr; 2], frame: &Frame<'_>, run: &impl Evaluator) -> Re
         (false, false) => compare(&left, &right).is_ne(),
         (left, right) => left != right,
     }))
+}
+
+/// Fails for a value that a domain excludes.
+fn check_domain(domain: &BoundDomain, value: &Value, run: &impl Evaluator) -> Result<()> {
+    let name = &domain.name;
+    if domain.not_null && value.is_null() {
+        let message = format!("domain {name} does not allow null values");
+        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+    }
+    for (constraint, check) in &domain.checks {
+        // NULL counts as true.
+        if *check.eval(&Frame { row: std::slice::from_ref(value), outer: None }, run)? == Value::Bool(false) {
+            let message = format!("value for domain {name} violates check constraint \"{constraint}\"");
+            return Err(SqlError::new(SqlState::CHECK_VIOLATION, message).constraint(&**constraint));
+        }
+    }
+    Ok(())
 }
 
 fn null_if<'a>(

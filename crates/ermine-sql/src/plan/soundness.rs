@@ -276,6 +276,7 @@ impl Checker {
     fn rules(&mut self, table: &Table, rules: &Rules) {
         assert_eq!(rules.predicates.len(), table.def.indexes.len());
         self.on_row(vec![true; table.types.len()], |checker| {
+            checker.exprs(&rules.domains);
             checker.exprs(rules.checks.iter().map(|(_, check)| check));
             checker.exprs(rules.predicates.iter().flatten());
         });

@@ -1,10 +1,12 @@
 //! The ends of statements.
 
+use std::sync::Arc;
+
 use crate::{
     error::{Result, SqlError},
     failure::EngineResult as _,
     result::{Column, CopyFormat, RowSink},
-    types::{Environment, Value},
+    types::{Environment, Value, user_types::UserTypes},
 };
 
 /// The end of one or more statements.
@@ -46,6 +48,10 @@ impl RowSink for Tagged<'_> {
 
     fn environment(&mut self, environment: &Environment) {
         self.rows.environment(environment);
+    }
+
+    fn types(&mut self, types: &Arc<UserTypes>) {
+        self.rows.types(types);
     }
 
     fn columns(&mut self, columns: &[Column]) -> Result<()> {

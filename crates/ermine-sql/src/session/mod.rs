@@ -19,6 +19,7 @@ mod completion;
 mod constraints;
 mod copy;
 mod cursor;
+mod extension;
 mod maintenance;
 mod modes;
 pub(crate) mod plan;
@@ -27,6 +28,7 @@ pub(crate) mod settings;
 mod sizes;
 mod text;
 pub(crate) mod tree;
+mod types;
 mod utility;
 mod waits;
 
@@ -156,6 +158,7 @@ impl SqlDatabase {
             database: database.into(),
             schema: PUBLIC.into(),
             memory: Memory::new(&DatabaseBudget::of(&self.0.database)),
+            types: self.0.catalog.current().types.clone(),
             ..Environment::default()
         };
         let cancel = environment.interrupt.cancel.clone();
@@ -347,21 +350,14 @@ impl Session {
     }
 
     /// Binds a statement against the catalog that the session sees.
-    fn bind(&self, tree: Tree, asked: &[Option<SqlType>]) -> Result<Prepared> {
+    fn bind(&mut self, tree: Tree, asked: &[Option<SqlType>]) -> Result<Prepared> {
         if matches!(self.state, State::Failed { .. }) && !utility::ends_transaction(&tree) {
             return Err(in_failed());
         }
-        let current;
-        let (catalog, is_own) = match &self.state {
-            State::Block { active: Some(active), .. } if !active.renews() => {
-                (&active.catalog, !active.changes.is_empty())
-            }
-            _ => {
-                current = self.shared.catalog.current();
-                (&current, false)
-            }
-        };
-        let mut bound = plan::bind(&tree, catalog, &self.environment, &self.search_path, asked)?;
+        let (catalog, is_own) = self.seen_catalog();
+        self.see_types(&catalog.types);
+        let bound = plan::bind(&tree, &catalog, &self.environment, &self.search_path, asked);
+        let mut bound = bound.map_err(|error| self.environment.named(error))?;
         let mut version = (!is_own).then_some(catalog.version);
         match &tree {
             // Its result depends on the cursor that has the name now.
@@ -383,7 +379,7 @@ impl Session {
 
     /// Returns the plan of a text's only statement.
     #[cfg(test)]
-    pub(crate) fn bind_text(&self, text: &str) -> Result<plan::Bound> {
+    pub(crate) fn bind_text(&mut self, text: &str) -> Result<plan::Bound> {
         let tree = tree::statements(text)?.pop().expect("a statement");
         Ok(self.bind(tree, &[])?.bound)
     }
@@ -427,6 +423,9 @@ impl Session {
         }
         self.environment.memory.begin(self.settings.in_force().work_mem);
         if prepared.bound.is_control() {
+            if !self.environment.types.is_empty() {
+                rows.types(&self.environment.types);
+            }
             let done = self.control(prepared, parameters, rows);
             return done.map_err(|error| self.fail_with(error));
         }
@@ -599,11 +598,11 @@ impl Session {
         .detail(detail))
     }
 
-    /// Adds the names of tables to the error of a conflict.
+    /// Adds the names of tables to the error of a conflict, and those of types to any other.
     fn named(&self, error: SqlError) -> SqlError {
         match error.state() {
             SqlState::SERIALIZATION_FAILURE => self.shared.catalog.current().named(error),
-            _ => error,
+            _ => self.environment.named(error),
         }
     }
 
@@ -661,6 +660,8 @@ impl Session {
             && adds_online(self.shared.database.scheme())
         {
             self.environment.transaction_began = self.environment.statement_began;
+            let types = self.types();
+            self.see_types(&types);
             let done = self.change_context().add_online(&addition, rows);
             return done.map(|receipt| self.completion(receipt)).map_err(|error| self.named(error));
         }
@@ -757,6 +758,10 @@ impl Session {
         self.given.get_mut().settings.clear();
         self.given.get_mut().locks.clear();
         self.given.get_mut().claims.clear();
+        self.see_types(&active.catalog.types);
+        if !self.environment.types.is_empty() {
+            rows.types(&self.environment.types);
+        }
         let again;
         let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
         let bound = if is_current && active.changes.is_empty() && prepared.sizes.fit(&active.catalog) {

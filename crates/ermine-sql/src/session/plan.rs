@@ -57,9 +57,12 @@ pub(crate) fn bind(
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (mut plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
-        Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Constraints(_) => (Plan::Control, None),
+        Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Constraints(_) | Tree::Extension(_) => {
+            (Plan::Control, None)
+        }
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
+        Tree::Type(tree) => (Plan::Definition(Definition::Type(tree.clone())), None),
         Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
@@ -106,7 +109,10 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
             (Plan::Explain { plan: Box::new(plan), analyze }, Some(vec![column]))
         }
         other => match Definition::of(other)? {
-            Some(definition) => (Plan::Definition(definition), None),
+            Some(mut definition) => {
+                definition.qualify_types(binder.environment);
+                (Plan::Definition(definition), None)
+            }
             None => {
                 let columns = super::utility::columns(other)?;
                 (Plan::Control, columns)

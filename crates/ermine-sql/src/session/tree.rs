@@ -7,10 +7,12 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
+use super::{
+    constraints::SetConstraints, cursor::Fetch, extension::ExtensionTree, maintenance::Maintenance, modes::ModesTree,
+};
 use crate::{
     copy::CopyTree,
-    ddl::{alter_sequence::AlterSequence, role::RoleTree},
+    ddl::{alter_sequence::AlterSequence, role::RoleTree, type_tree::TypeTree},
     error::Result,
     parse::{check_grammar, correct_precedence, failure, parser, query},
 };
@@ -22,11 +24,13 @@ pub(crate) enum Tree {
     Plain(Box<Statement>),
     Constraints(SetConstraints),
     Copy(CopyTree),
+    Extension(ExtensionTree),
     Fetch(Fetch),
     Maintenance(Maintenance),
     Modes(ModesTree),
     Role(RoleTree),
     Sequence(AlterSequence),
+    Type(TypeTree),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
@@ -103,6 +107,10 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Role(role)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
+        } else if let Some(tree) = ExtensionTree::parse(parser)? {
+            Tree::Extension(tree)
+        } else if let Some(tree) = TypeTree::parse(parser)? {
+            Tree::Type(tree)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

@@ -29,10 +29,12 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
         Tree::Constraints(_)
         | Tree::Copy(_)
+        | Tree::Extension(_)
         | Tree::Fetch(_)
         | Tree::Maintenance(_)
         | Tree::Modes(_)
         | Tree::Role(_)
+        | Tree::Type(_)
         | Tree::Sequence(_) => false,
     }
 }
@@ -113,7 +115,11 @@ impl Session {
                 self.set_constraints(set, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) => return Ok(Completion::default()),
+            Tree::Extension(tree) => {
+                self.extension(tree, rows)?;
+                return Ok(Completion::default());
+            }
+            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::Type(_) => return Ok(Completion::default()),
         };
         self.control_statement(statement, prepared, parameters, rows)
     }
@@ -266,7 +272,9 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        let types = types.iter().map(|ty| Ok(Some(type_of(ty)?.0))).collect::<Result<Vec<_>>>()?;
+        let seen = self.types();
+        self.see_types(&seen);
+        let types = types.iter().map(|ty| Ok(Some(type_of(ty, &self.environment)?.0))).collect::<Result<Vec<_>>>()?;
         let held = self.hold_tree(&statement.to_string())?;
         let bound = Prepared { _held: held, ..self.bind(Tree::Plain(Box::new(statement.clone())), &types)? };
         if !bound.bound.plan.is_preparable() {

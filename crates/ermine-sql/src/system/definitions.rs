@@ -126,6 +126,64 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<
     keys.chain(checks).chain(foreign)
 }
 
+/// A constraint of a table or of a domain.
+pub(super) struct ShownConstraint<'a> {
+    pub(super) oid: u32,
+    pub(super) name: &'a str,
+    pub(super) schema: &'a str,
+    /// The number of its table, or 0.
+    pub(super) table: u32,
+    /// The number of its domain, or 0.
+    pub(super) domain: u32,
+    /// The condition of a check.
+    pub(super) condition: Option<&'a str>,
+    constraint: Option<Constraint<'a>>,
+}
+
+impl<'a> ShownConstraint<'a> {
+    /// Returns the kind of a table's constraint; those of domains are checks.
+    pub(super) fn kind(&self) -> Option<ConstraintKind<'a>> {
+        self.constraint.as_ref().map(|constraint| constraint.kind)
+    }
+
+    pub(super) fn foreign(&self) -> Option<(&'a ForeignKeyDef, &'a Arc<Table>)> {
+        self.constraint.as_ref().and_then(foreign)
+    }
+
+    pub(super) fn columns(&self) -> &[usize] {
+        self.constraint.as_ref().map_or(&[], |constraint| &constraint.columns)
+    }
+}
+
+/// Returns the constraints of all tables and domains.
+pub(super) fn shown_constraints(catalog: &Catalog) -> impl Iterator<Item = ShownConstraint<'_>> {
+    let of_tables = constraints(catalog).map(|constraint| ShownConstraint {
+        oid: constraint.oid,
+        name: constraint.name,
+        schema: &constraint.table.def.schema,
+        table: constraint.table.def.id,
+        domain: 0,
+        condition: match constraint.kind {
+            ConstraintKind::Check(condition) => Some(condition),
+            _ => None,
+        },
+        constraint: Some(constraint),
+    });
+    let of_domains = catalog.types.all().into_iter().flat_map(|ty| {
+        let checks = ty.domain().map_or(&[][..], |domain| &domain.checks);
+        checks.iter().map(|check| ShownConstraint {
+            oid: check.oid,
+            name: &check.name,
+            schema: &ty.schema,
+            table: 0,
+            domain: ty.oid,
+            condition: Some(&check.condition),
+            constraint: None,
+        })
+    });
+    of_tables.chain(of_domains)
+}
+
 /// Returns the number and name of the unique index by which a foreign key finds the rows that it refers to.
 pub(super) fn index_of<'a>(key: &ForeignKeyDef, parent: &'a Table) -> (u32, &'a str) {
     match (parent.def.unique_key(&key.parent_columns), &parent.def.primary_key) {
@@ -166,7 +224,7 @@ pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
 }
 
 /// Returns the constraint in the syntax of CREATE TABLE; `is_pretty`: without unnecessary parentheses.
-pub(super) fn constraint(known: Known<'_>, constraint: &Constraint<'_>, is_pretty: bool) -> String {
+fn constraint(known: Known<'_>, constraint: &Constraint<'_>, is_pretty: bool) -> String {
     let names_of = |table: &Table, columns: &[usize]| {
         let name = |at: &usize| quote_ident(&table.def.columns[*at].name);
         columns.iter().map(name).collect::<Vec<_>>().join(", ")
@@ -175,8 +233,7 @@ pub(super) fn constraint(known: Known<'_>, constraint: &Constraint<'_>, is_prett
     match constraint.kind {
         ConstraintKind::Primary => format!("PRIMARY KEY ({})", names()),
         ConstraintKind::Unique => format!("UNIQUE ({})", names()),
-        ConstraintKind::Check(condition) if is_pretty => format!("CHECK ({condition})"),
-        ConstraintKind::Check(condition) => format!("CHECK (({condition}))"),
+        ConstraintKind::Check(condition) => check(condition, is_pretty),
         ConstraintKind::Foreign(key, parent) => {
             let name = relation_name(known, &parent.def.schema, &parent.def.name);
             let columns = names_of(parent, &key.parent_columns);
@@ -191,6 +248,20 @@ pub(super) fn constraint(known: Known<'_>, constraint: &Constraint<'_>, is_prett
             text += if key.is_deferred { " INITIALLY DEFERRED" } else { "" };
             text + if key.is_valid { "" } else { " NOT VALID" }
         }
+    }
+}
+
+/// Returns a check; `is_pretty`: without unnecessary parentheses.
+fn check(condition: &str, is_pretty: bool) -> String {
+    if is_pretty { format!("CHECK ({condition})") } else { format!("CHECK (({condition}))") }
+}
+
+/// Returns the constraint with a number, likewise.
+pub(super) fn constraint_of(known: Known<'_>, oid: u32, is_pretty: bool) -> Option<String> {
+    let shown = shown_constraints(known.catalog).find(|shown| shown.oid == oid)?;
+    match &shown.constraint {
+        Some(of_table) => Some(constraint(known, of_table, is_pretty)),
+        None => shown.condition.map(|condition| check(condition, is_pretty)),
     }
 }
 

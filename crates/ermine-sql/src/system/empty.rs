@@ -62,7 +62,6 @@ pub(super) const TABLES: &[Described] = empty! {
         oid OID lanname NAME lanowner OID lanispl BOOL lanpltrusted BOOL lanplcallfoid OID laninline OID
         lanvalidator OID lanacl TEXTS
     }
-    3501 pg_enum { oid OID enumtypid OID enumsortorder FLOAT4 enumlabel NAME }
     3541 pg_range {
         rngtypid OID rngsubtype OID rngmultitypid OID rngcollation OID rngsubopc OID rngcanonical OID rngsubdiff OID
     }
@@ -75,10 +74,6 @@ pub(super) const TABLES: &[Described] = empty! {
     2616 pg_opclass {
         oid OID opcmethod OID opcname NAME opcnamespace OID opcowner OID opcfamily OID opcintype OID opcdefault BOOL
         opckeytype OID
-    }
-    3079 pg_extension {
-        oid OID extname NAME extowner OID extnamespace OID extrelocatable BOOL extversion TEXT extconfig OIDS
-        extcondition TEXTS
     }
     2328 pg_foreign_data_wrapper {
         oid OID fdwname NAME fdwowner OID fdwhandler OID fdwvalidator OID fdwacl TEXTS fdwoptions TEXTS

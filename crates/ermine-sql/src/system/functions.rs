@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Known, NULL, UTF8,
-    definitions::{self, constraints, indexes},
+    definitions::{self, indexes},
     reg::Reg,
     server::role_name,
 };
@@ -103,19 +103,26 @@ const fn size(name: &'static str) -> Entry {
 
 static FUNCTIONS: &[Entry] = &[
     entry("pg_table_is_visible", &[OID], SqlType::BOOL, table_is_visible),
-    entry("pg_type_is_visible", &[OID], SqlType::BOOL, |values, _, _| match values {
-        [Value::Oid(oid)] => Ok(SqlType::from_oid(*oid).map_or(NULL, |_| Value::Bool(true))),
+    entry("pg_type_is_visible", &[OID], SqlType::BOOL, |values, _, environment| match values {
+        [Value::Oid(oid)] => Ok(match SqlType::from_oid(*oid) {
+            Some(_) => Value::Bool(true),
+            None => {
+                let of_array = || environment.types.of_oid(*oid).and_then(SqlType::created);
+                let user = environment.types.get(*oid).or_else(|| environment.types.get(of_array()?));
+                user.map_or(NULL, |user| Value::Bool(environment.is_visible(user)))
+            }
+        }),
         _ => Ok(NULL),
     }),
     entry("pg_function_is_visible", &[OID], SqlType::BOOL, NO),
     entry("pg_operator_is_visible", &[OID], SqlType::BOOL, NO),
     entry("pg_statistics_obj_is_visible", &[OID], SqlType::BOOL, NO),
-    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, _| match values {
+    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, environment| match values {
         [Value::Oid(0), _] => Ok("-".into()),
-        [Value::Oid(oid), modifier] => Ok(SqlType::from_oid(*oid).map_or("???".into(), |ty| match modifier {
-            Value::Int4(modifier) => ty.describe(*modifier).into(),
-            _ => ty.name().into(),
-        })),
+        [Value::Oid(oid), modifier] => {
+            let modifier = if let Value::Int4(modifier) = modifier { Some(*modifier) } else { None };
+            Ok(environment.name_of_oid(*oid, modifier).unwrap_or_else(|| "???".into()).into())
+        }
         _ => Ok(NULL),
     })
     .accepts_null(),
@@ -133,10 +140,8 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_get_indexdef", &[OID, INT4, BOOL], SqlType::TEXT, index_definition).optional(2),
     entry("pg_get_constraintdef", &[OID, BOOL], SqlType::TEXT, |values, catalog, environment| match values {
         [Value::Oid(oid), rest @ ..] => {
-            Ok(constraints(catalog).find(|constraint| constraint.oid == *oid).map_or(NULL, |constraint| {
-                let known = Known::new(catalog, environment);
-                definitions::constraint(known, &constraint, is_pretty(rest)).into()
-            }))
+            let known = Known::new(catalog, environment);
+            Ok(definitions::constraint_of(known, *oid, is_pretty(rest)).map_or(NULL, Value::from))
         }
         _ => Ok(NULL),
     })

@@ -1,18 +1,18 @@
 //! `information_schema`, as far as programs query it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
-    Described, INFORMATION, Known, NULL, PG_CATALOG,
+    Described, INFORMATION, Known, NULL,
     definitions::{self, Constraint, ConstraintKind, constraints, foreign},
-    table,
+    table, types,
 };
 use crate::{
     catalog::{
         Table,
         definition::{ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
     },
-    types::{Scalar, SqlType},
+    types::{Scalar, SqlType, user_types::UserType},
 };
 
 /// Returns the columns that are not dropped, with their numbers from 1 on.
@@ -92,6 +92,20 @@ fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
     })
 }
 
+/// Returns the domain of a column, by its place from 1 on.
+fn domain<'a>(known: Known<'a>, def: &TableDef, number: i32) -> Option<&'a UserType> {
+    known.catalog.types.of_column(def.id, usize::try_from(number - 1).ok()?).map(|ty| &**ty)
+}
+
+/// Returns the word for a column's type.
+pub(super) fn data_type(ty: SqlType) -> Cow<'static, str> {
+    match ty {
+        SqlType { is_array: true, .. } => "ARRAY".into(),
+        SqlType { scalar: Scalar::Enum(_), .. } => "USER-DEFINED".into(),
+        ty => ty.name(),
+    }
+}
+
 fn yes(truth: bool) -> &'static str {
     if truth { "YES" } else { "NO" }
 }
@@ -119,7 +133,7 @@ pub(super) const TABLES: &[Described] = &[
         ordinal_position INT4 = number;
         column_default TEXT = default(known, column);
         is_nullable TEXT = yes(!column.not_null);
-        data_type TEXT = if column.ty.is_array { "ARRAY" } else { column.ty.name() };
+        data_type TEXT = data_type(column.ty);
         character_maximum_length INT4 = length(column);
         character_octet_length INT4 = length(column).map(|length| length.saturating_mul(4));
         numeric_precision INT4 = precision(column).map(|(precision, _, _)| precision);
@@ -131,9 +145,12 @@ pub(super) const TABLES: &[Described] = &[
             _ if column.ty.is_datetime() => Some(6),
             _ => None,
         };
+        domain_catalog NAME = domain(known, def, number).map(|_| &*known.environment.database);
+        domain_schema NAME = domain(known, def, number).map(|domain| &domain.schema);
+        domain_name NAME = domain(known, def, number).map(|domain| &domain.name);
         udt_catalog NAME = &*known.environment.database;
-        udt_schema NAME = PG_CATALOG;
-        udt_name NAME = column.ty.typname();
+        udt_schema NAME = types::name(known, column.ty).0;
+        udt_name NAME = types::name(known, column.ty).1;
         is_identity TEXT = yes(column.identity.is_some());
         identity_generation TEXT = column.identity.map(|identity| match identity {
             Identity::Always => "ALWAYS",

@@ -8,7 +8,8 @@
 //! | module | what |
 //! |---|---|
 //! | `relations` | tables, columns, indexes, constraints, sequences |
-//! | `server` | databases, roles, schemas, types, settings, sessions |
+//! | `server` | databases, roles, schemas, settings, sessions |
+//! | `types` | types, labels of enumerations |
 //! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
 //! | `definitions` | indexes, constraints and defaults in the syntax of statements |
@@ -22,8 +23,9 @@ mod information;
 pub(crate) mod reg;
 mod relations;
 mod server;
+mod types;
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use ermine::Statistics;
 
@@ -72,6 +74,8 @@ const INFORMATION: &str = "information_schema";
 /// The number of the schema `pg_catalog`.
 const PG_CATALOG_OID: u32 = 11;
 const INFORMATION_OID: u32 = 13000;
+/// The extensions that are built in, and their versions.
+pub(crate) const EXTENSIONS: [(&str, &str); 3] = [("plpgsql", "1.0"), ("pgcrypto", "1.3"), ("uuid-ossp", "1.1")];
 /// The number of `pg_class`.
 const PG_CLASS: u32 = 1259;
 /// The number of the session's own role, which is shown as the owner of everything; other roles have the number of
@@ -148,6 +152,7 @@ cells! {
     i16, value => Value::Int2(value);
     i32, value => Value::Int4(value);
     i64, value => Value::Int8(value);
+    Cow<'_, str>, value => (*value).into();
     f32, value => Value::Float4(value);
     &str, value => value.into();
     &String, value => value.as_str().into();
@@ -164,7 +169,8 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 4] = [relations::TABLES, server::TABLES, empty::TABLES, information::TABLES];
+static TABLES: [&[Described]; 5] =
+    [relations::TABLES, server::TABLES, types::TABLES, empty::TABLES, information::TABLES];
 
 fn tables() -> impl Iterator<Item = &'static Described> {
     TABLES.iter().copied().flatten()

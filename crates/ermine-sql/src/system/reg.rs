@@ -98,7 +98,10 @@ impl Reg {
         }
         Ok(match self {
             Self::Class => class_oid(known, name)?,
-            Self::Type => type_oid(name),
+            Self::Type => match type_oid(name) {
+                Some(oid) => Some(oid),
+                None => user_type_oid(known, name)?,
+            },
             Self::Namespace => namespace_oid(known, &parts(name)?.1),
             Self::Role => server::role_oid(known, &parts(name)?.1),
             Self::Function => None,
@@ -260,8 +263,8 @@ fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
     server::role_name(known, oid).map(quote_ident)
 }
 
-fn type_name(_: Known<'_>, oid: u32) -> Option<String> {
-    SqlType::from_oid(oid).map(|ty| ty.name().to_owned())
+fn type_name(known: Known<'_>, oid: u32) -> Option<String> {
+    known.environment.name_of_oid(oid, None)
 }
 
 /// Returns the number of a type's name, with modifiers or without, as in statements.
@@ -273,6 +276,18 @@ fn type_oid(name: &str) -> Option<u32> {
         _ => name.to_owned(),
     };
     SqlType::from_name(&plain).map(SqlType::oid)
+}
+
+/// Returns the number of the type of a name, if a statement has created it.
+fn user_type_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
+    let name = name.trim();
+    let (name, is_array) = match name.strip_suffix("[]") {
+        Some(element) => (element, true),
+        None => (name, false),
+    };
+    let (schema, own) = parts(name)?;
+    let found = known.environment.user_type(schema.as_deref(), &own);
+    Ok(found.filter(|user| !is_array || user.domain().is_none()).map(|user| user.oid + u32::from(is_array)))
 }
 
 fn namespace_name(known: Known<'_>, oid: u32) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::{
     Described, Known, NULL, PG_CATALOG, PG_CLASS, ROLE,
-    definitions::{self, ConstraintKind, IndexView, action_code, constraints, foreign, indexes},
+    definitions::{self, ConstraintKind, IndexView, action_code, indexes, shown_constraints},
     table,
 };
 use crate::{
@@ -68,6 +68,20 @@ impl Attribute<'_> {
     /// The value of an identity column is described by `identity`, not by a default.
     fn has_default(&self) -> bool {
         self.of_table && self.column.default.is_some() && self.column.identity.is_none()
+    }
+
+    /// Returns the number of the column's domain.
+    fn domain(&self, known: Known<'_>) -> Option<u32> {
+        let place = usize::try_from(self.number - 1).ok().filter(|_| self.of_table)?;
+        known.catalog.types.of_column(self.relation, place).map(|ty| ty.oid)
+    }
+
+    /// Returns the number of its type.
+    fn ty(&self, known: Known<'_>) -> u32 {
+        match self.column.is_dropped {
+            true => 0,
+            false => self.domain(known).unwrap_or_else(|| self.column.ty.oid()),
+        }
     }
 
     fn identity(&self) -> &'static str {
@@ -199,13 +213,13 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 1249 pg_attribute, known => attributes(known), |attribute| {
         attrelid OID = attribute.relation;
         attname NAME = attribute.name();
-        atttypid OID = if attribute.column.is_dropped { 0 } else { attribute.column.ty.oid() };
+        atttypid OID = attribute.ty(known);
         attstattarget INT4 = -1i32;
         attlen INT2 = attribute.column.ty.typlen();
         attnum INT2 = attribute.number;
         attndims INT4 = i32::from(attribute.column.ty.is_array);
         attcacheoff INT4 = -1i32;
-        atttypmod INT4 = attribute.column.modifier;
+        atttypmod INT4 = if attribute.domain(known).is_some() { -1 } else { attribute.column.modifier };
         attbyval BOOL = false;
         attalign TEXT = "i";
         attstorage TEXT = "p";
@@ -259,45 +273,42 @@ pub(super) const TABLES: &[Described] = &[
         indexprs TEXT = NULL;
         indpred TEXT = index.predicate;
     }),
-    table!(PG_CATALOG, 2606 pg_constraint, known => constraints(known.catalog), |constraint| {
+    table!(PG_CATALOG, 2606 pg_constraint, known => shown_constraints(known.catalog), |constraint| {
         oid OID = constraint.oid;
         conname NAME = constraint.name;
-        connamespace OID = known.catalog.schema(&constraint.table.def.schema).unwrap_or(0);
-        contype TEXT = match constraint.kind {
-            ConstraintKind::Primary => "p",
-            ConstraintKind::Unique => "u",
-            ConstraintKind::Check(_) => "c",
-            ConstraintKind::Foreign(..) => "f",
+        connamespace OID = known.catalog.schema(constraint.schema).unwrap_or(0);
+        contype TEXT = match constraint.kind() {
+            Some(ConstraintKind::Primary) => "p",
+            Some(ConstraintKind::Unique) => "u",
+            Some(ConstraintKind::Check(_)) | None => "c",
+            Some(ConstraintKind::Foreign(..)) => "f",
         };
-        condeferrable BOOL = foreign(&constraint).is_some_and(|(key, _)| key.is_deferrable);
-        condeferred BOOL = foreign(&constraint).is_some_and(|(key, _)| key.is_deferred);
-        convalidated BOOL = foreign(&constraint).is_none_or(|(key, _)| key.is_valid);
-        conrelid OID = constraint.table.def.id;
-        contypid OID = 0u32;
-        conindid OID = match constraint.kind {
-            ConstraintKind::Check(_) => 0,
-            ConstraintKind::Foreign(key, parent) => definitions::index_of(key, parent).0,
-            ConstraintKind::Primary | ConstraintKind::Unique => constraint.oid,
+        condeferrable BOOL = constraint.foreign().is_some_and(|(key, _)| key.is_deferrable);
+        condeferred BOOL = constraint.foreign().is_some_and(|(key, _)| key.is_deferred);
+        convalidated BOOL = constraint.foreign().is_none_or(|(key, _)| key.is_valid);
+        conrelid OID = constraint.table;
+        contypid OID = constraint.domain;
+        conindid OID = match constraint.kind() {
+            Some(ConstraintKind::Check(_)) | None => 0,
+            Some(ConstraintKind::Foreign(key, parent)) => definitions::index_of(key, parent).0,
+            Some(ConstraintKind::Primary | ConstraintKind::Unique) => constraint.oid,
         };
         conparentid OID = 0u32;
-        confrelid OID = foreign(&constraint).map_or(0, |(key, _)| key.parent);
-        confupdtype TEXT = foreign(&constraint).map_or(" ", |(key, _)| action_code(key.on_update));
-        confdeltype TEXT = foreign(&constraint).map_or(" ", |(key, _)| action_code(key.on_delete));
-        confmatchtype TEXT = foreign(&constraint).map_or(" ", |(key, _)| if key.is_full { "f" } else { "s" });
+        confrelid OID = constraint.foreign().map_or(0, |(key, _)| key.parent);
+        confupdtype TEXT = constraint.foreign().map_or(" ", |(key, _)| action_code(key.on_update));
+        confdeltype TEXT = constraint.foreign().map_or(" ", |(key, _)| action_code(key.on_delete));
+        confmatchtype TEXT = constraint.foreign().map_or(" ", |(key, _)| if key.is_full { "f" } else { "s" });
         conislocal BOOL = true;
         coninhcount INT4 = 0i32;
         connoinherit BOOL = true;
-        conkey INT2S = if constraint.columns.is_empty() { NULL } else { numbers(&constraint.columns) };
-        confkey INT2S = foreign(&constraint).map_or(NULL, |(key, _)| numbers(&key.parent_columns));
+        conkey INT2S = if constraint.columns().is_empty() { NULL } else { numbers(constraint.columns()) };
+        confkey INT2S = constraint.foreign().map_or(NULL, |(key, _)| numbers(&key.parent_columns));
         conpfeqop OIDS = NULL;
         conppeqop OIDS = NULL;
         conffeqop OIDS = NULL;
         confdelsetcols INT2S = NULL;
         conexclop OIDS = NULL;
-        conbin TEXT = match constraint.kind {
-            ConstraintKind::Check(condition) => Some(condition),
-            _ => None,
-        };
+        conbin TEXT = constraint.condition;
     }),
     table!(PG_CATALOG, 2224 pg_sequence, known =>
         known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {

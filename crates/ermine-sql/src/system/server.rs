@@ -1,12 +1,11 @@
-//! The database, its roles, schemas and types.
+//! The database, its roles and schemas.
 
 use std::sync::Arc;
 
 use ermine::Progress;
 
 use super::{
-    Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, relations::collation,
-    table,
+    Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, table,
 };
 use crate::{
     catalog::{
@@ -14,7 +13,7 @@ use crate::{
         advisory::{AdvisoryKey, ShownLock},
         sessions::{About, Activity, Doing, Presence},
     },
-    types::{Scalar, SqlType, Value},
+    types::Value,
     verifier::Verifier,
 };
 
@@ -93,10 +92,29 @@ pub(super) fn role_name(known: Known<'_>, oid: u32) -> Option<&str> {
     roles(known).find(|role| role.oid == oid).map(|role| role.name)
 }
 
-/// The delimiter between the texts of an array's elements.
-const DELIMITER: &str = ",";
+/// Returns the extensions, with numbers of the system's.
+fn extensions() -> impl Iterator<Item = (u32, &'static str, &'static str)> {
+    const FIRST: u32 = 13_700;
+    (FIRST..).zip(EXTENSIONS).map(|(oid, (name, version))| (oid, name, version))
+}
 
 pub(super) const TABLES: &[Described] = &[
+    table!(PG_CATALOG, 3079 pg_extension, _known => extensions(), |(oid, name, version)| {
+        oid OID = oid;
+        extname NAME = name;
+        extowner OID = ROLE;
+        extnamespace OID = PG_CATALOG_OID;
+        extrelocatable BOOL = false;
+        extversion TEXT = version;
+        extconfig OIDS = NULL;
+        extcondition TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 0 pg_available_extensions, _known => extensions(), |(_, name, version)| {
+        name NAME = name;
+        default_version TEXT = version;
+        installed_version TEXT = version;
+        comment TEXT = NULL;
+    }),
     table!(PG_CATALOG, 2615 pg_namespace, known => schemas(known.catalog), |(name, oid)| {
         oid OID = oid;
         nspname NAME = name;
@@ -287,39 +305,5 @@ pub(super) const TABLES: &[Described] = &[
         collctype TEXT = "C";
         colliculocale TEXT = NULL;
         collversion TEXT = NULL;
-    }),
-    table!(PG_CATALOG, 1247 pg_type, _known => SqlType::all(), |ty| {
-        oid OID = ty.oid();
-        typname NAME = ty.typname();
-        typnamespace OID = PG_CATALOG_OID;
-        typowner OID = ROLE;
-        typlen INT2 = ty.typlen();
-        typbyval BOOL = (1..=8).contains(&ty.typlen()) && ty.scalar != Scalar::Name;
-        typtype TEXT = "b";
-        typcategory TEXT = char::from(ty.category()).to_string();
-        typispreferred BOOL = ty.is_preferred();
-        typisdefined BOOL = true;
-        typdelim TEXT = DELIMITER;
-        typrelid OID = 0u32;
-        typsubscript REGPROC = 0u32;
-        typelem OID = ty.element().map_or(0, SqlType::oid);
-        typarray OID = if ty.is_array { 0 } else { ty.array().oid() };
-        typinput REGPROC = 0u32;
-        typoutput REGPROC = 0u32;
-        typreceive REGPROC = 0u32;
-        typsend REGPROC = 0u32;
-        typmodin REGPROC = 0u32;
-        typmodout REGPROC = 0u32;
-        typanalyze REGPROC = 0u32;
-        typalign TEXT = "i";
-        typstorage TEXT = if ty.typlen() < 0 { "x" } else { "p" };
-        typnotnull BOOL = false;
-        typbasetype OID = 0u32;
-        typtypmod INT4 = -1i32;
-        typndims INT4 = 0i32;
-        typcollation OID = collation(ty);
-        typdefaultbin TEXT = NULL;
-        typdefault TEXT = NULL;
-        typacl TEXTS = NULL;
     }),
 ];

@@ -75,7 +75,7 @@ pub fn is_aggregate(name: &str) -> bool {
 /// for `count(*)`, which has none. `string_agg` has a second argument, of the same type.
 pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
     use SqlType as T;
-    let call = || format!("{name}({})", argument.map_or("unknown", SqlType::name));
+    let call = || format!("{name}({})", argument.map_or("unknown".into(), SqlType::name));
     let unknown = || unresolved(Unresolved::Unknown, &call());
     let kind = kind(name).ok_or_else(unknown)?;
     let number = || match argument {

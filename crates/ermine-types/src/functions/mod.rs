@@ -2,13 +2,14 @@
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
 //! The tables are defined beside the functions: `math`, `strings`, `bytes`, `regexp`, `times`, `formats`,
-//! `collections`, `system`;
+//! `collections`, `system`, `extensions`;
 //! aggregates have their own.
 
 mod aggregates;
 mod bytes;
 mod collections;
 mod encodings;
+mod extensions;
 mod formats;
 mod math;
 pub(crate) mod pattern;
@@ -28,10 +29,10 @@ use crate::{
 
 use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
+pub use crate::keywords::quote_ident;
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
 pub use collections::series;
 pub(crate) use math::square_root;
-pub use strings::quote_ident;
 
 /// How far a function's result may change while its arguments do not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -186,6 +187,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     formats::register(&mut table);
     collections::register(&mut table);
     system::register(&mut table);
+    extensions::register(&mut table);
     table
 });
 

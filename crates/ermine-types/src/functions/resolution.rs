@@ -22,6 +22,8 @@ pub enum Parameter {
     Element,
     /// Any type that is not an array.
     NonArray,
+    /// Any enumeration.
+    Enum,
     /// An array of the type that `Element` is.
     Array,
     /// Any type.
@@ -103,6 +105,7 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
             (Parameter::Is(ty), Some(argument)) => cast::context(*argument, *ty) == Some(Context::Implicit),
             (Parameter::Element, Some(argument)) => agree(&mut element, *argument),
             (Parameter::NonArray, Some(argument)) => !argument.is_array && agree(&mut element, *argument),
+            (Parameter::Enum, Some(argument)) => argument.is_enum() && agree(&mut element, *argument),
             (Parameter::Array, Some(argument)) => match argument.element() {
                 Some(found) => agree(&mut element, found),
                 None => false,
@@ -121,14 +124,17 @@ fn bind(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Option<(Vec<
         element = Some(common_element(parameters, arguments)?);
     } else if element.is_none() {
         // All untyped.
-        if parameters.iter().any(|parameter| matches!(parameter, Parameter::Element | Parameter::Array)) {
+        if parameters
+            .iter()
+            .any(|parameter| matches!(parameter, Parameter::Element | Parameter::Array | Parameter::Enum))
+        {
             return None;
         }
         element = Some(SqlType::TEXT);
     }
     let types = parameters.iter().zip(arguments).map(|(parameter, argument)| match parameter {
         Parameter::Is(ty) => Some(*ty),
-        Parameter::Element | Parameter::NonArray | Parameter::Common => element,
+        Parameter::Element | Parameter::NonArray | Parameter::Enum | Parameter::Common => element,
         Parameter::Array | Parameter::CommonArray => element.map(SqlType::array),
         Parameter::Any | Parameter::Foreign => Some(argument.unwrap_or(SqlType::TEXT)),
     });
@@ -153,7 +159,7 @@ fn common_element(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> Op
 
 /// Whether the parameters take the arguments, except that their types depend on arguments of which none has a type.
 fn is_undetermined(parameters: &[Parameter], arguments: &[Option<SqlType>]) -> bool {
-    let depends = |parameter: &Parameter| matches!(parameter, Parameter::Element | Parameter::Array);
+    let depends = |parameter: &Parameter| matches!(parameter, Parameter::Element | Parameter::Array | Parameter::Enum);
     parameters.iter().any(depends)
         && parameters.iter().zip(arguments).all(|(parameter, argument)| match (parameter, argument) {
             (_, None) => true,
@@ -218,7 +224,9 @@ fn category(parameter: Parameter) -> (u8, bool) {
     match parameter {
         Parameter::Is(ty) => (ty.category(), ty.is_preferred()),
         Parameter::Array | Parameter::CommonArray => (b'A', false),
-        Parameter::Element | Parameter::NonArray | Parameter::Any | Parameter::Common => (b'P', false),
+        Parameter::Element | Parameter::NonArray | Parameter::Enum | Parameter::Any | Parameter::Common => {
+            (b'P', false)
+        }
         Parameter::Foreign => (b'U', false),
     }
 }
@@ -332,7 +340,7 @@ pub fn no_array_of(ty: SqlType) -> SqlError {
 
 /// Returns the types of a call, for messages.
 pub fn describe(arguments: &[Option<SqlType>]) -> String {
-    let names: Vec<_> = arguments.iter().map(|argument| argument.map_or("unknown", SqlType::name)).collect();
+    let names: Vec<_> = arguments.iter().map(|argument| argument.map_or("unknown".into(), SqlType::name)).collect();
     names.join(", ")
 }
 

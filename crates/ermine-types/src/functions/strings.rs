@@ -6,7 +6,7 @@ use crate::{
     Array, Environment, Scalar, SqlType, Value,
     error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter, of},
-    keywords::needs_quotes,
+    keywords::quote_ident,
     text::{self, bytes},
 };
 
@@ -191,15 +191,6 @@ fn concat_ws(arguments: &[Value], environment: &Environment) -> Result<Value> {
         append(value, environment, &mut out);
     }
     Ok(out.into())
-}
-
-/// Quotes a name for use in statements.
-pub fn quote_ident(name: &str) -> String {
-    let mut characters = name.chars();
-    let is_plain = characters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')
-        && characters.all(|other| other.is_ascii_lowercase() || other.is_ascii_digit() || other == '_')
-        && !needs_quotes(name);
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 /// Quotes a text for use in statements.

@@ -10,7 +10,7 @@ use super::{Function, Table, Volatility, arguments};
 /// `pg_typeof`: the type is known when the call is resolved, so each type has a function of its own.
 pub(super) fn type_of(argument: Option<SqlType>) -> Function {
     fn name<const OID: u32>(_: &[Value], _: &Environment) -> Result<Value> {
-        Ok(SqlType::from_oid(OID).map_or("unknown", SqlType::name).into())
+        Ok(SqlType::from_oid(OID).map_or("unknown".into(), SqlType::name).into_owned().into())
     }
     macro_rules! by_oid {
         ($oid:expr, $($known:literal)*) => {
@@ -67,10 +67,14 @@ fn hash_bytes(bytes: &[u8]) -> u32 {
     (c ^ b).wrapping_sub(b.rotate_left(24))
 }
 
+/// Fills a place with unguessable bytes.
+pub(super) fn random_bytes(place: &mut [u8]) -> Result<()> {
+    getrandom::fill(place).map_err(|_| SqlError::new(SqlState::INTERNAL_ERROR, "could not generate random values"))
+}
+
 fn random_uuid() -> Result<Value> {
     let mut uuid = [0; 16];
-    getrandom::fill(&mut uuid)
-        .map_err(|_| SqlError::new(SqlState::INTERNAL_ERROR, "could not generate random values"))?;
+    random_bytes(&mut uuid)?;
     // Version 4, variant 1.
     uuid[6] = uuid[6] & 0x0f | 0x40;
     uuid[8] = uuid[8] & 0x3f | 0x80;
@@ -91,7 +95,9 @@ pub(super) fn register(table: &mut Table) {
             Ok(format!("PostgreSQL 15.0 (Ermine {})", env!("CARGO_PKG_VERSION")).into())
         })
         .stable();
-    table.add("gen_random_uuid", &[], T::UUID, |_, _| random_uuid()).volatile();
+    for name in ["gen_random_uuid", "uuid_generate_v4"] {
+        table.add(name, &[], T::UUID, |_, _| random_uuid()).volatile();
+    }
     table.add("hashtext", &[T::TEXT], T::INT4, |arguments, _| {
         arguments!(arguments, [Value::Text(text)] => Ok(Value::Int4(hash_bytes(text.as_bytes()) as i32)))
     });
@@ -107,7 +113,7 @@ mod tests {
         for ty in SqlType::all() {
             assert_eq!(
                 (type_of(Some(ty)).function)(&[Value::Null], &Environment::default()).unwrap(),
-                ty.name().into()
+                ty.name().into_owned().into()
             );
         }
     }

@@ -154,6 +154,9 @@ pub(super) fn register(tables: &mut Tables) {
     add(of_plain::ALL, T::NAME, T::TEXT);
     add(of_plain::ALL, T::TEXT, T::NAME);
     add(of_padded::ALL, T::CHAR, T::CHAR);
+    for (name, function) in of_plain::ALL {
+        tables.add(name, Parameter::Enum, Parameter::Enum, Outcome::Is(T::BOOL), function);
+    }
     for (name, function) in of_arrays::ALL {
         tables.add(name, Parameter::Array, Parameter::Array, Outcome::Is(T::BOOL), function);
     }

@@ -11,7 +11,7 @@ mod comparison;
 mod text;
 mod time;
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use crate::{
     Environment, SqlType, Value, cast,
@@ -153,8 +153,8 @@ fn unresolved(reason: Unresolved, call: &str) -> SqlError {
     }
 }
 
-fn name_of(ty: Option<SqlType>) -> &'static str {
-    ty.map_or("unknown", SqlType::name)
+fn name_of(ty: Option<SqlType>) -> Cow<'static, str> {
+    ty.map_or("unknown".into(), SqlType::name)
 }
 
 /// Returns the operator between two operands; `None` is an operand without a type, a literal or a parameter.
@@ -217,7 +217,7 @@ pub(crate) use take;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{random::random_value, text};
+    use crate::{Scalar, random::random_value, text};
 
     /// Returns `left operator right`, as text.
     pub(super) fn apply(left: (SqlType, &str), operator: &str, right: (SqlType, &str)) -> Result<String> {
@@ -283,6 +283,7 @@ mod tests {
                     let mut value = |parameter: &Parameter| match parameter {
                         Parameter::Is(ty) => random_value(*ty, &mut random),
                         Parameter::Array | Parameter::CommonArray => random_value(ty.array(), &mut random),
+                        Parameter::Enum => random_value(SqlType::scalar(Scalar::Enum(1)), &mut random),
                         _ => random_value(SqlType::scalar(ty.scalar), &mut random),
                     };
                     let (left, right) = (value(&entry.parameters[0]), value(&entry.parameters[1]));

@@ -49,6 +49,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::Jsonb => Value::json(text.parse::<Json>()?),
         Scalar::Json => Value::Json(super::json::raw::checked(text)?.into()),
         Scalar::Oid => Value::Oid(number::parse_oid(text)?),
+        Scalar::Enum(of) => environment.parse_label(of, text)?,
     };
     cast::with_modifier(value, ty, modifier, false)
 }
@@ -90,6 +91,7 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::Uuid(value) => bytes::write_uuid(value, out),
         Value::Jsonb(value) => write!(out, "{value}"),
         Value::Oid(value) => write!(out, "{value}"),
+        Value::Enum { of, position } => out.write_str(&environment.label(*of, *position)),
         Value::Array(value) => array::write(value, ty, environment, out),
     };
 }

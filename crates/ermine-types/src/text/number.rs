@@ -20,14 +20,14 @@ pub(super) fn parse_integer(text: &str, ty: SqlType, least: i64, greatest: i64) 
     let end = sign + digits[sign..].bytes().take_while(u8::is_ascii_digit).count();
     let is_whole = end == digits.len();
     if end == sign || ty == SqlType::OID && !is_whole {
-        return Err(invalid(ty.name(), text));
+        return Err(invalid(&ty.name(), text));
     }
     match digits[..end].parse::<i64>() {
         Ok(number) if (least..=greatest).contains(&number) => {
             if is_whole {
                 Ok(number)
             } else {
-                Err(invalid(ty.name(), text))
+                Err(invalid(&ty.name(), text))
             }
         }
         _ => Err(out_of_range(text, ty)),
@@ -49,9 +49,9 @@ fn parse_float<T: std::str::FromStr>(text: &str, ty: SqlType) -> Result<T> {
     let word = unsigned.to_ascii_lowercase();
     let is_infinity = word == "infinity" || word == "inf";
     if !is_number && !is_infinity && word != "nan" {
-        return Err(invalid(ty.name(), text));
+        return Err(invalid(&ty.name(), text));
     }
-    trimmed.parse().map_err(|_| invalid(ty.name(), text))
+    trimmed.parse().map_err(|_| invalid(&ty.name(), text))
 }
 
 /// Returns the number at the beginning of a text: one beyond the range is reported before what follows it.

@@ -37,7 +37,7 @@ pub fn check(bytes: &[u8]) {
             Ok(Message::Bind(bind)) => values(&bind),
             Ok(Message::Parse { types, .. }) => {
                 for oid in types.chunks_exact(4) {
-                    let _ = codec::type_of(u32::from_be_bytes(oid.try_into().unwrap()));
+                    let _ = codec::type_of(u32::from_be_bytes(oid.try_into().unwrap()), &Environment::default());
                 }
             }
             Ok(Message::Query(text)) => {

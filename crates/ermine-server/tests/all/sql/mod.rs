@@ -14,6 +14,7 @@ mod copy;
 mod cursors;
 mod functions;
 mod psql;
+mod types;
 mod users;
 
 use std::{

@@ -75,6 +75,7 @@ enum Ended {
 const EXPECTED: &[SqlState] = &[
     SqlState::CHECK_VIOLATION,
     SqlState::DEADLOCK_DETECTED,
+    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
     SqlState::DUPLICATE_COLUMN,
     SqlState::DUPLICATE_OBJECT,
     SqlState::DUPLICATE_TABLE,
@@ -333,7 +334,7 @@ impl<'a> Client<'a> {
     fn definition(&mut self) -> Vec<String> {
         let (table, n) = (self.any_table(), self.rng.u8(1..4));
         let rng = &mut self.rng;
-        match rng.u8(..20) {
+        match rng.u8(..23) {
             0..4 => {
                 let name = TABLES[rng.usize(..TABLES.len())];
                 let row = format!("INSERT INTO {name} (owner, a, u, g) VALUES ('definer', 1, 'first', 1)");
@@ -386,6 +387,13 @@ impl<'a> Client<'a> {
                     format!("ALTER TABLE {table} DROP CONSTRAINT {table}_f{n}"),
                 ]
             }
+            19 => vec![
+                format!("CREATE TYPE m{n} AS ENUM ('a', 'b')"),
+                format!("ALTER TABLE {table} ADD COLUMN e{n} m{n} DEFAULT 'b'"),
+                format!("ALTER TYPE m{n} ADD VALUE 'c{}' BEFORE 'b'", rng.u8(..9)),
+            ],
+            20 => vec![format!("ALTER TYPE m{n} ADD VALUE 'd{}' AFTER 'a'", rng.u8(..9))],
+            21 => vec![format!("DROP TYPE m{n} CASCADE")],
             _ if table != SHARED => vec![format!("DROP TABLE {table}")],
             _ => vec![format!("ALTER TABLE {table} ADD CONSTRAINT {table}_k{n} CHECK (g IS NULL OR g < 9)")],
         }

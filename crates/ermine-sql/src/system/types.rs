@@ -1,0 +1,126 @@
+//! Types: PostgreSQL's own, and those that statements have created.
+
+use std::sync::Arc;
+
+use super::{Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, relations::collation, table};
+use crate::types::{
+    Scalar, SqlType,
+    user_types::{Domain, GAP, Label, UserType},
+};
+
+/// The delimiter between the texts of an array's elements.
+const DELIMITER: &str = ",";
+
+/// A type, as `pg_type` shows it.
+struct TypeView<'a> {
+    oid: u32,
+    schema: u32,
+    name: String,
+    /// The type of its values.
+    ty: SqlType,
+    domain: Option<&'a Domain>,
+}
+
+/// Returns the schema and the name of a type.
+pub(super) fn name(known: Known<'_>, ty: SqlType) -> (String, String) {
+    let user = ty.created().and_then(|oid| known.catalog.types.get(oid));
+    match (ty.typname(), user) {
+        (Some(name), _) => (PG_CATALOG.to_owned(), name.to_owned()),
+        (None, Some(user)) if ty.is_array => (user.schema.clone(), user.array_name()),
+        (None, Some(user)) => (user.schema.clone(), user.name.clone()),
+        (None, None) => (String::new(), String::new()),
+    }
+}
+
+fn all<'a>(known: Known<'a>) -> impl Iterator<Item = TypeView<'a>> {
+    let own = SqlType::all().map(move |ty| TypeView {
+        oid: ty.oid(),
+        schema: PG_CATALOG_OID,
+        name: name(known, ty).1,
+        ty,
+        domain: None,
+    });
+    let created = known.catalog.types.all().into_iter().flat_map(move |user| {
+        let schema = known.catalog.schema(&user.schema).unwrap_or(0);
+        let domain = user.domain();
+        let itself = TypeView { oid: user.oid, schema, name: user.name.clone(), ty: user.ty(), domain };
+        let array = TypeView { oid: user.oid + 1, schema, name: user.array_name(), ty: user.ty().array(), domain };
+        [Some(itself), Some(array).filter(|_| domain.is_none())].into_iter().flatten()
+    });
+    own.chain(created)
+}
+
+fn labels<'a>(known: Known<'a>) -> impl Iterator<Item = (u32, &'a Label)> {
+    let labels = |user: &'a Arc<UserType>| user.labels().iter().map(|label| (user.oid, label));
+    known.catalog.types.all().into_iter().flat_map(labels)
+}
+
+fn domains<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a UserType, &'a Domain)> {
+    known.catalog.types.all().into_iter().filter_map(|user| Some((&**user, user.domain()?)))
+}
+
+/// Returns the length of a text type, where its modifier has one.
+fn length(domain: &Domain) -> Option<i32> {
+    let is_text = !domain.base.is_array && matches!(domain.base.scalar, Scalar::Char | Scalar::Varchar);
+    SqlType::length_of(domain.modifier).filter(|_| is_text).map(|length| length as i32)
+}
+
+pub(super) const TABLES: &[Described] = &[
+    table!(PG_CATALOG, 1247 pg_type, known => all(known), |view| {
+        oid OID = view.oid;
+        typname NAME = view.name;
+        typnamespace OID = view.schema;
+        typowner OID = ROLE;
+        typlen INT2 = view.ty.typlen();
+        typbyval BOOL = (1..=8).contains(&view.ty.typlen()) && view.ty.scalar != Scalar::Name;
+        typtype TEXT = match view.domain {
+            Some(_) => "d",
+            None if view.ty.is_enum() => "e",
+            None => "b",
+        };
+        typcategory TEXT = char::from(view.ty.category()).to_string();
+        typispreferred BOOL = view.domain.is_none() && view.ty.is_preferred();
+        typisdefined BOOL = true;
+        typdelim TEXT = DELIMITER;
+        typrelid OID = 0u32;
+        typsubscript REGPROC = 0u32;
+        typelem OID = view.ty.element().filter(|_| view.domain.is_none()).map_or(0, SqlType::oid);
+        typarray OID = if view.ty.is_array || view.domain.is_some() { 0 } else { view.ty.array().oid() };
+        typinput REGPROC = 0u32;
+        typoutput REGPROC = 0u32;
+        typreceive REGPROC = 0u32;
+        typsend REGPROC = 0u32;
+        typmodin REGPROC = 0u32;
+        typmodout REGPROC = 0u32;
+        typanalyze REGPROC = 0u32;
+        typalign TEXT = "i";
+        typstorage TEXT = if view.ty.typlen() < 0 { "x" } else { "p" };
+        typnotnull BOOL = view.domain.is_some_and(|domain| domain.not_null);
+        typbasetype OID = view.domain.map_or(0, |domain| domain.base.oid());
+        typtypmod INT4 = view.domain.map_or(-1, |domain| domain.modifier);
+        typndims INT4 = view.domain.map_or(0, |domain| i32::from(domain.base.is_array));
+        typcollation OID = collation(view.ty);
+        typdefaultbin TEXT = NULL;
+        typdefault TEXT = view.domain.and_then(|domain| domain.default.clone());
+        typacl TEXTS = NULL;
+    }),
+    table!(PG_CATALOG, 3501 pg_enum, known => labels(known), |(ty, label)| {
+        oid OID = label.oid;
+        enumtypid OID = ty;
+        // As in PostgreSQL: the first labels have 1, 2, 3, and a later one between two has their mean.
+        enumsortorder FLOAT4 = (label.position as f64 / GAP as f64 + 1.0) as f32;
+        enumlabel NAME = &label.name;
+    }),
+    table!(INFORMATION, 0 domains, known => domains(known), |(user, domain)| {
+        domain_catalog NAME = &*known.environment.database;
+        domain_schema NAME = &user.schema;
+        domain_name NAME = &user.name;
+        data_type TEXT = super::information::data_type(domain.base);
+        character_maximum_length INT4 = length(domain);
+        character_octet_length INT4 = length(domain).map(|length| length.saturating_mul(4));
+        domain_default TEXT = domain.default.clone();
+        udt_catalog NAME = &*known.environment.database;
+        udt_schema NAME = name(known, domain.base).0;
+        udt_name NAME = name(known, domain.base).1;
+    }),
+];
