@@ -9,6 +9,7 @@ use sqlparser::ast::{
 
 use super::{
     Binder, Scope, ScopeColumn, Typed,
+    generated::check_given,
     join_order::order_joins,
     names::{name_of, simple_name},
     references::References,
@@ -34,6 +35,8 @@ pub(crate) struct Rules {
     pub(crate) checks: Vec<(String, Expr)>,
     /// By index: the condition of a partial one.
     pub(crate) predicates: Vec<Option<Expr>>,
+    /// The generated columns, and their values, computed from the row.
+    pub(crate) generated: Vec<(usize, Expr)>,
 }
 
 /// INSERT
@@ -153,6 +156,7 @@ impl Binder<'_> {
         for (&at, value) in targets.iter().zip(values) {
             let Some(typed) = value else { continue };
             let column = &table.def.columns[at];
+            check_given(column, true)?;
             if column.identity == Some(Identity::Always) {
                 let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
                 let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
@@ -187,6 +191,7 @@ impl Binder<'_> {
         let mut given = Vec::new();
         for (place, (&at, from)) in targets.iter().zip(&mut columns).enumerate() {
             let column = &table.def.columns[at];
+            check_given(column, true)?;
             check_identity(column)?;
             if query.untyped().contains(&place) {
                 self.type_output(&mut query, place, column.ty, column.modifier)?;
@@ -214,7 +219,8 @@ impl Binder<'_> {
     pub(crate) fn default_of(&mut self, table: &Table, at: usize) -> Result<Expr> {
         let column = &table.def.columns[at];
         match column.default.as_ref().filter(|_| !column.is_dropped) {
-            None => Ok(Expr::Constant(Value::Null)),
+            // Generated columns are computed later, from the whole row.
+            None | Some(DefaultDef::Generated(_)) => Ok(Expr::Constant(Value::Null)),
             Some(DefaultDef::NextOf(sequence)) => {
                 let missing = || SqlError::new(SqlState::UNDEFINED_TABLE, "the sequence of the column does not exist");
                 let sequence = self.catalog.sequence(*sequence).ok_or_else(missing)?;
@@ -252,7 +258,7 @@ impl Binder<'_> {
             let message = "functions in index predicate must be marked IMMUTABLE";
             return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        Ok(Rules { checks, predicates })
+        Ok(Rules { checks, predicates, generated: self.generated(table)? })
     }
 
     /// Binds a condition of a table's definition, on its rows.
@@ -263,6 +269,14 @@ impl Binder<'_> {
     /// Binds a condition on a table's rows.
     pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         self.condition_on(&table.def, expr, clause)
+    }
+
+    /// Binds a value that is computed from a row of a table.
+    pub(crate) fn value_on(&mut self, table: &TableDef, expr: &ast::Expr) -> Result<Typed> {
+        self.scopes.push(scope_of(&[(table, &table.name)]));
+        let value = self.expr(expr);
+        self.scopes.pop();
+        value
     }
 
     fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &str) -> Result<Expr> {
@@ -367,6 +381,7 @@ impl Binder<'_> {
             let expr = match value {
                 None => self.default_of(table, at)?,
                 Some(typed) => {
+                    check_given(column, false)?;
                     check_identity(column)?;
                     self.assign(typed, column.ty, column.modifier, &column.name)?
                 }
@@ -437,15 +452,15 @@ impl Binder<'_> {
     ) -> Result<(Change, Option<Vec<Column>>)> {
         let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
         let mut from = self.from(&alone)?;
+        // The key takes the place of `tableoid`.
         let (table, key_at) = match &mut from.sources[0].kind {
             SourceKind::Table(source) => {
-                source.key_at = Some(from.width);
-                (source.table.clone(), from.width)
+                source.key_at = Some(from.width - 1);
+                (source.table.clone(), from.width - 1)
             }
             _ => return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "only the rows of a table can be changed")),
         };
-        from.width += 1;
-        from.sources[0].width += 1;
+        self.scopes.last_mut().expect("that of the statement").columns.retain(|column| !column.is_system);
         self.more_sources(&mut from, others)?;
         let filter = match filter {
             Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
@@ -466,7 +481,7 @@ impl Binder<'_> {
         order_joins(&mut select, &mut from, filter, &[]);
         for source in &mut select.sources {
             if let SourceKind::Table(table) = &mut source.kind {
-                table.needed = (0..table.table.types.len()).collect();
+                table.needed = (0..source.width - usize::from(table.key_at.is_some())).collect();
             }
         }
         let rows = Query {
@@ -539,6 +554,7 @@ fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
                 origin: (table.id, at as i16 + 1),
                 // The row proposed for insertion is visible only under the name of its source.
                 is_merged: source > 0,
+                is_system: false,
             });
         }
         first += table.columns.len();

@@ -8,6 +8,7 @@
 //!   3 relation file    ->  dropped or free               Arc<RoleDef>
 //!   4 name             ->  (nothing): a role has it
 //!   5                  ->  secret of unknown roles
+//!   6 object           ->  (nothing): it has a comment
 //! ```
 //!
 //! A statement is bound against one `Catalog`. A change makes a new one, which other sessions get when the transaction
@@ -24,6 +25,7 @@
 //!    relation files are reused, once these are empty (`relation_files`).
 
 pub(crate) mod advisory;
+pub(crate) mod comments;
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod relation_files;
@@ -43,7 +45,9 @@ use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
-    definition::{Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
+    definition::{
+        CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef,
+    },
     latch::Latch,
     relation_files::RelationFiles,
     row_queues::RowQueues,
@@ -90,6 +94,7 @@ pub(crate) struct Catalog {
     sequences: HashMap<ObjectId, Arc<Sequence>>,
     roles: BTreeMap<String, Arc<RoleDef>>,
     foreign_keys: BTreeMap<ObjectId, Arc<ForeignKeyDef>>,
+    comments: BTreeMap<ObjectId, Arc<CommentDef>>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -151,6 +156,7 @@ const NEXT: u8 = 0;
 const BY_NUMBER: u8 = 2;
 const ROLE: u8 = 4;
 const SECRET: u8 = 5;
+const COMMENT: u8 = 6;
 const SECRET_LENGTH: usize = 32;
 
 /// Returns the options of a short transaction in the middle of a statement's, which may run alone.
@@ -179,6 +185,16 @@ fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
 fn key_of_role(name: &str) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[ROLE]);
     key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The key of a comment's object, likewise.
+fn key_of_comment(comment: &CommentDef) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[COMMENT]);
+    for number in [comment.class, comment.object, comment.column as u32] {
+        key.extend_from_slice(&number.to_be_bytes());
+    }
+    key.extend_from_slice(comment.check.as_bytes());
     key
 }
 
@@ -318,6 +334,19 @@ impl CatalogStore {
         match txn.delete(&self.rows, &key_of(known.row)[..]).sql()? {
             true => Ok(()),
             false => Err(not_shown(&known.name)),
+        }
+    }
+
+    /// Takes the place of an object's comment, or frees it: an object has one.
+    pub(crate) fn take_place(&self, txn: &OwnedTransaction, comment: &CommentDef, is_taken: bool) -> Result<()> {
+        self.take_key(txn, &key_of_comment(comment), "comment", is_taken)
+    }
+
+    /// Removes the row of a comment that the transaction changes or removes, as [`CatalogStore::take_role`] does.
+    pub(crate) fn take_comment(&self, txn: &OwnedTransaction, known: &CommentDef) -> Result<()> {
+        match txn.delete(&self.rows, &key_of(known.id)[..]).sql()? {
+            true => Ok(()),
+            false => Err(not_shown("comment")),
         }
     }
 
@@ -463,6 +492,7 @@ impl Catalog {
         self.sequences.remove(&id);
         self.roles.retain(|_, role| role.id != id);
         self.foreign_keys.remove(&id);
+        self.comments.remove(&id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -500,6 +530,7 @@ impl Catalog {
             }
             Definition::Role(def) => _ = self.roles.insert(def.name.clone(), Arc::new(def.clone())),
             Definition::ForeignKey(def) => _ = self.foreign_keys.insert(def.id, Arc::new(def.clone())),
+            Definition::Comment(def) => _ = self.comments.insert(def.id, Arc::new(def.clone())),
         }
         Ok(())
     }
@@ -591,6 +622,11 @@ impl Catalog {
     /// Returns the foreign keys of a table, and those of all tables that refer to it.
     pub(crate) fn foreign_keys_at(&self, table: ObjectId) -> impl Iterator<Item = &Arc<ForeignKeyDef>> {
         self.foreign_keys.values().filter(move |key| key.child == table || key.parent == table)
+    }
+
+    /// Returns all comments.
+    pub(crate) fn comments(&self) -> impl Iterator<Item = &Arc<CommentDef>> {
+        self.comments.values()
     }
 
     /// Returns the sequences that belong to a table's columns.

@@ -10,7 +10,7 @@ use sqlparser::{
 use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
 use crate::{
     copy::CopyTree,
-    ddl::{alter_sequence::AlterSequence, role::RoleTree},
+    ddl::{alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, role::RoleTree},
     error::Result,
     parse::{check_grammar, correct_precedence, failure, parser, query},
 };
@@ -20,11 +20,13 @@ use crate::{
 pub(crate) enum Tree {
     /// A statement as sqlparser represents it.
     Plain(Box<Statement>),
+    Comment(CommentTree),
     Constraints(SetConstraints),
     Copy(CopyTree),
     Fetch(Fetch),
     Maintenance(Maintenance),
     Modes(ModesTree),
+    Object(AlterObject),
     Role(RoleTree),
     Sequence(AlterSequence),
     /// Prepares or ends the prepared transaction of this name.
@@ -101,6 +103,10 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
+        } else if let Some(comment) = CommentTree::parse(parser)? {
+            Tree::Comment(comment)
+        } else if let Some(alter) = AlterObject::parse(parser)? {
+            Tree::Object(alter)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
         } else if is_alone(parser) {
