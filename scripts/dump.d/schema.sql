@@ -49,6 +49,8 @@ CREATE SEQUENCE small AS smallint;
 COMMENT ON SEQUENCE numbers IS 'downwards';
 CREATE TABLE "Plain" (a int, "Odd Name" text DEFAULT 'it''s', dropped int, b int);
 ALTER TABLE "Plain" DROP COLUMN dropped;
+CREATE TABLE areas (width int, height int, area int GENERATED ALWAYS AS (width * height) STORED);
+INSERT INTO areas VALUES (2, 3), (NULL, 1);
 CREATE TABLE empty ();
 CREATE TABLE drawn (n bigint DEFAULT nextval('numbers'::regclass) NOT NULL, m int);
 INSERT INTO shop.customers (name, email, born, balance) VALUES ('Ann', 'ann@x.org', '1980-02-29', 12.50),

@@ -84,6 +84,41 @@ pub(crate) struct Change {
     pub(crate) returning: Option<Vec<Expr>>,
 }
 
+/// The columns that an INSERT has values for.
+struct Targets {
+    columns: Vec<usize>,
+    /// Whether the statement names them.
+    is_listed: bool,
+    overriding: Option<Overriding>,
+}
+
+/// OVERRIDING .. VALUE: the values of identity columns that count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overriding {
+    /// Those of the statement.
+    System,
+    /// Those of the sequences.
+    User,
+}
+
+impl Targets {
+    /// Whether the value given for a column is ignored.
+    fn leaves_out(&self, column: &ColumnDef) -> bool {
+        self.overriding == Some(Overriding::User) && column.identity.is_some()
+    }
+}
+
+/// Splits the columns of an INSERT from the one that stands for OVERRIDING.
+fn overriding(columns: &[ast::ObjectName]) -> (&[ast::ObjectName], Option<Overriding>) {
+    let Some((last, others)) = columns.split_last() else { return (columns, None) };
+    let mark = simple_name(last).ok().and_then(|name| parse::OVERRIDING.iter().position(|mark| **mark == *name));
+    match mark {
+        Some(0) => (others, Some(Overriding::System)),
+        Some(_) => (others, Some(Overriding::User)),
+        None => (columns, None),
+    }
+}
+
 /// The expressions returned for written rows, and their columns.
 type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
 
@@ -105,11 +140,12 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("INSERT into anything but a table"));
         };
         let table = self.table(name)?;
-        let targets = match &insert.columns[..] {
+        let (names, overriding) = overriding(&insert.columns);
+        let columns = match names {
             [] => table.def.live_columns().map(|(at, _)| at).collect(),
             names => columns_of(&table, names.iter().map(simple_name))?,
         };
-        let is_listed = !insert.columns.is_empty();
+        let targets = Targets { columns, is_listed: !names.is_empty(), overriding };
         let source = match insert.source.as_deref() {
             None => InsertSource::Rows(vec![self.whole_row(&table, Vec::new())?]),
             Some(query) => match &*query.body {
@@ -118,11 +154,11 @@ impl Binder<'_> {
                 {
                     let mut rows = Vec::new();
                     for row in &values.rows {
-                        rows.push(self.inserted_row(&table, &targets, is_listed, &row.content)?);
+                        rows.push(self.inserted_row(&table, &targets, &row.content)?);
                     }
                     InsertSource::Rows(rows)
                 }
-                _ => self.inserted_query(&table, &targets, is_listed, query)?,
+                _ => self.inserted_query(&table, &targets, query)?,
             },
         };
         let (rules, references) = (self.rules(&table)?, self.references(&table)?);
@@ -142,25 +178,24 @@ impl Binder<'_> {
     }
 
     /// Binds a row of VALUES for the target columns.
-    fn inserted_row(
-        &mut self,
-        table: &Table,
-        targets: &[usize],
-        is_listed: bool,
-        row: &[ast::Expr],
-    ) -> Result<Vec<Expr>> {
+    fn inserted_row(&mut self, table: &Table, targets: &Targets, row: &[ast::Expr]) -> Result<Vec<Expr>> {
         // All values are bound before any is converted to its column's type.
         let values = row.iter().map(|value| self.given(value)).collect::<Result<Vec<_>>>()?;
-        check_width(targets, is_listed, row.len())?;
+        check_width(targets, row.len())?;
         let mut given = Vec::new();
-        for (&at, value) in targets.iter().zip(values) {
+        for (&at, value) in targets.columns.iter().zip(values) {
             let Some(typed) = value else { continue };
             let column = &table.def.columns[at];
             check_given(column, true)?;
-            if column.identity == Some(Identity::Always) {
+            if targets.leaves_out(column) {
+                continue;
+            }
+            if column.identity == Some(Identity::Always) && targets.overriding.is_none() {
                 let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
                 let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
-                return Err(SqlError::new(SqlState("428C9"), message).detail(detail));
+                return Err(SqlError::new(SqlState("428C9"), message)
+                    .detail(detail)
+                    .hint("Use OVERRIDING SYSTEM VALUE to override."));
             }
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }
@@ -179,23 +214,22 @@ impl Binder<'_> {
         }
     }
 
-    fn inserted_query(
-        &mut self,
-        table: &Table,
-        targets: &[usize],
-        is_listed: bool,
-        query: &ast::Query,
-    ) -> Result<InsertSource> {
+    fn inserted_query(&mut self, table: &Table, targets: &Targets, query: &ast::Query) -> Result<InsertSource> {
         let (mut query, mut columns) = self.untyped_query(query)?;
-        check_width(targets, is_listed, columns.len())?;
+        check_width(targets, columns.len())?;
         let mut given = Vec::new();
-        for (place, (&at, from)) in targets.iter().zip(&mut columns).enumerate() {
+        for (place, (&at, from)) in targets.columns.iter().zip(&mut columns).enumerate() {
             let column = &table.def.columns[at];
             check_given(column, true)?;
-            check_identity(column)?;
+            if targets.overriding.is_none() {
+                check_identity(column)?;
+            }
             if query.untyped().contains(&place) {
                 self.type_output(&mut query, place, column.ty, column.modifier)?;
                 (from.ty, from.modifier) = (column.ty, column.modifier);
+            }
+            if targets.leaves_out(column) {
+                continue;
             }
             let typed = Typed { expr: Expr::Column(place), ty: Some(from.ty), modifier: from.modifier };
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
@@ -527,11 +561,11 @@ fn check_identity(column: &ColumnDef) -> Result<()> {
     Err(SqlError::new(SqlState("428C9"), message).detail(detail))
 }
 
-fn check_width(targets: &[usize], is_listed: bool, width: usize) -> Result<()> {
-    if width > targets.len() {
+fn check_width(targets: &Targets, width: usize) -> Result<()> {
+    if width > targets.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
     }
-    if is_listed && width < targets.len() {
+    if targets.is_listed && width < targets.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
     }
     Ok(())

@@ -21,9 +21,9 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
-pub(crate) use self::{grammar::check_grammar, measure::tree_bytes, precedence::correct_precedence};
+pub(crate) use self::{grammar::check_grammar, marks::OVERRIDING, measure::tree_bytes, precedence::correct_precedence};
 use self::{
-    marks::{mark_lists, mark_subscripts, mark_trims},
+    marks::{mark_lists, mark_overriding, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
 };
@@ -63,6 +63,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);
+    mark_overriding(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
