@@ -350,7 +350,7 @@ impl Members {
 pub(crate) struct TableSource {
     pub(crate) table: Arc<Table>,
     pub(crate) access: Access,
-    /// The columns whose values are needed, by number, ascending.
+    /// The columns whose values are needed, by number, ascending; `tableoid` is the one after the last.
     pub(crate) needed: Vec<usize>,
     /// The place for the key of the row, if it is needed.
     pub(crate) key_at: Option<usize>,

@@ -61,6 +61,7 @@ impl Binder<'_> {
     pub(crate) fn condition_on_value(&mut self, domain: &Domain, condition: &ast::Expr) -> Result<Expr> {
         let value = ScopeColumn {
             source: 0,
+            number: 0,
             name: "value".into(),
             at: 0,
             ty: domain.base,
@@ -68,6 +69,7 @@ impl Binder<'_> {
             collation: Collation::of(domain.base),
             origin: (0, 0),
             is_merged: false,
+            is_system: false,
         };
         let scopes = std::mem::take(&mut self.scopes);
         self.scopes.push(Scope { columns: vec![value], sources: vec![String::new()], ..Scope::default() });

@@ -22,6 +22,9 @@ use crate::{
 /// The function of an operator, its operands, and their types.
 type Operation = (Function<expr::Binary>, Box<[Expr; 2]>, [SqlType; 2]);
 
+/// The columns that tables of PostgreSQL have about the versions of rows.
+const SYSTEM_COLUMNS: [&str; 5] = ["ctid", "xmin", "xmax", "cmin", "cmax"];
+
 impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Result<Typed> {
@@ -283,7 +286,8 @@ impl Binder<'_> {
                         Some(source) => scope.sources[column.source] == source,
                     }
             };
-            let mut found = scope.columns[scope.hidden..].iter().filter(|column| is_meant(column));
+            let all = &scope.columns[scope.hidden..];
+            let mut found = all.iter().filter(|column| is_meant(column));
             let Some(column) = found.next().cloned() else {
                 if let Some(source) = source
                     && scope.columns[..scope.hidden].iter().any(is_meant)
@@ -303,6 +307,7 @@ impl Binder<'_> {
         }
         let is_source = |source: &str| self.scopes.iter().any(|scope| scope.sources.iter().any(|own| own == source));
         Err(match source {
+            _ if SYSTEM_COLUMNS.contains(&name) => SqlError::unsupported(format_args!("the system column {name}")),
             Some(source) if !is_source(source) => {
                 SqlError::new(SqlState::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{source}\""))
             }
@@ -739,6 +744,11 @@ impl Binder<'_> {
         if array.ty == Some(SqlType::JSONB) {
             return self.element_of_json(array, places);
         }
+        if let (Some(SqlType::NAME), [ast::AccessExpr::Subscript(ast::Subscript::Index { index })]) = (array.ty, places)
+        {
+            let index = self.expr(index)?;
+            return self.call_of("name.element", vec![array, index]);
+        }
         let Some(element) = array.ty.and_then(SqlType::element) else {
             let name = array.ty.map_or("unknown".into(), SqlType::name);
             let message = format!("cannot subscript type {name} because it does not support subscripting");
@@ -807,7 +817,8 @@ impl Binder<'_> {
 }
 
 /// Returns an expression without the parentheses around it.
-fn unnested(expr: &ast::Expr) -> &ast::Expr {
+/// Returns an expression without the parentheses around it.
+pub(crate) fn unnested(expr: &ast::Expr) -> &ast::Expr {
     match expr {
         ast::Expr::Nested(inner) => unnested(inner),
         expr => expr,

@@ -317,7 +317,9 @@ pub(super) fn path_of(
     }
     let wanted = order.and_then(|(keys, output)| {
         let column = |key: &SortKey| match output.get(key.at)? {
-            Expr::Column(at) => at.checked_sub(source.first).filter(|at| *at < source.width).map(|at| (at, *key)),
+            Expr::Column(at) => {
+                at.checked_sub(source.first).filter(|at| *at < table.table.types.len()).map(|at| (at, *key))
+            }
             _ => None,
         };
         let keys = keys.iter().map(column).collect::<Option<Vec<_>>>()?;

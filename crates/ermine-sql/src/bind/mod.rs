@@ -8,6 +8,7 @@ mod collation;
 pub(crate) mod domain;
 mod enumeration;
 mod expr;
+mod generated;
 mod group;
 mod join_conditions;
 mod join_order;
@@ -18,6 +19,7 @@ pub(crate) mod path;
 pub(crate) mod references;
 mod rewrite;
 mod select;
+mod sequence;
 mod source;
 pub(crate) mod write;
 
@@ -124,6 +126,8 @@ struct ScopeColumn {
     origin: (u32, i16),
     /// Joined by USING with a previous column of the same name: it is found only with its source's name.
     is_merged: bool,
+    /// `tableoid`: found by its name only.
+    is_system: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -313,6 +317,7 @@ fn depends_on_now(literal: &str) -> bool {
 }
 
 pub(crate) use crate::operators::check_equality;
+pub(crate) use expr::unnested;
 pub(crate) use join_order::is_volatile;
 pub(crate) use select::is_descending;
 

@@ -508,7 +508,7 @@ impl Binder<'_> {
             Some(source) => scope.sources[column.source] == source,
             None => !column.is_merged,
         };
-        let mut meant: Vec<_> = scope.columns.iter().filter(is_meant).collect();
+        let mut meant: Vec<_> = scope.columns.iter().filter(is_meant).filter(|column| !column.is_system).collect();
         if source.is_some() {
             // In the order of their source, whatever joins made of it.
             meant.sort_by_key(|column| column.number);

@@ -8,9 +8,11 @@ use super::{
     Binder, EXPANDED_MAX, Named, Scope, ScopeColumn, Typed,
     join_order::{is_volatile, need, order_joins},
     names::{name_of, relation_of, simple_name},
+    sequence::sequence_source,
 };
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, Relation},
+    collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
@@ -19,6 +21,9 @@ use crate::{
     system::SystemTable,
     types::{SqlType, Value},
 };
+
+/// The system column with the number of the table that a row comes from: behind the columns of tables.
+const TABLE_OID: &str = "tableoid";
 
 /// Maximum number of sources of one query: each loops inside those before it, on the same stack.
 const SOURCES_MAX: usize = 400;
@@ -122,8 +127,9 @@ impl Binder<'_> {
             }
             JoinConstraint::Natural => {
                 let (left, right) = self.scope().columns[column..].split_at(before - column);
-                let is_right = |name: &str| right.iter().any(|column| column.name == name && !column.is_merged);
-                let shared = left.iter().filter(|column| !column.is_merged && is_right(&column.name));
+                let is_shown = |column: &ScopeColumn| !column.is_merged && !column.is_system;
+                let is_right = |name: &str| right.iter().any(|column| column.name == name && is_shown(column));
+                let shared = left.iter().filter(|column| is_shown(column) && is_right(&column.name));
                 let names: Vec<_> = shared.map(|column| column.name.clone()).collect();
                 merged.clone_from(&names);
                 self.merge(column..before, &names, is_turned)?
@@ -181,7 +187,8 @@ impl Binder<'_> {
         for name in names {
             let columns = &mut self.scope().columns;
             let find = |side: Range<usize>, which: &str| {
-                let mut found = side.filter(|&at| columns[at].name == *name && !columns[at].is_merged);
+                let mut found =
+                    side.filter(|&at| columns[at].name == *name && !columns[at].is_merged && !columns[at].is_system);
                 let first = found.next().ok_or_else(|| {
                     let message =
                         format!("column \"{name}\" specified in USING clause does not exist in {which} table");
@@ -302,6 +309,10 @@ impl Binder<'_> {
             let columns = system.columns();
             return self.add(from, SourceKind::System(system), &columns, &own, alias, join);
         }
+        if let Some(Relation::Sequence(sequence)) = self.relation(name)? {
+            let (kind, columns) = sequence_source(&sequence);
+            return self.add(from, kind, &columns, &own, alias, join);
+        }
         let table = self.table(name)?;
         let columns: Vec<_> = table
             .def
@@ -366,6 +377,16 @@ impl Binder<'_> {
                 // No table has partitions: there are no rows.
                 let arrays = vec![Expr::Constant(Value::Null)];
                 let columns = vec![Column::new("relid", SqlType::OID)];
+                add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
+            }
+            ("pg_options_to_table", [options]) => {
+                let options = self.expr(options)?;
+                let (mut arrays, mut columns) = (Vec::new(), Vec::new());
+                for column in ["option_name", "option_value"] {
+                    let part = self.call_of(&format!("{name}.{column}"), vec![options.clone()])?;
+                    columns.push(Column::new(column, SqlType::TEXT));
+                    arrays.push(part.expr);
+                }
                 add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
             }
             ("unnest", [_, ..]) => {
@@ -449,12 +470,29 @@ impl Binder<'_> {
                 collation: column.collation,
                 origin: column.source,
                 is_merged: false,
+                is_system: false,
             });
+        }
+        let mut width = columns.len();
+        if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
+            scope.columns.push(ScopeColumn {
+                source,
+                number: width,
+                name: TABLE_OID.to_owned(),
+                at: from.width + width,
+                ty: SqlType::OID,
+                modifier: -1,
+                collation: Collation::Default,
+                origin: (0, 0),
+                is_merged: false,
+                is_system: true,
+            });
+            width += 1;
         }
         scope.sources.push(name.clone());
         let first = from.width;
-        from.width += columns.len();
-        from.sources.push(Source::new(first, columns.len(), kind, join, name));
+        from.width += width;
+        from.sources.push(Source::new(first, width, kind, join, name));
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use sqlparser::ast::{
 
 use super::{
     Binder, Scope, ScopeColumn, Typed,
+    generated::check_given,
     join_order::order_joins,
     names::{name_of, simple_name},
     references::References,
@@ -36,6 +37,8 @@ pub(crate) struct Rules {
     pub(crate) checks: Vec<(String, Expr)>,
     /// By index: the condition of a partial one.
     pub(crate) predicates: Vec<Option<Expr>>,
+    /// The generated columns, and their values, computed from the row.
+    pub(crate) generated: Vec<(usize, Expr)>,
 }
 
 /// INSERT
@@ -83,6 +86,41 @@ pub(crate) struct Change {
     pub(crate) returning: Option<Vec<Expr>>,
 }
 
+/// The columns that an INSERT has values for.
+struct Targets {
+    columns: Vec<usize>,
+    /// Whether the statement names them.
+    is_listed: bool,
+    overriding: Option<Overriding>,
+}
+
+/// OVERRIDING .. VALUE: the values of identity columns that count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overriding {
+    /// Those of the statement.
+    System,
+    /// Those of the sequences.
+    User,
+}
+
+impl Targets {
+    /// Whether the value given for a column is ignored.
+    fn leaves_out(&self, column: &ColumnDef) -> bool {
+        self.overriding == Some(Overriding::User) && column.identity.is_some()
+    }
+}
+
+/// Splits the columns of an INSERT from the one that stands for OVERRIDING.
+fn overriding(columns: &[ast::ObjectName]) -> (&[ast::ObjectName], Option<Overriding>) {
+    let Some((last, others)) = columns.split_last() else { return (columns, None) };
+    let mark = simple_name(last).ok().and_then(|name| parse::OVERRIDING.iter().position(|mark| **mark == *name));
+    match mark {
+        Some(0) => (others, Some(Overriding::System)),
+        Some(_) => (others, Some(Overriding::User)),
+        None => (columns, None),
+    }
+}
+
 /// The expressions returned for written rows, and their columns.
 type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
 
@@ -104,11 +142,12 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("INSERT into anything but a table"));
         };
         let table = self.table(name)?;
-        let targets = match &insert.columns[..] {
+        let (names, overriding) = overriding(&insert.columns);
+        let columns = match names {
             [] => table.def.live_columns().map(|(at, _)| at).collect(),
             names => columns_of(&table, names.iter().map(simple_name))?,
         };
-        let is_listed = !insert.columns.is_empty();
+        let targets = Targets { columns, is_listed: !names.is_empty(), overriding };
         let source = match insert.source.as_deref() {
             None => InsertSource::Rows(vec![self.whole_row(&table, Vec::new())?]),
             Some(query) => match &*query.body {
@@ -117,11 +156,11 @@ impl Binder<'_> {
                 {
                     let mut rows = Vec::new();
                     for row in &values.rows {
-                        rows.push(self.inserted_row(&table, &targets, is_listed, &row.content)?);
+                        rows.push(self.inserted_row(&table, &targets, &row.content)?);
                     }
                     InsertSource::Rows(rows)
                 }
-                _ => self.inserted_query(&table, &targets, is_listed, query)?,
+                _ => self.inserted_query(&table, &targets, query)?,
             },
         };
         let (rules, references) = (self.rules(&table)?, self.references(&table)?);
@@ -141,24 +180,24 @@ impl Binder<'_> {
     }
 
     /// Binds a row of VALUES for the target columns.
-    fn inserted_row(
-        &mut self,
-        table: &Table,
-        targets: &[usize],
-        is_listed: bool,
-        row: &[ast::Expr],
-    ) -> Result<Vec<Expr>> {
+    fn inserted_row(&mut self, table: &Table, targets: &Targets, row: &[ast::Expr]) -> Result<Vec<Expr>> {
         // All values are bound before any is converted to its column's type.
         let values = row.iter().map(|value| self.given(value)).collect::<Result<Vec<_>>>()?;
-        check_width(targets, is_listed, row.len())?;
+        check_width(targets, row.len())?;
         let mut given = Vec::new();
-        for (&at, value) in targets.iter().zip(values) {
+        for (&at, value) in targets.columns.iter().zip(values) {
             let Some(typed) = value else { continue };
             let column = &table.def.columns[at];
-            if column.identity == Some(Identity::Always) {
+            check_given(column, true)?;
+            if targets.leaves_out(column) {
+                continue;
+            }
+            if column.identity == Some(Identity::Always) && targets.overriding.is_none() {
                 let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
                 let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
-                return Err(SqlError::new(SqlState("428C9"), message).detail(detail));
+                return Err(SqlError::new(SqlState("428C9"), message)
+                    .detail(detail)
+                    .hint("Use OVERRIDING SYSTEM VALUE to override."));
             }
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }
@@ -177,22 +216,22 @@ impl Binder<'_> {
         }
     }
 
-    fn inserted_query(
-        &mut self,
-        table: &Table,
-        targets: &[usize],
-        is_listed: bool,
-        query: &ast::Query,
-    ) -> Result<InsertSource> {
+    fn inserted_query(&mut self, table: &Table, targets: &Targets, query: &ast::Query) -> Result<InsertSource> {
         let (mut query, mut columns) = self.untyped_query(query)?;
-        check_width(targets, is_listed, columns.len())?;
+        check_width(targets, columns.len())?;
         let mut given = Vec::new();
-        for (place, (&at, from)) in targets.iter().zip(&mut columns).enumerate() {
+        for (place, (&at, from)) in targets.columns.iter().zip(&mut columns).enumerate() {
             let column = &table.def.columns[at];
-            check_identity(column)?;
+            check_given(column, true)?;
+            if targets.overriding.is_none() {
+                check_identity(column)?;
+            }
             if query.untyped().contains(&place) {
                 self.type_output(&mut query, place, column.ty, column.modifier)?;
                 (from.ty, from.modifier) = (column.ty, column.modifier);
+            }
+            if targets.leaves_out(column) {
+                continue;
             }
             let typed = Typed { expr: Expr::Column(place), ty: Some(from.ty), modifier: from.modifier };
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
@@ -216,6 +255,8 @@ impl Binder<'_> {
     pub(crate) fn default_of(&mut self, table: &Table, at: usize) -> Result<Expr> {
         let column = &table.def.columns[at];
         match column.default.as_ref().filter(|_| !column.is_dropped) {
+            // Generated columns are computed later, from the whole row.
+            Some(DefaultDef::Generated(_)) => Ok(Expr::Constant(Value::Null)),
             None => match self.catalog.types.of_column(table.def.id, at).filter(|_| !column.is_dropped) {
                 Some(ty) => self.default_of_domain(ty),
                 None => Ok(Expr::Constant(Value::Null)),
@@ -257,7 +298,7 @@ impl Binder<'_> {
             let message = "functions in index predicate must be marked IMMUTABLE";
             return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        Ok(Rules { domains: self.domains_of(table)?, checks, predicates })
+        Ok(Rules { domains: self.domains_of(table)?, checks, predicates, generated: self.generated(table)? })
     }
 
     /// Binds a condition of a table's definition, on its rows.
@@ -268,6 +309,14 @@ impl Binder<'_> {
     /// Binds a condition on a table's rows.
     pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         self.condition_on(&table.def, expr, clause)
+    }
+
+    /// Binds a value that is computed from a row of a table.
+    pub(crate) fn value_on(&mut self, table: &TableDef, expr: &ast::Expr) -> Result<Typed> {
+        self.scopes.push(scope_of(&[(table, &table.name)]));
+        let value = self.expr(expr);
+        self.scopes.pop();
+        value
     }
 
     fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &str) -> Result<Expr> {
@@ -372,6 +421,7 @@ impl Binder<'_> {
             let expr = match value {
                 None => self.default_of(table, at)?,
                 Some(typed) => {
+                    check_given(column, false)?;
                     check_identity(column)?;
                     self.assign(typed, column.ty, column.modifier, &column.name)?
                 }
@@ -442,15 +492,15 @@ impl Binder<'_> {
     ) -> Result<(Change, Option<Vec<Column>>)> {
         let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
         let mut from = self.from(&alone)?;
+        // The key takes the place of `tableoid`.
         let (table, key_at) = match &mut from.sources[0].kind {
             SourceKind::Table(source) => {
-                source.key_at = Some(from.width);
-                (source.table.clone(), from.width)
+                source.key_at = Some(from.width - 1);
+                (source.table.clone(), from.width - 1)
             }
             _ => return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "only the rows of a table can be changed")),
         };
-        from.width += 1;
-        from.sources[0].width += 1;
+        self.scopes.last_mut().expect("that of the statement").columns.retain(|column| !column.is_system);
         self.more_sources(&mut from, others)?;
         let filter = match filter {
             Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
@@ -471,7 +521,7 @@ impl Binder<'_> {
         order_joins(self.catalog, &mut select, &mut from, filter, &[], false);
         for source in &mut select.sources {
             if let SourceKind::Table(table) = &mut source.kind {
-                table.needed = (0..table.table.types.len()).collect();
+                table.needed = (0..source.width - usize::from(table.key_at.is_some())).collect();
             }
         }
         let rows = Query {
@@ -517,11 +567,11 @@ fn check_identity(column: &ColumnDef) -> Result<()> {
     Err(SqlError::new(SqlState("428C9"), message).detail(detail))
 }
 
-fn check_width(targets: &[usize], is_listed: bool, width: usize) -> Result<()> {
-    if width > targets.len() {
+fn check_width(targets: &Targets, width: usize) -> Result<()> {
+    if width > targets.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
     }
-    if is_listed && width < targets.len() {
+    if targets.is_listed && width < targets.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
     }
     Ok(())
@@ -545,6 +595,7 @@ fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
                 origin: (table.id, at as i16 + 1),
                 // The row proposed for insertion is visible only under the name of its source.
                 is_merged: source > 0,
+                is_system: false,
             });
         }
         first += table.columns.len();

@@ -25,6 +25,7 @@ pub(crate) enum Definition {
     Role(RoleDef),
     ForeignKey(ForeignKeyDef),
     Type(UserType),
+    Comment(CommentDef),
 }
 
 impl Definition {
@@ -36,6 +37,7 @@ impl Definition {
             Self::Role(role) => role.id,
             Self::ForeignKey(key) => key.id,
             Self::Type(ty) => ty.oid,
+            Self::Comment(comment) => comment.id,
         }
     }
 
@@ -103,6 +105,8 @@ pub(crate) enum DefaultDef {
     Expression(String),
     /// The next number of a sequence.
     NextOf(ObjectId),
+    /// The text of an expression on the other columns of the row: a generated column.
+    Generated(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,6 +196,22 @@ pub(crate) struct ForeignKeyDef {
     pub(crate) is_valid: bool,
 }
 
+/// The comment of an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CommentDef {
+    /// Each change of a comment has a number of its own.
+    pub(crate) id: ObjectId,
+    /// The number of the system table that lists the object.
+    pub(crate) class: u32,
+    /// The object's number; of a CHECK constraint, its table's.
+    pub(crate) object: u32,
+    /// The number of a column, from 1 on; 0: of none.
+    pub(crate) column: i32,
+    /// The name of a CHECK constraint, which has no number; otherwise empty.
+    pub(crate) check: String,
+    pub(crate) text: String,
+}
+
 /// The action on the rows that refer to a row that is deleted, or whose key is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ReferentialAction {
@@ -217,6 +237,16 @@ impl ReferentialAction {
     /// Whether it writes the rows that refer.
     pub(crate) fn writes(self) -> bool {
         matches!(self, Self::Cascade | Self::SetNull | Self::SetDefault)
+    }
+}
+
+impl ColumnDef {
+    /// Returns the expression of a generated column.
+    pub(crate) fn generation(&self) -> Option<&str> {
+        match &self.default {
+            Some(DefaultDef::Generated(text)) => Some(text),
+            _ => None,
+        }
     }
 }
 

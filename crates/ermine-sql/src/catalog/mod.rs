@@ -9,6 +9,7 @@
 //!   4 name             ->  (nothing): a role has it
 //!   5                  ->  secret of unknown roles
 //!   6 schema 00 name   ->  (nothing): a type has it
+//!   7 object           ->  (nothing): it has a comment
 //! ```
 //!
 //! A statement is bound against one `Catalog`. A change makes a new one, which other sessions get when the transaction
@@ -25,6 +26,7 @@
 //!    relation files are reused, once these are empty (`relation_files`).
 
 pub(crate) mod advisory;
+pub(crate) mod comments;
 pub(crate) mod definition;
 pub(crate) mod latch;
 pub(crate) mod relation_files;
@@ -44,7 +46,9 @@ use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
-    definition::{Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef},
+    definition::{
+        CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef,
+    },
     latch::Latch,
     relation_files::RelationFiles,
     row_queues::RowQueues,
@@ -96,6 +100,7 @@ pub(crate) struct Catalog {
     foreign_keys: BTreeMap<ObjectId, Arc<ForeignKeyDef>>,
     /// The types that statements have created.
     pub(crate) types: Arc<UserTypes>,
+    comments: BTreeMap<ObjectId, Arc<CommentDef>>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
     /// The database, which knows how many rows its tables have.
@@ -166,6 +171,7 @@ const BY_NUMBER: u8 = 2;
 const ROLE: u8 = 4;
 const SECRET: u8 = 5;
 const TYPE_NAME: u8 = 6;
+const COMMENT: u8 = 7;
 const SECRET_LENGTH: usize = 32;
 
 /// Returns the options of a short transaction in the middle of a statement's, which may run alone.
@@ -203,6 +209,16 @@ fn key_in_schema(kind: u8, schema: &str, name: &str) -> KeyBuffer {
 fn key_of_role(name: &str) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[ROLE]);
     key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The key of a comment's object, likewise.
+fn key_of_comment(comment: &CommentDef) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[COMMENT]);
+    for number in [comment.class, comment.object, comment.column as u32] {
+        key.extend_from_slice(&number.to_be_bytes());
+    }
+    key.extend_from_slice(comment.check.as_bytes());
     key
 }
 
@@ -358,6 +374,19 @@ impl CatalogStore {
         match txn.delete(&self.rows, &key_of(known.row)[..]).sql()? {
             true => Ok(()),
             false => Err(not_shown(&known.name)),
+        }
+    }
+
+    /// Takes the place of an object's comment, or frees it: an object has one.
+    pub(crate) fn take_place(&self, txn: &OwnedTransaction, comment: &CommentDef, is_taken: bool) -> Result<()> {
+        self.take_key(txn, &key_of_comment(comment), "comment", is_taken)
+    }
+
+    /// Removes the row of a comment that the transaction changes or removes, as [`CatalogStore::take_role`] does.
+    pub(crate) fn take_comment(&self, txn: &OwnedTransaction, known: &CommentDef) -> Result<()> {
+        match txn.delete(&self.rows, &key_of(known.id)[..]).sql()? {
+            true => Ok(()),
+            false => Err(not_shown("comment")),
         }
     }
 
@@ -527,6 +556,7 @@ impl Catalog {
         if self.types.get(id).is_some() {
             Arc::make_mut(&mut self.types).remove(id);
         }
+        self.comments.remove(&id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -565,6 +595,7 @@ impl Catalog {
             Definition::Role(def) => _ = self.roles.insert(def.name.clone(), Arc::new(def.clone())),
             Definition::ForeignKey(def) => _ = self.foreign_keys.insert(def.id, Arc::new(def.clone())),
             Definition::Type(ty) => Arc::make_mut(&mut self.types).put(ty.clone()),
+            Definition::Comment(def) => _ = self.comments.insert(def.id, Arc::new(def.clone())),
         }
         Ok(())
     }
@@ -670,6 +701,11 @@ impl Catalog {
             None => column.ty.scalar == ty.ty().scalar,
         };
         table.live_columns().filter(has_type).map(|(at, _)| at).collect()
+    }
+
+    /// Returns all comments.
+    pub(crate) fn comments(&self) -> impl Iterator<Item = &Arc<CommentDef>> {
+        self.comments.values()
     }
 
     /// Returns the sequences that belong to a table's columns.

@@ -69,6 +69,16 @@ impl Sequence {
         Ok(number)
     }
 
+    /// Returns the last number, and whether it has been returned to a caller.
+    pub(crate) fn state(&self) -> Result<(i64, bool)> {
+        let run = self.run.lock().expect("no code panics while it holds a sequence");
+        if run.left > 0 {
+            return Ok((run.next.wrapping_sub(run.increment), true));
+        }
+        let stored = self.database.run_with(inside(), |txn| txn.get(&self.rows, &self.key()[..])).sql()?;
+        Ok(stored.and_then(|bytes| decode(&bytes)).unwrap_or((self.def.start, false)))
+    }
+
     /// Sets the next number: `number` itself, or the one after it.
     pub(crate) fn set(&self, number: i64, is_called: bool) -> Result<()> {
         let SequenceDef { least, greatest, name, .. } = &self.def;

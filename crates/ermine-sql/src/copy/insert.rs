@@ -126,6 +126,7 @@ impl Insertion {
         for (at, default) in defaults {
             row[*at] = default.eval(&nothing, run).map_err(|error| self.placed(error))?.into_owned();
         }
+        run.generate(rules, &mut row).map_err(|error| self.placed(error))?;
         if let Some(condition) = condition
             && !condition.is_true(&Frame { row: &row, outer: None }, run).map_err(|error| self.placed(error))?
         {

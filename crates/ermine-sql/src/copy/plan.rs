@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sqlparser::ast::{Ident, ObjectName, Query as QueryTree};
+
 use super::{
     options::{Format, Named, Options},
     tree::{CopyTree, Direction, Target},
@@ -13,9 +15,11 @@ use crate::{
         references::References,
         write::{Rules, columns_of},
     },
-    catalog::Table,
+    catalog::{Relation, Table, definition::ColumnDef},
     error::{Result, SqlError, SqlState},
     expr::Expr,
+    functions::quote_ident,
+    parse,
     plan::Plan,
     query::Query,
     result::{Column, CopyFormat},
@@ -87,15 +91,27 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
         Direction::In { table, columns, condition } => {
             let table = binder.table(table)?;
             let targets = match &columns[..] {
-                [] => table.def.live_columns().map(|(at, _)| at).collect(),
+                [] => {
+                    table.def.live_columns().filter(|(_, own)| own.generation().is_none()).map(|(at, _)| at).collect()
+                }
                 names => columns_of(&table, names.iter().map(|name| Ok(name_of(name))))?,
             };
+            if let Some(at) = targets.iter().find(|at| table.def.columns[**at].generation().is_some()) {
+                return Err(no_copy(&table.def.columns[*at].name));
+            }
             let (rules, references) = (binder.rules(&table)?, binder.references(&table)?);
             let others = (0..table.def.columns.len()).filter(|at| !targets.contains(at));
             let defaults = others.map(|at| Ok((at, binder.default_of(&table, at)?))).collect::<Result<_>>()?;
             let condition = condition.as_ref().map(|expr| binder.row_condition(&table, expr, "WHERE")).transpose()?;
             if condition.as_ref().is_some_and(Expr::has_query) {
                 return Err(SqlError::unsupported("a query in the WHERE of COPY"));
+            }
+            let uses = |at: usize| condition.as_ref().is_some_and(|expr| expr.has(&|inner| *inner == Expr::Column(at)));
+            let is_used = |(at, column): &(usize, &ColumnDef)| column.generation().is_some() && uses(*at);
+            if let Some((_, column)) = table.def.live_columns().find(is_used) {
+                let message = "generated columns are not supported in COPY FROM WHERE conditions";
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                    .detail(format!("Column \"{}\" is a generated column.", column.name)));
             }
             let names: Vec<_> = targets.iter().map(|&at| &*table.def.columns[at].name).collect();
             let not_null = chosen("FORCE_NOT_NULL", &options.force_not_null, &names)?;
@@ -110,19 +126,56 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
             let from = CopyFrom { table, rules, references, options, fields, defaults, condition };
             Ok(Plan::CopyFrom(Arc::new(from)))
         }
-        Direction::Out(query) => {
-            let (query, columns) = binder.query(query)?;
-            let names: Vec<_> = columns.iter().map(|column| &*column.name).collect();
-            let quoted = chosen("FORCE_QUOTE", &options.force_quote, &names)?;
-            let column = |(Column { name, ty, .. }, force_quote): (&Column, bool)| OutColumn {
-                name: name.clone(),
-                ty: *ty,
-                force_quote,
-            };
-            let columns = columns.iter().zip(quoted).map(column).collect();
-            Ok(Plan::CopyTo(CopyTo { query, options, columns }))
+        Direction::Out(query) => copy_out(binder, query, options),
+        Direction::OutTable { table, columns } => {
+            let query = rows_of(binder, table, columns)?;
+            copy_out(binder, &query, options)
         }
     }
+}
+
+/// Returns the query of a table's rows, without the generated columns unless they are named, which is an error.
+fn rows_of(binder: &Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Result<Box<QueryTree>> {
+    let mut named = match columns {
+        [] => vec!["*".into()],
+        columns => columns.iter().map(Ident::to_string).collect::<Vec<_>>(),
+    };
+    let relation = binder.relation(table)?;
+    if let Some(Relation::Sequence(sequence)) = &relation {
+        let message = format!("cannot copy from sequence \"{}\"", sequence.def.name);
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+    }
+    if let Some(Relation::Table(table)) = relation {
+        let (generated, others): (Vec<_>, Vec<_>) =
+            table.def.live_columns().map(|(_, column)| column).partition(|column| column.generation().is_some());
+        let is_named = |column: &&&ColumnDef| columns.iter().any(|name| name_of(name) == column.name);
+        if let Some(column) = generated.iter().find(is_named) {
+            return Err(no_copy(&column.name));
+        }
+        if columns.is_empty() && !generated.is_empty() {
+            named = others.into_iter().map(|column| quote_ident(&column.name)).collect();
+        }
+    }
+    let text = format!("SELECT {} FROM {table}", named.join(", "));
+    parse::query(&text).map_err(|error| parse::failure(&text, &error))
+}
+
+fn no_copy(column: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, format!("column \"{column}\" is a generated column"))
+        .detail("Generated columns cannot be used in COPY.")
+}
+
+fn copy_out(binder: &mut Binder<'_>, query: &QueryTree, options: Options) -> Result<Plan> {
+    let (query, columns) = binder.query(query)?;
+    let names: Vec<_> = columns.iter().map(|column| &*column.name).collect();
+    let quoted = chosen("FORCE_QUOTE", &options.force_quote, &names)?;
+    let column = |(Column { name, ty, .. }, force_quote): (&Column, bool)| OutColumn {
+        name: name.clone(),
+        ty: *ty,
+        force_quote,
+    };
+    let columns = columns.iter().zip(quoted).map(column).collect();
+    Ok(Plan::CopyTo(CopyTo { query, options, columns }))
 }
 
 /// Returns for each column whether an option names it.

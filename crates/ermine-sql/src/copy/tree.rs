@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use crate::{bind::names::name_of, parse};
+use crate::bind::names::name_of;
 
 /// A COPY statement.
 #[derive(Clone, Debug)]
@@ -21,8 +21,10 @@ pub(crate) struct CopyTree {
 pub(crate) enum Direction {
     /// FROM, into columns of a table; none: all. Rows that do not meet the condition are skipped.
     In { table: ObjectName, columns: Vec<Ident>, condition: Option<Box<Expr>> },
-    /// TO: a table is the query of all its rows.
+    /// TO: the rows of a query.
     Out(Box<Query>),
+    /// TO: columns of a table; none: all that are not generated.
+    OutTable { table: ObjectName, columns: Vec<Ident> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +77,7 @@ impl CopyTree {
                 let columns = parser.parse_parenthesized_column_list(IsOptional::Optional, false)?;
                 match parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::TO])? {
                     Keyword::FROM => Direction::In { table, columns, condition: None },
-                    _ => Direction::Out(rows_of(&table, &columns)?),
+                    _ => Direction::OutTable { table, columns },
                 }
             }
         };
@@ -104,13 +106,6 @@ impl CopyTree {
         }
         Ok(Self { direction, target, options })
     }
-}
-
-/// Returns the query that a table stands for.
-fn rows_of(table: &ObjectName, columns: &[Ident]) -> Parsed<Box<Query>> {
-    let columns: Vec<_> = columns.iter().map(Ident::to_string).collect();
-    let columns = if columns.is_empty() { "*".into() } else { columns.join(", ") };
-    parse::query(&format!("SELECT {columns} FROM {table}"))
 }
 
 fn word_option(name: &str, word: &str) -> GivenOption {

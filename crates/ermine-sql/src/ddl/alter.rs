@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind, TableConstraint};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
 
 use super::{
+    alter_object::check_role,
+    alter_type::new_types,
     context::ChangeContext,
     create::{Constraints, foreign_keys_of},
     foreign_key::cascades,
     skip, skip_missing,
-    types::check_no_type,
 };
 use crate::{
-    bind::{
-        Binder,
-        names::{name_of, relation_of, type_of},
-    },
+    bind::{Binder, names::name_of},
     catalog::{
         Change,
         definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, TableDef},
@@ -60,9 +58,19 @@ impl ChangeContext<'_> {
         self.take_parents(active, Some(&table), &keys.collect::<Vec<_>>())?;
         self.take_newest(active, std::slice::from_ref(&table), self.patience)?;
         let id = table.def.id;
+        let mut types = new_types(&alter.operations);
         for operation in &alter.operations {
             let table = active.catalog.table(id).expect("it is only changed here").clone();
-            self.alter_once(active, table.def.clone(), operation, rows)?;
+            match operation {
+                AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDataType { .. }, .. } => {
+                    // With the first one: all are computed from the same row.
+                    let all = std::mem::take(&mut types);
+                    if !all.is_empty() {
+                        self.alter_types(active, table.def.clone(), &all)?;
+                    }
+                }
+                operation => self.alter_once(active, table.def.clone(), operation, rows)?,
+            }
         }
         Ok("ALTER TABLE".into())
     }
@@ -85,9 +93,8 @@ impl ChangeContext<'_> {
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(active, def, &name_of(old_column_name), name_of(new_column_name))
             }
-            AlterTableOperation::RenameTable { table_name } => {
-                let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;
-                self.rename_table(active, def, relation_of(name)?.1)
+            AlterTableOperation::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(active, def, &name_of(old_name), name_of(new_name))
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column(active, def, &name_of(column_name), op)
@@ -101,13 +108,16 @@ impl ChangeContext<'_> {
             }
             AlterTableOperation::ValidateConstraint { name } => self.validate(active, &def, &name_of(name)),
             // All objects have the same owner.
+            AlterTableOperation::OwnerTo { new_owner: ast::Owner::Ident(role) } => {
+                check_role(&active.catalog, &self.environment.user, role)
+            }
             AlterTableOperation::OwnerTo { .. } => Ok(()),
             other => Err(SqlError::unsupported(format_args!("ALTER TABLE {other}"))),
         }
     }
 
     /// Replaces the definition of a table, whose expressions are bound again.
-    fn replace_checked(&self, active: &mut ActiveTransaction, def: TableDef) -> Result<()> {
+    pub(super) fn replace_checked(&self, active: &mut ActiveTransaction, def: TableDef) -> Result<()> {
         let id = def.id;
         self.replace_table(active, def)?;
         let table = active.catalog.table(id).expect("it has just been put there").clone();
@@ -135,52 +145,56 @@ impl ChangeContext<'_> {
         let (id, at) = (def.id, def.columns.len());
         let place = (id, &*def.schema, &*def.name);
         let (mut column, sequence) = self.column_def(active, place, at, added, &mut constraints)?;
-        if sequence.is_some() {
-            return Err(SqlError::unsupported("adding a column with a sequence"));
-        }
-        if constraints.has_primary() {
-            return Err(SqlError::unsupported("adding a column as a primary key")
-                .hint("Add the column first, then ADD PRIMARY KEY."));
-        }
         let domain = self.domain_of(&added.data_type)?;
         let default = domain.and_then(|ty| ty.domain()?.default.clone()).map(DefaultDef::Expression);
-        column.missing = self.missing_value(active, &column, column.default.as_ref().or(default.as_ref()))?;
+        let has_one_value = match column.default.clone().or(default) {
+            Some(DefaultDef::NextOf(_) | DefaultDef::Generated(_)) => false,
+            Some(DefaultDef::Expression(text)) => self.missing_value(active, &mut column, &text)?,
+            None => true,
+        };
         def.columns.push(column);
-        let before = def.indexes.len();
+        let (before, adds_key) = (def.indexes.len(), constraints.has_primary());
         let foreign = std::mem::take(&mut constraints.foreign);
         let domains = std::mem::take(&mut constraints.domains);
         self.add_constraints(active, &mut def, constraints)?;
         self.take_new_names(active, &def, before)?;
+        if let Some(key) = def.primary_key.as_ref().filter(|_| adds_key) {
+            self.take_name(active, &def.schema, &key.name, true)?;
+        }
+        if let Some(sequence) = sequence {
+            self.take_name(active, &sequence.schema, &sequence.name, true)?;
+            self.apply(active, vec![Change::Put(Definition::Sequence(sequence))])?;
+        }
         let new_indexes: Vec<_> = (before..def.indexes.len()).collect();
         let mut changes = self.uses_of_domains(active, id, &domains)?;
-        changes.push(Change::Put(Definition::Table(def)));
-        self.apply(active, changes)?;
-        self.fill(active, id, &[])?;
-        if !new_indexes.is_empty() {
-            self.fill(active, id, &new_indexes)?;
+        if !has_one_value || adds_key {
+            self.apply(active, changes)?;
+            self.rewrite(active, def, Vec::new(), Some(at))?;
+        } else {
+            changes.push(Change::Put(Definition::Table(def)));
+            self.apply(active, changes)?;
+            self.fill(active, id, &[])?;
+            if !new_indexes.is_empty() {
+                self.fill(active, id, &new_indexes)?;
+            }
         }
         self.add_foreign_keys(active, id, foreign, true)
     }
 
-    /// Returns the value of a new column in the existing rows, as a row of its own; `None`: NULL.
-    fn missing_value(
-        &self,
-        active: &ActiveTransaction,
-        column: &ColumnDef,
-        default: Option<&DefaultDef>,
-    ) -> Result<Option<Vec<u8>>> {
-        let Some(DefaultDef::Expression(text)) = default else { return Ok(None) };
+    /// Keeps the value of a new column in the existing rows, as a row of its own; returns false if each row has another
+    /// one. `text`: that of its default.
+    fn missing_value(&self, active: &ActiveTransaction, column: &mut ColumnDef, text: &str) -> Result<bool> {
         let expr = crate::parse::expression(text)?;
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         let typed = binder.expr(&expr)?;
         let bound = binder.assign(typed, column.ty, column.modifier, &column.name)?;
         if bound.is_volatile() {
-            return Err(SqlError::unsupported("adding a column whose default is another one for each row")
-                .hint("Add the column without it, update the rows, then SET DEFAULT."));
+            return Ok(false);
         }
         let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         let value = bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned();
-        Ok(Some(row_bytes(&[value])))
+        column.missing = Some(row_bytes(&[value]));
+        Ok(true)
     }
 
     pub(super) fn drop_columns(
@@ -202,7 +216,9 @@ impl ChangeContext<'_> {
                     let what = format!("column {name} of table {}", def.name);
                     self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
                     self.drop_foreign_keys(active, own)?;
-                    self.drop_column(active, &mut def, at)?;
+                    for at in self.columns_from(active, &def, at, cascade, rows)?.into_iter().chain([at]) {
+                        self.drop_column(active, &mut def, at)?;
+                    }
                 }
                 None if if_exists => {
                     let message = format!("column \"{name}\" does not exist, skipping");
@@ -213,6 +229,34 @@ impl ChangeContext<'_> {
         }
         self.replace_checked(active, def)
             .map_err(|error| error.hint("A constraint or index uses the column: drop it first."))
+    }
+
+    /// Returns the generated columns that are computed from one that is dropped; fails if there are any and the
+    /// statement does not say CASCADE.
+    fn columns_from(
+        &self,
+        active: &ActiveTransaction,
+        def: &TableDef,
+        at: usize,
+        cascade: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<Vec<usize>> {
+        let table = active.catalog.table(def.id).expect("it is being altered");
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
+        let mut from = binder.generated_from(table, at)?;
+        from.retain(|at| !def.columns[*at].is_dropped);
+        let described = |at: usize| format!("column {} of table {}", def.columns[at].name, def.name);
+        if !cascade && !from.is_empty() {
+            let message = format!("cannot drop {} because other objects depend on it", described(at));
+            let lines = from.iter().map(|from| format!("{} depends on {}", described(*from), described(at)));
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .detail(lines.collect::<Vec<_>>().join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for from in &from {
+            skip(rows, SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to {}", described(*from)));
+        }
+        Ok(from)
     }
 
     /// Drops a column with its indexes and the sequences that it owns. Its values stay in the rows.
@@ -242,24 +286,16 @@ impl ChangeContext<'_> {
         if def.column(&new).is_some() {
             return Err(duplicate_column(&new, &def.name));
         }
-        if !def.checks.is_empty() || def.indexes.iter().any(|index| index.predicate.is_some()) {
+        let has_texts = !def.checks.is_empty()
+            || def.indexes.iter().any(|index| index.predicate.is_some())
+            || def.columns.iter().any(|column| column.generation().is_some());
+        if has_texts {
             return Err(SqlError::unsupported(
-                "renaming a column of a table with CHECK constraints or partial indexes",
+                "renaming a column of a table with CHECK constraints, partial indexes or generated columns",
             ));
         }
         def.columns[at].name = new;
         self.replace_table(active, def)
-    }
-
-    fn rename_table(&self, active: &mut ActiveTransaction, mut def: TableDef, new: String) -> Result<()> {
-        if active.catalog.find(&def.schema, &new).is_some() {
-            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{new}\" already exists")));
-        }
-        check_no_type(active, &def.schema, &new)?;
-        self.take_name(active, &def.schema, &def.name, false)?;
-        self.take_name(active, &def.schema, &new, true)?;
-        def.name = new;
-        self.replace_checked(active, def)
     }
 
     fn alter_column(
@@ -279,22 +315,16 @@ impl ChangeContext<'_> {
                 return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
             }
             AlterColumnOperation::DropNotNull => column.not_null = false,
+            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+                if column.generation().is_some() =>
+            {
+                let message = format!("column \"{name}\" of relation \"{}\" is a generated column", def.name);
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
             AlterColumnOperation::SetDefault { value } => {
-                column.default = Some(DefaultDef::Expression(value.to_string()));
+                column.default = Some(self.drawn(active, DefaultDef::Expression(value.to_string()), column.ty));
             }
             AlterColumnOperation::DropDefault => column.default = None,
-            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                let (ty, modifier) = type_of(data_type, self.environment)?;
-                if self.domain_of(data_type)?.is_some() || active.catalog.types.of_column(def.id, at).is_some() {
-                    return Err(SqlError::unsupported("changing the type of a column from or to a domain"));
-                }
-                // A text may only become longer: nothing that is stored changes.
-                let is_longer = modifier == -1 || column.modifier != -1 && modifier >= column.modifier;
-                if ty != column.ty || !ty.is_text() || !is_longer {
-                    return Err(SqlError::unsupported("changing the type of a column in place"));
-                }
-                column.modifier = modifier;
-            }
             other => return Err(SqlError::unsupported(format_args!("ALTER COLUMN {other}"))),
         }
         let id = def.id;
@@ -363,18 +393,10 @@ impl ChangeContext<'_> {
     }
 
     /// Moves the rows of a table without a key to the places of their new key.
-    fn add_primary_key(&self, active: &mut ActiveTransaction, mut def: TableDef) -> Result<()> {
+    fn add_primary_key(&self, active: &mut ActiveTransaction, def: TableDef) -> Result<()> {
         let key = def.primary_key.as_ref().expect("it has just been added");
         self.take_name(active, &def.schema, &key.name.clone(), true)?;
-        let old = active.catalog.table(def.id).expect("it is being altered").clone();
-        self.check_sees_all(active, &old)?;
-        def.relation_file = self.relation_file(active)?;
-        for index in &mut def.indexes {
-            index.relation_file = self.relation_file(active)?;
-        }
-        let id = def.id;
-        self.apply(active, vec![Change::Put(Definition::Table(def))])?;
-        let new = active.catalog.table(id).expect("it has just been put there").clone();
+        let (old, new) = self.with_new_files(active, def)?;
         let rules = Binder::new(&active.catalog, self.environment, self.search_path, &[]).rules(&new)?;
         let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
         let name = new.def.primary_key.as_ref().map_or("", |key| &key.name);

@@ -3,13 +3,18 @@
 //! RESTART takes effect at once, as `setval` does, also if the transaction is rolled back.
 
 use sqlparser::{
-    ast::ObjectName,
+    ast::{Ident, ObjectName},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::Token,
 };
 
-use super::{context::ChangeContext, create::check_sequence, skip_missing};
+use super::{
+    alter_object::check_role,
+    context::ChangeContext,
+    create::{bounds_of, check_sequence},
+    skip_missing,
+};
 use crate::{
     bind::names::parts_of,
     catalog::{
@@ -18,7 +23,9 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
+    system::sequence_type,
     transaction::ActiveTransaction,
+    types::SqlType,
 };
 
 /// Such a statement, as it was written.
@@ -30,7 +37,7 @@ pub(crate) struct AlterSequence {
 }
 
 #[derive(Clone, Debug)]
-enum SequenceOption {
+pub(super) enum SequenceOption {
     Increment(i64),
     /// `None`: the bound of the type.
     Least(Option<i64>),
@@ -44,7 +51,7 @@ enum SequenceOption {
     /// `None`: by no column.
     OwnedBy(Option<ObjectName>),
     /// All objects have the same owner.
-    Owner,
+    Owner(Ident),
 }
 
 impl AlterSequence {
@@ -64,7 +71,7 @@ impl AlterSequence {
 }
 
 impl SequenceOption {
-    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+    pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         use Keyword::{
             BY, CACHE, CYCLE, INCREMENT, MAXVALUE, MINVALUE, NO, NONE, OWNED, OWNER, RESTART, START, TO, WITH,
         };
@@ -97,8 +104,7 @@ impl SequenceOption {
         } else if parser.parse_keywords(&[OWNED, BY]) {
             Self::OwnedBy(if parser.parse_keyword(NONE) { None } else { Some(parser.parse_object_name(false)?) })
         } else if parser.parse_keywords(&[OWNER, TO]) {
-            parser.parse_identifier()?;
-            Self::Owner
+            Self::Owner(parser.parse_identifier()?)
         } else {
             return parser.expected_ref("an option of a sequence", parser.peek_token_ref());
         })
@@ -108,6 +114,30 @@ impl SequenceOption {
 fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
     let found = parser.parse_number()?.to_string().replace(' ', "");
     found.parse().map_err(|_| ParserError::ParserError(format!("Expected: a number of a sequence, found: {found}")))
+}
+
+/// Applies the options about the numbers of a sequence.
+pub(super) fn redefine(def: &mut SequenceDef, ty: SqlType, options: &[SequenceOption]) {
+    // The bounds depend on it, wherever it stands.
+    for option in options {
+        if let SequenceOption::Increment(by) = option {
+            def.increment = *by;
+        }
+    }
+    let (least_of_type, greatest_of_type) = bounds_of(ty);
+    for option in options {
+        match option {
+            SequenceOption::Least(least) => {
+                def.least = least.unwrap_or(if def.increment > 0 { 1 } else { least_of_type });
+            }
+            SequenceOption::Greatest(greatest) => {
+                def.greatest = greatest.unwrap_or(if def.increment > 0 { greatest_of_type } else { -1 });
+            }
+            SequenceOption::Start(start) => def.start = *start,
+            SequenceOption::Cycle(cycles) => def.cycles = *cycles,
+            _ => {}
+        }
+    }
 }
 
 impl ChangeContext<'_> {
@@ -134,27 +164,14 @@ impl ChangeContext<'_> {
             }
         };
         let (mut def, mut restart) = (sequence.def.clone(), None);
-        // The bounds depend on it, wherever it stands.
-        for option in &alter.options {
-            if let SequenceOption::Increment(by) = option {
-                def.increment = *by;
-            }
-        }
+        redefine(&mut def, sequence_type(&sequence.def), &alter.options);
         for option in &alter.options {
             match option {
-                SequenceOption::Increment(_) => {}
-                SequenceOption::Least(least) => {
-                    def.least = least.unwrap_or(if def.increment > 0 { 1 } else { i64::MIN })
-                }
-                SequenceOption::Greatest(greatest) => {
-                    def.greatest = greatest.unwrap_or(if def.increment > 0 { i64::MAX } else { -1 });
-                }
-                SequenceOption::Start(start) => def.start = *start,
                 SequenceOption::Restart(with) => restart = Some(*with),
-                SequenceOption::Cycle(cycles) => def.cycles = *cycles,
-                SequenceOption::Cache | SequenceOption::Owner => {}
+                SequenceOption::Owner(role) => check_role(&active.catalog, &self.environment.user, role)?,
                 SequenceOption::OwnedBy(Some(column)) => def.owner = Some(self.owning_column(active, &def, column)?),
                 SequenceOption::OwnedBy(None) => def.owner = None,
+                _ => {}
             }
         }
         check_sequence(&def)?;

@@ -8,8 +8,9 @@ use sqlparser::ast::{
 use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip, types::check_no_type};
 use crate::{
     bind::{
-        Binder,
+        Binder, Typed,
         names::{collation_of, name_of, relation_of, simple_name, simple_type_name, type_of},
+        unnested,
     },
     catalog::{
         Change, Relation, Table,
@@ -19,6 +20,7 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, check_rows, fill_index},
+    expr::{Expr, NextOf},
     result::RowSink,
     transaction::ActiveTransaction,
     types::SqlType,
@@ -156,6 +158,7 @@ impl ChangeContext<'_> {
             missing: None,
         };
         let generated = column_options(column, &mut def, table_name, all)?;
+        def.default = def.default.map(|default| self.drawn(active, default, ty));
         let options = generated.or(is_serial.then_some(&[]));
         let Some(options) = options else { return Ok((def, None)) };
         if !ty.is_integer() {
@@ -167,6 +170,19 @@ impl ChangeContext<'_> {
         sequence.owner = Some((table, at));
         def.default = Some(DefaultDef::NextOf(sequence.id));
         Ok((def, Some(sequence)))
+    }
+
+    /// Returns a default that is the next number of a sequence as such: it stays when the sequence is renamed.
+    pub(super) fn drawn(&self, active: &ActiveTransaction, default: DefaultDef, ty: SqlType) -> DefaultDef {
+        let DefaultDef::Expression(text) = &default else { return default };
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
+        // An invalid expression is reported with those of the whole definition.
+        match crate::parse::expression(text).and_then(|expr| binder.expr(&expr)) {
+            Ok(Typed { expr: Expr::Next(NextOf(sequence, _)), .. }) if ty.is_integer() => {
+                DefaultDef::NextOf(sequence.def.id)
+            }
+            _ => default,
+        }
     }
 
     /// Adds constraints to a definition that has its columns.
@@ -237,7 +253,7 @@ impl ChangeContext<'_> {
                     free_name_of(&def.name, column, "check", &is_taken)
                 }
             };
-            def.checks.push(CheckDef { name, condition: condition.to_string() });
+            def.checks.push(CheckDef { name, condition: unnested(&condition).to_string() });
         }
         Ok(())
     }
@@ -315,7 +331,7 @@ impl ChangeContext<'_> {
             is_unique: create.unique,
             is_constraint: false,
             columns,
-            predicate: create.predicate.as_ref().map(ToString::to_string),
+            predicate: create.predicate.as_ref().map(|predicate| unnested(predicate).to_string()),
         });
         Ok(true)
     }
@@ -541,8 +557,17 @@ fn serial(data_type: &ast::DataType) -> Result<Option<SqlType>> {
     })
 }
 
+/// Returns the least and the greatest number of a type.
+pub(super) fn bounds_of(ty: SqlType) -> (i64, i64) {
+    match ty {
+        SqlType::INT2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        SqlType::INT4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
 /// Returns a sequence with the given options.
-fn sequence_def(
+pub(super) fn sequence_def(
     id: u32,
     schema: &str,
     name: &str,
@@ -553,11 +578,7 @@ fn sequence_def(
     let number = |expr: &ast::Expr| {
         expr.to_string().replace(' ', "").parse::<i64>().map_err(|_| invalid("a number was expected for the sequence"))
     };
-    let (type_least, type_greatest) = match ty {
-        Some(SqlType::INT2) => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        Some(SqlType::INT4) => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
+    let (type_least, type_greatest) = bounds_of(ty.unwrap_or(SqlType::INT8));
     let (mut increment, mut cycles) = (1, false);
     let (mut start, mut least, mut greatest) = (None, None, None);
     for option in options {
@@ -604,7 +625,7 @@ fn column_options<'c>(
     table_name: &str,
     all: &mut Constraints,
 ) -> Result<Option<&'c [SequenceOptions]>> {
-    let mut generated: Option<&[SequenceOptions]> = None;
+    let (mut generated, mut generation): (Option<&[SequenceOptions]>, _) = (None, None);
     for option in &column.options {
         let constraint = option.name.as_ref().map(name_of);
         match &option.option {
@@ -633,12 +654,30 @@ fn column_options<'c>(
                 def.not_null = true;
                 generated = Some(sequence_options.as_deref().unwrap_or(&[]));
             }
+            ColumnOption::Generated { generated_as: GeneratedAs::ExpStored, generation_expr: Some(expr), .. } => {
+                generation = Some(DefaultDef::Generated(unnested(expr).to_string()));
+            }
             ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
             ColumnOption::ForeignKey(key) => {
                 all.foreign.push(ForeignKeyTree::new(key, constraint, Some(&def.name)));
             }
             other => return Err(SqlError::unsupported(format_args!("the column option {other}"))),
         }
+    }
+    if generation.is_some() {
+        let other = match (&def.default, def.identity) {
+            (Some(_), _) => Some("default"),
+            (None, Some(_)) => Some("identity"),
+            (None, None) => None,
+        };
+        if let Some(other) = other {
+            let message = format!(
+                "both {other} and generation expression specified for column \"{}\" of table \"{table_name}\"",
+                def.name
+            );
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        def.default = generation;
     }
     Ok(generated)
 }

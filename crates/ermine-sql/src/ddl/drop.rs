@@ -7,6 +7,7 @@ use crate::{
     bind::{Binder, names::simple_name, plain},
     catalog::{
         Change, Relation,
+        comments::PG_CLASS,
         definition::{DefaultDef, Definition, SchemaDef, SequenceDef, TableDef},
     },
     error::{Result, SqlError, SqlState},
@@ -226,7 +227,9 @@ impl ChangeContext<'_> {
                     column.default = Some(DefaultDef::NextOf(new.id));
                 }
             }
+            let (id, new_id) = (old.id, new.id);
             self.apply(active, vec![Change::Drop(Definition::Sequence(old)), Change::Put(Definition::Sequence(new))])?;
+            self.move_comment(active, PG_CLASS, id, "", |comment| comment.object = new_id)?;
         }
         Ok(())
     }

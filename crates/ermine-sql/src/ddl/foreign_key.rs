@@ -12,7 +12,7 @@ use crate::{
     },
     catalog::{
         Change, Table,
-        definition::{Definition, ForeignKeyDef, ObjectId, ReferentialAction, TableDef},
+        definition::{ColumnDef, Definition, ForeignKeyDef, ObjectId, ReferentialAction, TableDef},
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, check_references},
@@ -131,17 +131,7 @@ impl ChangeContext<'_> {
         };
         for (own, other) in child_columns.iter().zip(&parent_columns) {
             let (own, other) = (&child.def.columns[*own], &parent.def.columns[*other]);
-            if !are_comparable(own.ty, other.ty) {
-                let message = format!("foreign key constraint \"{name}\" cannot be implemented");
-                let detail = format!(
-                    "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
-                    own.name,
-                    other.name,
-                    own.ty.name(),
-                    other.ty.name()
-                );
-                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).detail(detail));
-            }
+            check_comparable(&name, own, other)?;
         }
         let is_full = match tree.match_kind {
             Some(ast::ConstraintReferenceMatchKind::Partial) => {
@@ -153,6 +143,7 @@ impl ChangeContext<'_> {
         if characteristics.enforced == Some(false) {
             return Err(SqlError::unsupported("a constraint that is NOT ENFORCED"));
         }
+        check_actions(&child.def, &child_columns, tree)?;
         let is_deferred = characteristics.initially == Some(ast::DeferrableInitial::Deferred);
         if is_deferred && characteristics.deferrable == Some(false) {
             let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
@@ -212,6 +203,18 @@ impl ChangeContext<'_> {
         self.check_rows_of(active, &key)?;
         let valid = ForeignKeyDef { is_valid: true, ..(*key).clone() };
         self.apply(active, vec![Change::Put(Definition::ForeignKey(valid))])
+    }
+
+    /// Examines the rows of a foreign key, one of whose columns has another type now.
+    pub(super) fn examine_again(&self, active: &mut ActiveTransaction, key: &Arc<ForeignKeyDef>) -> Result<()> {
+        self.take_tables_of(active, key)?;
+        let table = |id| active.catalog.table(id).expect("a foreign key has both tables");
+        let (child, parent) = (table(key.child), table(key.parent));
+        for (own, other) in key.child_columns.iter().zip(&key.parent_columns) {
+            check_comparable(&key.name, &child.def.columns[*own], &parent.def.columns[*other])?;
+        }
+        self.check_sees_tables(active, key)?;
+        if key.is_valid { self.check_rows_of(active, key) } else { Ok(()) }
     }
 
     fn take_tables_of(&self, active: &mut ActiveTransaction, key: &ForeignKeyDef) -> Result<()> {
@@ -313,6 +316,37 @@ impl ChangeContext<'_> {
         }
         Ok(tables)
     }
+}
+
+/// Fails for an action that would write a generated column.
+fn check_actions(child: &TableDef, columns: &[usize], tree: &ast::ForeignKeyConstraint) -> Result<()> {
+    if columns.iter().all(|at| child.columns[*at].generation().is_none()) {
+        return Ok(());
+    }
+    let (delete, update) = (action(tree.on_delete), action(tree.on_update));
+    let event = match () {
+        () if update.writes() => "UPDATE",
+        () if matches!(delete, ReferentialAction::SetNull | ReferentialAction::SetDefault) => "DELETE",
+        () => return Ok(()),
+    };
+    let message = format!("invalid ON {event} action for foreign key constraint containing generated column");
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+}
+
+/// Fails for columns of a foreign key whose types cannot be compared.
+fn check_comparable(name: &str, own: &ColumnDef, other: &ColumnDef) -> Result<()> {
+    if are_comparable(own.ty, other.ty) {
+        return Ok(());
+    }
+    let message = format!("foreign key constraint \"{name}\" cannot be implemented");
+    let detail = format!(
+        "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+        own.name,
+        other.name,
+        own.ty.name(),
+        other.ty.name()
+    );
+    Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).detail(detail))
 }
 
 fn action(asked: Option<ast::ReferentialAction>) -> ReferentialAction {

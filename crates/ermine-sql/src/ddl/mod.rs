@@ -6,14 +6,19 @@
 //! transactions (`online`).
 
 mod alter;
+pub(crate) mod alter_object;
 pub(crate) mod alter_sequence;
+mod alter_type;
+pub(crate) mod comment;
 pub(crate) mod context;
 mod create;
 mod domain;
 pub(crate) mod domain_tree;
 mod drop;
 mod foreign_key;
+mod identity;
 pub(crate) mod online;
+mod rename;
 pub(crate) mod role;
 pub(crate) mod type_tree;
 mod types;
@@ -23,7 +28,9 @@ use std::{sync::Arc, time::Duration};
 use sqlparser::ast::{self, Statement};
 
 use self::{
+    alter_object::AlterObject,
     alter_sequence::AlterSequence,
+    comment::CommentTree,
     context::ChangeContext,
     role::RoleTree,
     type_tree::{TypeTree, qualify_types},
@@ -42,8 +49,10 @@ pub(crate) enum Definition {
     CreateIndex(Box<ast::CreateIndex>),
     CreateSequence(Box<Statement>),
     CreateSchema(Box<Statement>),
+    AlterObject(AlterObject),
     AlterSequence(AlterSequence),
     AlterTable(Box<ast::AlterTable>),
+    Comment(CommentTree),
     Drop(Box<Statement>),
     Role(RoleTree),
     Type(TypeTree),
@@ -84,8 +93,10 @@ impl Definition {
             Self::CreateIndex(_) => "CREATE INDEX",
             Self::CreateSequence(_) => "CREATE SEQUENCE",
             Self::CreateSchema(_) => "CREATE SCHEMA",
+            Self::AlterObject(alter) => alter.words(),
             Self::AlterSequence(_) => "ALTER SEQUENCE",
             Self::AlterTable(_) => "ALTER TABLE",
+            Self::Comment(_) => "COMMENT",
             Self::Drop(_) => "DROP",
             Self::Role(_) => "a statement about roles",
             Self::Type(tree) => tree.words(),
@@ -103,6 +114,17 @@ impl ChangeContext<'_> {
         definition: &Definition,
         rows: &mut dyn RowSink,
     ) -> Result<String> {
+        let tag = self.define_objects(active, definition, rows)?;
+        self.drop_comments(active)?;
+        Ok(tag)
+    }
+
+    fn define_objects(
+        &self,
+        active: &mut ActiveTransaction,
+        definition: &Definition,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
         match definition {
             Definition::CreateTable(create) => self.create_table(active, create, rows),
             Definition::CreateIndex(create) => {
@@ -114,8 +136,10 @@ impl ChangeContext<'_> {
             }
             Definition::CreateSequence(create) => self.create_sequence(active, create, rows),
             Definition::CreateSchema(create) => self.create_schema(active, create, rows),
+            Definition::AlterObject(alter) => self.alter_object(active, alter, rows),
             Definition::AlterSequence(alter) => self.alter_sequence(active, alter, rows),
             Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
+            Definition::Comment(comment) => self.comment_on(active, comment, rows),
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
             Definition::Role(tree) => self.define_role(active, tree, rows),
             Definition::Type(tree) => self.define_type(active, tree, rows),

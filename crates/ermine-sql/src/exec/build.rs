@@ -26,6 +26,7 @@ use crate::{
     bind::{references::Reference, write::Rules},
     catalog::Table,
     error::{Result, SqlError, SqlState},
+    expr::{Expr, Frame},
     failure::EngineResult as _,
     storage::{RawKey, RawRange, RawTable},
     types::Value,
@@ -102,6 +103,29 @@ pub(crate) fn move_rows(run: &Run<'_>, old: &Table, new: &Table, rules: &Rules) 
     for_each_row(run, old, &mut |_, bytes, row| {
         check_old_row(run, new, rules, row)?;
         run.insert_stored_row(new, rules, row, bytes).map(drop)
+    })
+}
+
+/// Writes all rows of a table into its new version, with some columns computed from the old row.
+pub(crate) fn rewrite_rows(
+    run: &Run<'_>,
+    old: &Table,
+    new: &Table,
+    rules: &Rules,
+    computed: &[(usize, Expr)],
+) -> Result<()> {
+    for_each_row(run, old, &mut |_, _, row| {
+        let mut row = row.to_vec();
+        row.resize(new.types.len(), Value::Null);
+        let values = computed
+            .iter()
+            .map(|(at, expr)| Ok((*at, expr.eval(&Frame { row: &row, outer: None }, run)?.into_owned())));
+        for (at, value) in values.collect::<Result<Vec<_>>>()? {
+            row[at] = value;
+        }
+        run.generate(rules, &mut row)?;
+        check_old_row(run, new, rules, &row)?;
+        run.insert_row(new, rules, &row).map(drop)
     })
 }
 

@@ -17,7 +17,7 @@ mod subquery;
 pub(crate) mod write;
 
 pub(crate) use build::{
-    Batch, check_references, check_rows, check_table, duplicated, fill_index, move_rows, run_batch,
+    Batch, check_references, check_rows, check_table, duplicated, fill_index, move_rows, rewrite_rows, run_batch,
 };
 pub(crate) use instrumentation::{Actual, Instrumentation};
 

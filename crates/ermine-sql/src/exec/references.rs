@@ -269,6 +269,7 @@ impl Owed {
                     _ => Value::Null,
                 };
             }
+            run.generate(rules, &mut changed)?;
             run.check_row(table, rules, &changed)?;
             run.update_row(table, rules, &row_key, &old, &changed)?;
             self.wrote(run, place, Some(&old), Some(&changed), Side::Action)?;

@@ -110,7 +110,10 @@ impl Run<'_> {
         let stored = reader.stored();
         reader.read(&source.needed, |column, value| row[first + column] = value)?;
         for &column in source.needed.iter().skip_while(|column| **column < stored) {
-            row[first + column] = missing(&source.table.def.columns[column])?;
+            row[first + column] = match source.table.def.columns.get(column) {
+                Some(column) => missing(column)?,
+                None => Value::Oid(source.table.def.id),
+            };
         }
         if let Some(at) = source.key_at {
             row[at] = Value::Bytea(key.into());

@@ -71,6 +71,7 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<u64> {
         let Insert { table, rules, conflict, returning, .. } = insert;
+        self.generate(rules, &mut row)?;
         self.check_row(table, rules, &row)?;
         let update = conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
         if let Some(conflict) = conflict
@@ -159,6 +160,7 @@ impl Run<'_> {
         for (at, expr) in &update.assignments {
             new[*at] = expr.eval(&frame, self)?.into_owned();
         }
+        self.generate(rules, &mut new)?;
         self.check_row(table, rules, &new)?;
         self.update_row(table, rules, key, &old, &new)?;
         owed.updated(self, &old, &new)?;
@@ -198,6 +200,7 @@ impl Run<'_> {
             for (at, expr) in assignments {
                 new[*at] = expr.eval(&frame, self)?.into_owned();
             }
+            self.generate(rules, &mut new)?;
             kept.add_row(&new)?;
             Ok(new)
         };
@@ -278,6 +281,14 @@ impl Run<'_> {
             each(key, row)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        Ok(())
+    }
+
+    /// Computes the generated columns of a row from the others.
+    pub(crate) fn generate(&self, rules: &Rules, row: &mut [Value]) -> Result<()> {
+        for (at, expr) in &rules.generated {
+            row[*at] = expr.eval(&Frame { row, outer: None }, self)?.into_owned();
+        }
         Ok(())
     }
 

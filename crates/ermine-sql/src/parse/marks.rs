@@ -3,7 +3,7 @@
 
 use sqlparser::{
     keywords::Keyword,
-    tokenizer::{Token, TokenWithSpan},
+    tokenizer::{Token, TokenWithSpan, Whitespace},
 };
 
 /// Inserts tokens, each before the token at its place, in the order of the places.
@@ -25,6 +25,45 @@ fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
 
 fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
     matches!(token, Token::Word(word) if wanted.contains(&word.keyword))
+}
+
+/// The names of columns that stand for OVERRIDING SYSTEM VALUE and OVERRIDING USER VALUE, which the grammar lacks, at the
+/// end of an INSERT's list of columns.
+pub(crate) const OVERRIDING: [&str; 2] = ["\u{1}overriding system value", "\u{1}overriding user value"];
+
+/// Replaces OVERRIDING {SYSTEM | USER} VALUE by a column.
+pub(super) fn mark_overriding(tokens: &mut Vec<TokenWithSpan>) {
+    let is_named = |at: usize, name: &str| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name),
+        _ => false,
+    };
+    let next = |at: usize| (at + 1..tokens.len()).find(|at| !matches!(tokens[*at].token, Token::Whitespace(_)));
+    let (mut places, mut needless, mut before) = (Vec::new(), Vec::new(), None::<usize>);
+    for at in 0..tokens.len() {
+        if matches!(tokens[at].token, Token::Whitespace(_)) {
+            continue;
+        }
+        if is_named(at, "overriding")
+            && let Some(which) = next(at)
+            && let Some(value) = next(which).filter(|value| is_named(*value, "value"))
+            && let Some(mark) = ["system", "user"].iter().position(|name| is_named(which, name))
+        {
+            let mark = Token::make_word(OVERRIDING[mark], Some('"'));
+            match before {
+                Some(last) if tokens[last].token == Token::RParen => {
+                    places.extend([(last, Token::Comma), (last, mark)]);
+                }
+                _ => places.extend([(at, Token::LParen), (at, mark), (at, Token::RParen)]),
+            }
+            needless.extend([at, which, value]);
+        }
+        before = Some(at);
+    }
+    // A blank keeps its place, so that the places of others stay.
+    for at in needless {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    put_in(tokens, places);
 }
 
 /// Marks lists of values that begin with a query, `IN ((SELECT ..), ..)` or `IN ((SELECT ..) + 1)`, which the grammar

@@ -21,9 +21,9 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
-pub(crate) use self::{grammar::check_grammar, measure::tree_bytes, precedence::correct_precedence};
+pub(crate) use self::{grammar::check_grammar, marks::OVERRIDING, measure::tree_bytes, precedence::correct_precedence};
 use self::{
-    marks::{mark_lists, mark_subscripts, mark_trims},
+    marks::{mark_lists, mark_overriding, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
 };
@@ -58,10 +58,12 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     check_words(&tokens)?;
     check_not_null(&tokens)?;
     strengthen_locks(&mut tokens);
+    leave_out_only(&mut tokens);
     order_options(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);
+    mark_overriding(&mut tokens);
     join_literals(&mut tokens)?;
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }
@@ -174,6 +176,24 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
     tokens.retain(|_| {
         at += 1;
         needless.binary_search(&(at - 1)).is_err()
+    });
+}
+
+/// Removes ONLY before the names of tables: none has others that inherit from it. It is a reserved word.
+fn leave_out_only(tokens: &mut Vec<TokenWithSpan>) {
+    use Keyword::{FROM, JOIN, ONLY, TABLE, UPDATE};
+    let mut precedes_table = false;
+    tokens.retain(|token| match &token.token {
+        Token::Whitespace(_) => true,
+        Token::Word(word) if word.keyword == ONLY && word.quote_style.is_none() && precedes_table => false,
+        Token::Word(word) => {
+            precedes_table = word.quote_style.is_none() && matches!(word.keyword, FROM | JOIN | TABLE | UPDATE);
+            true
+        }
+        token => {
+            precedes_table = *token == Token::Comma;
+            true
+        }
     });
 }
 

@@ -369,7 +369,7 @@ impl Session {
         Ok(Prepared {
             tree: Some(tree),
             text: "".into(),
-            sizes: Sizes::new(catalog, &bound.tables),
+            sizes: Sizes::new(&catalog, &bound.tables),
             bound,
             settings: self.settings_changed,
             version,

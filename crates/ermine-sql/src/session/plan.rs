@@ -63,6 +63,8 @@ pub(crate) fn bind(
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Type(tree) => (Plan::Definition(Definition::Type(tree.clone())), None),
+        Tree::Comment(comment) => (Plan::Definition(Definition::Comment(comment.clone())), None),
+        Tree::Object(alter) => (Plan::Definition(Definition::AlterObject(alter.clone())), None),
         Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     copy::CopyTree,
-    ddl::{alter_sequence::AlterSequence, role::RoleTree, type_tree::TypeTree},
+    ddl::{
+        alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, role::RoleTree,
+        type_tree::TypeTree,
+    },
     error::Result,
     parse::{check_grammar, correct_precedence, failure, parser, query},
 };
@@ -22,12 +25,14 @@ use crate::{
 pub(crate) enum Tree {
     /// A statement as sqlparser represents it.
     Plain(Box<Statement>),
+    Comment(CommentTree),
     Constraints(SetConstraints),
     Copy(CopyTree),
     Extension(ExtensionTree),
     Fetch(Fetch),
     Maintenance(Maintenance),
     Modes(ModesTree),
+    Object(AlterObject),
     Role(RoleTree),
     Sequence(AlterSequence),
     Type(TypeTree),
@@ -105,6 +110,10 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
+        } else if let Some(comment) = CommentTree::parse(parser)? {
+            Tree::Comment(comment)
+        } else if let Some(alter) = AlterObject::parse(parser)? {
+            Tree::Object(alter)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
         } else if let Some(tree) = ExtensionTree::parse(parser)? {

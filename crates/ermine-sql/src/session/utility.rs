@@ -27,12 +27,14 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
     match tree {
         Tree::Plain(statement) => matches!(**statement, Statement::Commit { .. } | Statement::Rollback { .. }),
         Tree::TwoPhase(what, _) => *what == TwoPhase::Prepare,
-        Tree::Constraints(_)
+        Tree::Comment(_)
+        | Tree::Constraints(_)
         | Tree::Copy(_)
         | Tree::Extension(_)
         | Tree::Fetch(_)
         | Tree::Maintenance(_)
         | Tree::Modes(_)
+        | Tree::Object(_)
         | Tree::Role(_)
         | Tree::Type(_)
         | Tree::Sequence(_) => false,
@@ -119,7 +121,9 @@ impl Session {
                 self.extension(tree, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::Type(_) => return Ok(Completion::default()),
+            Tree::Comment(_) | Tree::Copy(_) | Tree::Object(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::Type(_) => {
+                return Ok(Completion::default());
+            }
         };
         self.control_statement(statement, prepared, parameters, rows)
     }

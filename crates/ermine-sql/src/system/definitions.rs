@@ -277,7 +277,7 @@ pub(super) fn next_of(known: Known<'_>, sequence: ObjectId) -> String {
 }
 
 /// Returns the type of a sequence's numbers, derived from its bounds.
-pub(super) fn sequence_type(sequence: &SequenceDef) -> SqlType {
+pub(crate) fn sequence_type(sequence: &SequenceDef) -> SqlType {
     match (sequence.least, sequence.greatest) {
         (_, 32767) | (-32768, _) => SqlType::INT2,
         (_, 2_147_483_647) | (-2_147_483_648, _) => SqlType::INT4,

@@ -33,9 +33,6 @@ pub(super) const TABLES: &[Described] = empty! {
     }
     6237 pg_publication_namespace { oid OID pnpubid OID pnnspid OID }
     6106 pg_publication_rel { oid OID prpubid OID prrelid OID prqual TEXT prattrs INT2S }
-    6100 pg_subscription { oid OID subdbid OID subname NAME subowner OID subenabled BOOL }
-    2609 pg_description { objoid OID classoid OID objsubid INT4 description TEXT }
-    2396 pg_shdescription { objoid OID classoid OID description TEXT }
     3596 pg_seclabel { objoid OID classoid OID objsubid INT4 provider TEXT label TEXT }
     2620 pg_trigger {
         oid OID tgrelid OID tgparentid OID tgname NAME tgfoid OID tgtype INT2 tgenabled TEXT tgisinternal BOOL
@@ -96,4 +93,84 @@ pub(super) const TABLES: &[Described] = empty! {
     0 pg_policies {
         schemaname NAME tablename NAME policyname NAME permissive TEXT roles NAMES cmd TEXT qual TEXT with_check TEXT
     }
+    2602 pg_amop {
+        oid OID amopfamily OID amoplefttype OID amoprighttype OID amopstrategy INT2 amoppurpose TEXT amopopr OID
+        amopmethod OID amopsortfamily OID
+    }
+    2603 pg_amproc { oid OID amprocfamily OID amproclefttype OID amprocrighttype OID amprocnum INT2 amproc REGPROC }
+    0 pg_available_extension_versions {
+        name NAME version TEXT installed BOOL superuser BOOL trusted BOOL relocatable BOOL schema NAME
+        requires NAMES comment TEXT
+    }
+    0 pg_available_extensions { name NAME default_version TEXT installed_version TEXT comment TEXT }
+    2607 pg_conversion {
+        oid OID conname NAME connamespace OID conowner OID conforencoding INT4 contoencoding INT4 conproc REGPROC
+        condefault BOOL
+    }
+    3394 pg_init_privs { objoid OID classoid OID objsubid INT4 privtype TEXT initprivs TEXTS }
+    2995 pg_largeobject_metadata { oid OID lomowner OID lomacl TEXTS }
+    2753 pg_opfamily { oid OID opfmethod OID opfname NAME opfnamespace OID opfowner OID }
+    6243 pg_parameter_acl { oid OID parname TEXT paracl TEXTS }
+    0 pg_publication_tables { pubname NAME schemaname NAME tablename NAME attnames NAMES rowfilter TEXT }
+    0 pg_replication_slots {
+        slot_name NAME plugin NAME slot_type TEXT datoid OID database NAME temporary BOOL active BOOL
+        active_pid INT4 xmin OID catalog_xmin OID restart_lsn TEXT confirmed_flush_lsn TEXT wal_status TEXT
+        safe_wal_size INT8 two_phase BOOL
+    }
+    0 pg_seclabels {
+        objoid OID classoid OID objsubid INT4 objtype TEXT objnamespace OID objname TEXT provider TEXT label TEXT
+    }
+    1214 pg_shdepend { dbid OID classid OID objid OID objsubid INT4 refclassid OID refobjid OID deptype TEXT }
+    3592 pg_shseclabel { objoid OID classoid OID provider TEXT label TEXT }
+    3429 pg_statistic_ext_data {
+        stxoid OID stxdinherit BOOL stxdndistinct TEXT stxddependencies TEXT stxdmcv TEXT stxdexpr TEXTS
+    }
+    0 pg_stats {
+        schemaname NAME tablename NAME attname NAME inherited BOOL null_frac FLOAT4 avg_width INT4 n_distinct FLOAT4
+        most_common_vals TEXT most_common_freqs TEXTS histogram_bounds TEXT correlation FLOAT4
+        most_common_elems TEXT most_common_elem_freqs TEXTS elem_count_histogram TEXTS
+    }
+    0 pg_stats_ext {
+        schemaname NAME tablename NAME statistics_schemaname NAME statistics_name NAME statistics_owner NAME
+        attnames NAMES exprs TEXTS kinds TEXTS inherited BOOL n_distinct TEXT dependencies TEXT
+        most_common_vals TEXTS most_common_val_nulls TEXTS most_common_freqs TEXTS most_common_base_freqs TEXTS
+    }
+    0 pg_stats_ext_exprs {
+        schemaname NAME tablename NAME statistics_schemaname NAME statistics_name NAME statistics_owner NAME
+        expr TEXT inherited BOOL null_frac FLOAT4 avg_width INT4 n_distinct FLOAT4 most_common_vals TEXT
+        most_common_freqs TEXTS histogram_bounds TEXT correlation FLOAT4 most_common_elems TEXT
+        most_common_elem_freqs TEXTS elem_count_histogram TEXTS
+    }
+    0 pg_stat_replication {
+        pid INT4 usesysid OID usename NAME application_name TEXT client_addr TEXT client_hostname TEXT
+        client_port INT4 backend_start TIME backend_xmin OID state TEXT sent_lsn TEXT write_lsn TEXT flush_lsn TEXT
+        replay_lsn TEXT write_lag TEXT flush_lag TEXT replay_lag TEXT sync_priority INT4 sync_state TEXT
+        reply_time TIME
+    }
+    0 pg_stat_subscription {
+        subid OID subname NAME pid INT4 relid OID received_lsn TEXT last_msg_send_time TIME
+        last_msg_receipt_time TIME latest_end_lsn TEXT latest_end_time TIME
+    }
+    0 pg_stat_user_functions { funcid OID schemaname NAME funcname NAME calls INT8 total_time TEXT self_time TEXT }
+    0 pg_stat_wal_receiver {
+        pid INT4 status TEXT receive_start_lsn TEXT receive_start_tli INT4 written_lsn TEXT flushed_lsn TEXT
+        received_tli INT4 last_msg_send_time TIME last_msg_receipt_time TIME latest_end_lsn TEXT
+        latest_end_time TIME slot_name TEXT sender_host TEXT sender_port INT4 conninfo TEXT
+    }
+    6100 pg_subscription {
+        oid OID subdbid OID subskiplsn TEXT subname NAME subowner OID subenabled BOOL subbinary BOOL substream BOOL
+        subtwophasestate TEXT subdisableonerr BOOL subconninfo TEXT subslotname NAME subsynccommit TEXT
+        subpublications TEXTS
+    }
+    6102 pg_subscription_rel { srsubid OID srrelid OID srsubstate TEXT srsublsn TEXT }
+    3576 pg_transform { oid OID trftype OID trflang OID trffromsql REGPROC trftosql REGPROC }
+    3602 pg_ts_config { oid OID cfgname NAME cfgnamespace OID cfgowner OID cfgparser OID }
+    3603 pg_ts_config_map { mapcfg OID maptokentype INT4 mapseqno INT4 mapdict OID }
+    3600 pg_ts_dict { oid OID dictname NAME dictnamespace OID dictowner OID dicttemplate OID dictinitoption TEXT }
+    3601 pg_ts_parser {
+        oid OID prsname NAME prsnamespace OID prsstart REGPROC prstoken REGPROC prsend REGPROC prsheadline REGPROC
+        prslextype REGPROC
+    }
+    3764 pg_ts_template { oid OID tmplname NAME tmplnamespace OID tmplinit REGPROC tmpllexize REGPROC }
+    0 pg_user_mappings { umid OID srvid OID srvname NAME umuser OID usename NAME umoptions TEXTS }
 };

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    Known, NULL, UTF8,
+    Known, NULL, UTF8, comments,
     definitions::{self, indexes},
+    privileges,
     reg::Reg,
     server::role_name,
 };
@@ -57,6 +58,7 @@ const TEXT: Parameter = of(Scalar::Text);
 const INT4: Parameter = of(Scalar::Int4);
 const INT8: Parameter = of(Scalar::Int8);
 const BOOL: Parameter = of(Scalar::Bool);
+const TEXTS: Parameter = Parameter::Is(SqlType::TEXT.array());
 const ANY: Parameter = Parameter::Any;
 
 /// A strict function, all of whose parameters have to be given.
@@ -149,10 +151,23 @@ static FUNCTIONS: &[Entry] = &[
     // Trees of expressions are texts here.
     entry("pg_get_expr", &[TEXT, OID, BOOL], SqlType::TEXT, |values, _, _| Ok(values.first().cloned().unwrap_or(NULL)))
         .optional(1),
+    entry("pg_sequence_last_value", &[OID], SqlType::INT8, |values, catalog, _| {
+        Ok(state_of(values, catalog)?.filter(|(_, is_called)| *is_called).map_or(NULL, |(last, _)| Value::Int8(last)))
+    }),
+    entry("pg_options_to_table.option_name", &[TEXTS], SqlType::TEXT.array(), |values, _, _| options(values, false)),
+    entry("pg_options_to_table.option_value", &[TEXTS], SqlType::TEXT.array(), |values, _, _| options(values, true)),
+    // A name is an array of 64 bytes from 0 on; those behind its end are zero, which is shown as nothing.
+    entry("name.element", &[of(Scalar::Name), INT4], SqlType::TEXT, |values, _, _| match values {
+        [Value::Text(name), Value::Int4(place @ 0..64)] => {
+            Ok(name.chars().nth(*place as usize).map(String::from).unwrap_or_default().into())
+        }
+        _ => Ok(NULL),
+    }),
+    entry("acldefault", &[TEXT, OID], SqlType::TEXT.array(), privileges::initial),
     entry("pg_get_serial_sequence", &[TEXT, TEXT], SqlType::TEXT, serial_sequence),
-    entry("obj_description", &[OID, ANY], SqlType::TEXT, NOTHING).optional(1),
-    entry("col_description", &[OID, INT4], SqlType::TEXT, NOTHING),
-    nothing("shobj_description"),
+    entry("obj_description", &[OID, TEXT], SqlType::TEXT, comments::of_object).optional(1),
+    entry("shobj_description", &[OID, TEXT], SqlType::TEXT, comments::of_object),
+    entry("col_description", &[OID, INT4], SqlType::TEXT, comments::of_column),
     nothing("pg_get_viewdef"),
     nothing("pg_get_ruledef"),
     nothing("pg_get_triggerdef"),
@@ -296,6 +311,39 @@ fn serial_sequence(values: &[Value], catalog: &Catalog, environment: &Environmen
         format!("{}.{}", quote_ident(&def.schema), quote_ident(&def.name))
     };
     Ok(sequence.map_or(NULL, |sequence| name(&sequence.def).into()))
+}
+
+/// Returns the state of a sequence.
+fn state_of(values: &[Value], catalog: &Catalog) -> Result<Option<(i64, bool)>> {
+    match values {
+        [Value::Oid(oid)] => catalog.sequence(*oid).map(|sequence| sequence.state()).transpose(),
+        _ => Ok(None),
+    }
+}
+
+/// The function of a sequence's number that returns its last number; NULL follows if that has not been returned yet.
+pub(crate) fn sequence_state() -> Resolved {
+    let function: Lookup = |values, catalog, _| {
+        let (last, is_called) = state_of(values, catalog)?.unwrap_or_default();
+        let mark = if is_called { Value::Int8(1) } else { NULL };
+        Ok(Value::array(Array::new(Scalar::Int8, vec![Value::Int8(last), mark])))
+    };
+    let result = SqlType::INT8.array();
+    Resolved { arguments: vec![SqlType::OID], result, modifier: -1, is_strict: true, function }
+}
+
+/// Returns the names, or the values, of options that are written as `name=value`.
+fn options(values: &[Value], is_value: bool) -> Result<Value> {
+    let [Value::Array(options)] = values else { return Ok(NULL) };
+    let part = |option: &Value| {
+        let Value::Text(option) = option else { return NULL };
+        match (option.split_once('='), is_value) {
+            (Some((part, _)), false) | (Some((_, part)), true) => part.into(),
+            (None, false) => option.as_str().into(),
+            (None, true) => NULL,
+        }
+    };
+    Ok(Value::array(Array::new(Scalar::Text, options.elements().iter().map(part).collect())))
 }
 
 /// Returns a setting; an unknown one is an error, or NULL if that is wanted.

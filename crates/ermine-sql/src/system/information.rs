@@ -65,6 +65,7 @@ fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
     match column.default.as_ref().filter(|_| column.identity.is_none())? {
         DefaultDef::Expression(text) => Some(text.clone()),
         DefaultDef::NextOf(sequence) => Some(definitions::next_of(known, *sequence)),
+        DefaultDef::Generated(_) => None,
     }
 }
 
@@ -156,8 +157,8 @@ pub(super) const TABLES: &[Described] = &[
             Identity::Always => "ALWAYS",
             Identity::ByDefault => "BY DEFAULT",
         });
-        is_generated TEXT = "NEVER";
-        generation_expression TEXT = NULL;
+        is_generated TEXT = if column.generation().is_some() { "ALWAYS" } else { "NEVER" };
+        generation_expression TEXT = column.generation();
         is_updatable TEXT = "YES";
     }),
     table!(INFORMATION, 0 schemata, known => known.catalog.schemas(), |(name, _)| {

@@ -12,14 +12,20 @@
 //! | `types` | types, labels of enumerations |
 //! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
+//! | `privileges` | the privileges that objects have from the beginning |
+//! | `comments` | comments |
 //! | `definitions` | indexes, constraints and defaults in the syntax of statements |
+//! | `dependencies` | which objects are there only with others |
 //! | `functions` | functions that read the catalog |
 //! | `reg` | `regclass` and its like: numbers that are shown as names |
 
+mod comments;
 mod definitions;
+mod dependencies;
 mod empty;
 pub(crate) mod functions;
 mod information;
+mod privileges;
 pub(crate) mod reg;
 mod relations;
 mod server;
@@ -27,6 +33,7 @@ mod types;
 
 use std::{borrow::Cow, fmt};
 
+pub(crate) use self::definitions::sequence_type;
 use ermine::Statistics;
 
 use crate::{
@@ -76,11 +83,15 @@ const PG_CATALOG_OID: u32 = 11;
 const INFORMATION_OID: u32 = 13000;
 /// The extensions that are built in, and their versions.
 pub(crate) const EXTENSIONS: [(&str, &str); 3] = [("plpgsql", "1.0"), ("pgcrypto", "1.3"), ("uuid-ossp", "1.1")];
-/// The number of `pg_class`.
-const PG_CLASS: u32 = 1259;
+/// The number of `pg_attrdef`.
+const PG_ATTRDEF: u32 = 2604;
+/// The number of the database: there is one.
+pub(crate) const THE_DATABASE: u32 = 5;
 /// The number of the session's own role, which is shown as the owner of everything; other roles have the number of
 /// their definition.
 const ROLE: u32 = 10;
+/// The role that owns the schema `public`: its name and its number.
+pub(crate) const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 /// The number of the encoding.
 const UTF8: i32 = 6;
 
@@ -169,8 +180,8 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 5] =
-    [relations::TABLES, server::TABLES, types::TABLES, empty::TABLES, information::TABLES];
+static TABLES: [&[Described]; 6] =
+    [relations::TABLES, server::TABLES, types::TABLES, comments::TABLES, empty::TABLES, information::TABLES];
 
 fn tables() -> impl Iterator<Item = &'static Described> {
     TABLES.iter().copied().flatten()
@@ -192,19 +203,21 @@ impl SystemTable {
         std::ptr::from_ref(self.0).addr()
     }
 
-    /// Returns its rows; `statistics` returns those of the engine.
+    /// Returns its rows, each followed by the number of the table (`tableoid`); `statistics` returns those of the engine.
     pub(crate) fn rows(
         self,
         catalog: &Catalog,
         environment: &Environment,
         statistics: &dyn Fn() -> Statistics,
     ) -> Vec<Vec<Value>> {
-        (self.0.rows)(Known { catalog, environment, statistics })
+        let mut rows = (self.0.rows)(Known { catalog, environment, statistics });
+        rows.iter_mut().for_each(|row| row.push(Value::Oid(self.0.oid)));
+        rows
     }
 }
 
 /// Returns the number of a relation.
-fn oid_of(relation: &Relation) -> u32 {
+pub(crate) fn oid_of(relation: &Relation) -> u32 {
     match relation {
         Relation::Table(table) => table.def.id,
         Relation::Sequence(sequence) => sequence.def.id,
@@ -224,7 +237,7 @@ mod tests {
             let is_known = |other: &Described| (other.schema, other.name) == (table.schema, table.name);
             assert!(!tables().skip(at + 1).any(is_known), "{}", table.name);
             for row in SystemTable(table).rows(&catalog, &environment, &Statistics::default) {
-                assert_eq!(row.len(), table.columns.len(), "{}", table.name);
+                assert_eq!(row.len(), table.columns.len() + 1, "{}", table.name);
             }
         }
     }

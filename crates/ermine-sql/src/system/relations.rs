@@ -1,8 +1,9 @@
 //! Tables, columns, indexes, constraints and sequences.
 
 use super::{
-    Described, Known, NULL, PG_CATALOG, PG_CLASS, ROLE,
+    Described, Known, NULL, PG_CATALOG, ROLE,
     definitions::{self, ConstraintKind, IndexView, action_code, indexes, shown_constraints},
+    dependencies::dependencies,
     table,
 };
 use crate::{
@@ -127,7 +128,7 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
 fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String)> {
     let text = move |attribute: Attribute<'a>| {
         let text = match attribute.column.default.as_ref().filter(|_| attribute.has_default())? {
-            DefaultDef::Expression(text) => text.clone(),
+            DefaultDef::Expression(text) | DefaultDef::Generated(text) => text.clone(),
             DefaultDef::NextOf(sequence) => definitions::next_of(known, *sequence),
         };
         Some((attribute, text))
@@ -135,16 +136,13 @@ fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String
     attributes(known).filter_map(text)
 }
 
-/// Returns the sequences that belong to columns.
-fn owned<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a SequenceDef, u32, usize)> {
-    let owner = |sequence: &'a SequenceDef| sequence.owner.map(|(table, column)| (sequence, table, column));
-    let all: Vec<_> = known.catalog.sequences().into_iter().filter_map(|sequence| owner(&sequence.def)).collect();
-    all.into_iter()
-}
-
-fn is_identity(known: Known<'_>, table: u32, column: usize) -> bool {
-    let column = known.catalog.table(table).and_then(|table| table.def.columns.get(column));
-    column.is_some_and(|column| column.identity.is_some())
+/// Returns how long values of a type are stored, as a letter.
+pub(super) fn storage(ty: SqlType) -> &'static str {
+    match ty {
+        SqlType::NUMERIC => "m",
+        _ if ty.typlen() < 0 => "x",
+        _ => "p",
+    }
 }
 
 /// Returns the collation of a type's values.
@@ -222,13 +220,13 @@ pub(super) const TABLES: &[Described] = &[
         atttypmod INT4 = if attribute.domain(known).is_some() { -1 } else { attribute.column.modifier };
         attbyval BOOL = false;
         attalign TEXT = "i";
-        attstorage TEXT = "p";
+        attstorage TEXT = storage(attribute.column.ty);
         attcompression TEXT = "";
         attnotnull BOOL = attribute.of_table && attribute.column.not_null;
         atthasdef BOOL = attribute.has_default();
         atthasmissing BOOL = false;
         attidentity TEXT = attribute.identity();
-        attgenerated TEXT = "";
+        attgenerated TEXT = if attribute.of_table && attribute.column.generation().is_some() { "s" } else { "" };
         attisdropped BOOL = attribute.column.is_dropped;
         attislocal BOOL = true;
         attinhcount INT4 = 0i32;
@@ -321,14 +319,14 @@ pub(super) const TABLES: &[Described] = &[
         seqcache INT8 = 1i64;
         seqcycle BOOL = def.cycles;
     }),
-    table!(PG_CATALOG, 2608 pg_depend, known => owned(known), |(sequence, table, column)| {
-        classid OID = PG_CLASS;
-        objid OID = sequence.id;
-        objsubid INT4 = 0i32;
-        refclassid OID = PG_CLASS;
-        refobjid OID = table;
-        refobjsubid INT4 = column as i32 + 1;
-        deptype TEXT = if is_identity(known, table, column) { "i" } else { "a" };
+    table!(PG_CATALOG, 2608 pg_depend, known => dependencies(known), |(own, on, how)| {
+        classid OID = own.0;
+        objid OID = own.1;
+        objsubid INT4 = own.2;
+        refclassid OID = on.0;
+        refobjid OID = on.1;
+        refobjsubid INT4 = on.2;
+        deptype TEXT = how;
     }),
     table!(PG_CATALOG, 0 pg_tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
         schemaname NAME = &def.schema;
@@ -348,7 +346,7 @@ pub(super) const TABLES: &[Described] = &[
         indexdef TEXT = definitions::index(&index, false);
     }),
     table!(PG_CATALOG, 0 pg_sequences, known =>
-        known.catalog.sequences().into_iter().map(|sequence| &sequence.def), |def| {
+        known.catalog.sequences().into_iter().map(|sequence| (&sequence.def, sequence)), |(def, sequence)| {
         schemaname NAME = &def.schema;
         sequencename NAME = &def.name;
         sequenceowner NAME = &*known.environment.user;
@@ -359,6 +357,6 @@ pub(super) const TABLES: &[Described] = &[
         increment_by INT8 = def.increment;
         cycle BOOL = def.cycles;
         cache_size INT8 = 1i64;
-        last_value INT8 = NULL;
+        last_value INT8 = sequence.state().ok().filter(|(_, is_called)| *is_called).map(|(last, _)| last);
     }),
 ];

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use ermine::Progress;
 
 use super::{
-    Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8, table,
+    DATABASE_OWNER, Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE,
+    THE_DATABASE, UTF8, privileges, table,
 };
 use crate::{
     catalog::{
-        Catalog,
+        Catalog, PUBLIC,
         advisory::{AdvisoryKey, ShownLock},
         sessions::{About, Activity, Doing, Presence},
     },
@@ -17,8 +18,6 @@ use crate::{
     verifier::Verifier,
 };
 
-/// The number of the database: there is one.
-const DATABASE: u32 = 5;
 const TABLESPACE: u32 = 1663;
 
 fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
@@ -79,7 +78,8 @@ pub(super) fn roles(known: Known<'_>) -> impl Iterator<Item = RoleView<'_>> {
         verifier: role.verifier.as_ref(),
         can_login: role.name == user || role.verifier.is_some(),
     });
-    unknown.into_iter().chain(known)
+    let (name, oid) = DATABASE_OWNER;
+    unknown.into_iter().chain(known).chain([RoleView { oid, name, verifier: None, can_login: false }])
 }
 
 /// Returns the number of a role.
@@ -118,11 +118,14 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 2615 pg_namespace, known => schemas(known.catalog), |(name, oid)| {
         oid OID = oid;
         nspname NAME = name;
-        nspowner OID = ROLE;
-        nspacl TEXTS = NULL;
+        nspowner OID = if name == PUBLIC { DATABASE_OWNER.1 } else { ROLE };
+        nspacl TEXTS = match name {
+            PUBLIC => privileges::list(&[(DATABASE_OWNER.0, "UC"), ("", "U")], DATABASE_OWNER.0),
+            _ => NULL,
+        };
     }),
     table!(PG_CATALOG, 1262 pg_database, known => [&*known.environment.database].into_iter(), |name| {
-        oid OID = DATABASE;
+        oid OID = THE_DATABASE;
         datname NAME = name;
         datdba OID = ROLE;
         encoding INT4 = UTF8;
@@ -210,7 +213,7 @@ pub(super) const TABLES: &[Described] = &[
         pending_restart BOOL = false;
     }),
     table!(PG_CATALOG, 0 pg_stat_activity, known => sessions(known), |(session, doing, user)| {
-        datid OID = DATABASE;
+        datid OID = THE_DATABASE;
         datname NAME = &*session.database;
         pid INT4 = session.process();
         leader_pid INT4 = NULL;
@@ -247,7 +250,7 @@ pub(super) const TABLES: &[Described] = &[
     // Advisory locks: rows have no locks here, and those of tables are not shown.
     table!(PG_CATALOG, 0 pg_locks, known => advisory(known.catalog), |(lock, process)| {
         locktype TEXT = "advisory";
-        database OID = DATABASE;
+        database OID = THE_DATABASE;
         relation OID = NULL;
         page INT4 = NULL;
         tuple INT2 = NULL;

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, relations::collation, table};
+use super::{
+    Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE,
+    relations::{collation, storage},
+    table,
+};
 use crate::types::{
     Scalar, SqlType,
     user_types::{Domain, GAP, Label, UserType},
@@ -94,7 +98,7 @@ pub(super) const TABLES: &[Described] = &[
         typmodout REGPROC = 0u32;
         typanalyze REGPROC = 0u32;
         typalign TEXT = "i";
-        typstorage TEXT = if view.ty.typlen() < 0 { "x" } else { "p" };
+        typstorage TEXT = storage(view.ty);
         typnotnull BOOL = view.domain.is_some_and(|domain| domain.not_null);
         typbasetype OID = view.domain.map_or(0, |domain| domain.base.oid());
         typtypmod INT4 = view.domain.map_or(-1, |domain| domain.modifier);

@@ -1,0 +1,262 @@
+//! ALTER of what all kinds of objects have: their names, schemas and owners; and the identity of columns. The grammar is
+//! our own, because sqlparser has none for most of it.
+
+use sqlparser::{
+    ast::{GeneratedAs, Ident, ObjectName},
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::Token,
+};
+
+use super::{alter_sequence::SequenceOption, context::ChangeContext, skip_missing};
+use crate::{
+    bind::{
+        names::{name_of, relation_of, simple_name},
+        plain,
+    },
+    catalog::{Catalog, Relation},
+    error::{Result, SqlError, SqlState},
+    result::RowSink,
+    system::DATABASE_OWNER,
+    transaction::ActiveTransaction,
+};
+
+/// Such a statement, as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct AlterObject {
+    kind: Kind,
+    name: ObjectName,
+    if_exists: bool,
+    action: Action,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Index,
+    Schema,
+    Sequence,
+    Table,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Rename(Ident),
+    SetSchema(Ident),
+    OwnerTo(Ident),
+    Column(Ident, ColumnAction),
+}
+
+/// An action on a column that sqlparser does not know.
+#[derive(Clone, Debug)]
+pub(super) enum ColumnAction {
+    AddIdentity {
+        generated: GeneratedAs,
+        sequence: Option<ObjectName>,
+        options: Vec<SequenceOption>,
+    },
+    SetIdentity(GeneratedAs),
+    DropIdentity {
+        if_exists: bool,
+    },
+    /// Statistics, the storage of long values, and their compression: none of them exists here.
+    Nothing,
+}
+
+impl AlterObject {
+    /// Parses such a statement, if one comes next.
+    pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
+        match parser.peek_keyword(Keyword::ALTER) {
+            true => parser.maybe_parse(Self::parse_inside),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns the statement's name, which is also its tag.
+    pub(crate) fn words(&self) -> &'static str {
+        self.kind.tag()
+    }
+
+    fn parse_inside(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        use Keyword::{ALTER, EXISTS, IF, INDEX, ONLY, OWNER, RENAME, SCHEMA, SEQUENCE, SET, TABLE, TO};
+        parser.expect_keyword_is(ALTER)?;
+        let kind = match parser.expect_one_of_keywords(&[INDEX, SCHEMA, SEQUENCE, TABLE])? {
+            INDEX => Kind::Index,
+            SCHEMA => Kind::Schema,
+            SEQUENCE => Kind::Sequence,
+            _ => Kind::Table,
+        };
+        let if_exists = kind != Kind::Schema && parser.parse_keywords(&[IF, EXISTS]);
+        let _ = kind == Kind::Table && parser.parse_keyword(ONLY);
+        let name = parser.parse_object_name(false)?;
+        let action = if parser.parse_keywords(&[RENAME, TO]) {
+            Action::Rename(parser.parse_identifier()?)
+        } else if parser.parse_keywords(&[OWNER, TO]) {
+            Action::OwnerTo(parser.parse_identifier()?)
+        } else if matches!(kind, Kind::Table | Kind::Sequence) && parser.parse_keywords(&[SET, SCHEMA]) {
+            Action::SetSchema(parser.parse_identifier()?)
+        } else if kind == Kind::Table && parser.parse_keyword(ALTER) {
+            let _ = parser.parse_keyword(Keyword::COLUMN);
+            Action::Column(parser.parse_identifier()?, ColumnAction::parse(parser)?)
+        } else {
+            return parser.expected_ref("an action", parser.peek_token_ref());
+        };
+        match parser.peek_token_ref().token {
+            Token::SemiColon | Token::EOF => Ok(Self { kind, name, if_exists, action }),
+            _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
+        }
+    }
+}
+
+impl ColumnAction {
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        use Keyword::{ADD, ALWAYS, AS, BY, COMPRESSION, DEFAULT, DROP, EXISTS, GENERATED, IDENTITY, IF, STORAGE};
+        if parser.parse_keywords(&[DROP, IDENTITY]) {
+            return Ok(Self::DropIdentity { if_exists: parser.parse_keywords(&[IF, EXISTS]) });
+        }
+        let adds = parser.parse_keyword(ADD);
+        if !adds {
+            parser.expect_keyword_is(Keyword::SET)?;
+            if parser.parse_one_of_keywords(&[COMPRESSION, STORAGE, Keyword::STATISTICS]).is_some() {
+                parser.next_token();
+                return Ok(Self::Nothing);
+            }
+        }
+        parser.expect_keyword_is(GENERATED)?;
+        let generated = match parser.parse_keyword(ALWAYS) {
+            true => GeneratedAs::Always,
+            false => {
+                parser.expect_keywords(&[BY, DEFAULT])?;
+                GeneratedAs::ByDefault
+            }
+        };
+        if !adds {
+            return Ok(Self::SetIdentity(generated));
+        }
+        parser.expect_keywords(&[AS, IDENTITY])?;
+        let (mut sequence, mut options) = (None, Vec::new());
+        if parser.consume_token(&Token::LParen) {
+            if parser.parse_keywords(&[Keyword::SEQUENCE, Keyword::NAME]) {
+                sequence = Some(parser.parse_object_name(false)?);
+            }
+            while !parser.consume_token(&Token::RParen) {
+                options.push(SequenceOption::parse(parser)?);
+            }
+        }
+        Ok(Self::AddIdentity { generated, sequence, options })
+    }
+}
+
+impl Kind {
+    fn tag(self) -> &'static str {
+        match self {
+            Self::Index => "ALTER INDEX",
+            Self::Schema => "ALTER SCHEMA",
+            Self::Sequence => "ALTER SEQUENCE",
+            Self::Table => "ALTER TABLE",
+        }
+    }
+
+    /// Fails for what is not a sequence; ALTER TABLE and ALTER INDEX take all relations.
+    fn check(self, relation: &Relation, name: &ObjectName) -> Result<()> {
+        if self == Self::Sequence && !matches!(relation, Relation::Sequence(_)) {
+            let message = format!("\"{}\" is not a sequence", relation_of(name)?.1);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        Ok(())
+    }
+}
+
+impl ChangeContext<'_> {
+    pub(super) fn alter_object(
+        &self,
+        active: &mut ActiveTransaction,
+        alter: &AlterObject,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
+        let AlterObject { kind, name, if_exists, action } = alter;
+        if *kind == Kind::Schema {
+            self.alter_schema(active, name, action)?;
+            return Ok(kind.tag().into());
+        }
+        match self.find(active, name)? {
+            Some(relation) => {
+                kind.check(&relation, name)?;
+                self.alter_relation(active, &relation, name, action, rows)?;
+            }
+            None if *if_exists => skip_missing(rows, name),
+            None => {
+                let message = format!("relation \"{}\" does not exist", plain(name));
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+            }
+        }
+        Ok(kind.tag().into())
+    }
+
+    fn alter_relation(
+        &self,
+        active: &mut ActiveTransaction,
+        relation: &Relation,
+        name: &ObjectName,
+        action: &Action,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        match (action, relation) {
+            (Action::Rename(new), Relation::Table(_)) => {
+                let table = self.table_alone(active, name, false)?.expect("it has just been found");
+                self.rename_table(active, table.def.clone(), name_of(new))
+            }
+            (Action::Rename(new), Relation::Sequence(sequence)) => {
+                let def = &sequence.def;
+                self.move_sequence(active, def, &def.schema.clone(), &name_of(new))
+            }
+            (Action::Rename(new), Relation::Index(table, at)) => {
+                active.take(table, self.patience)?;
+                self.rename_index(active, table.def.clone(), *at, name_of(new))
+            }
+            // All objects have the same owner.
+            (Action::OwnerTo(role), _) => check_role(&active.catalog, &self.environment.user, role),
+            (Action::SetSchema(schema), Relation::Table(_)) => {
+                let table = self.table_alone(active, name, false)?.expect("it has just been found");
+                self.move_table(active, &table.def, &name_of(schema))
+            }
+            (Action::SetSchema(schema), Relation::Sequence(sequence)) => {
+                let def = &sequence.def;
+                if let Some(owner) = def.owner.and_then(|(owner, _)| active.catalog.table(owner)) {
+                    let message = "cannot move an owned sequence into another schema";
+                    let detail = format!("Sequence \"{}\" is linked to table \"{}\".", def.name, owner.def.name);
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));
+                }
+                self.check_schema(active, &name_of(schema))?;
+                self.move_sequence(active, def, &name_of(schema), &def.name)
+            }
+            (Action::Column(column, action), Relation::Table(_)) => {
+                let table = self.table_alone(active, name, false)?.expect("it has just been found");
+                self.alter_identity(active, table.def.clone(), &name_of(column), action, rows)
+            }
+            (Action::SetSchema(_) | Action::Column(..), _) => {
+                let message = format!("\"{}\" is not a table", relation_of(name)?.1);
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+        }
+    }
+
+    fn alter_schema(&self, active: &mut ActiveTransaction, name: &ObjectName, action: &Action) -> Result<()> {
+        let name = simple_name(name)?;
+        self.check_schema(active, &name)?;
+        match action {
+            Action::Rename(new) => self.rename_schema(active, &name, name_of(new)),
+            Action::OwnerTo(role) => check_role(&active.catalog, &self.environment.user, role),
+            Action::SetSchema(_) | Action::Column(..) => Err(SqlError::unsupported("this form of ALTER SCHEMA")),
+        }
+    }
+}
+
+/// Fails if there is no such role.
+pub(super) fn check_role(catalog: &Catalog, user: &str, role: &Ident) -> Result<()> {
+    let name = name_of(role);
+    let is_own = role.quote_style.is_none() && matches!(&*name, "current_user" | "current_role" | "session_user");
+    if is_own || name == user || name == DATABASE_OWNER.0 || catalog.role(&name).is_some() {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist")))
+}

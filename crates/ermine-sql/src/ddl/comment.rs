@@ -1,0 +1,280 @@
+//! COMMENT ON. A comment is an object of its own, which changes the definition of none other; it goes with its object.
+//!
+//! Comments have no latch. As with roles, each change of one deletes its row, which has to be there, and writes another:
+//! so changes are published in the order in which they were committed.
+
+use sqlparser::{
+    ast::{Ident, ObjectName},
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::Token,
+};
+
+use super::{alter::missing, context::ChangeContext, rename::no_constraint};
+use crate::{
+    bind::{
+        names::{name_of, relation_of, simple_name},
+        plain,
+    },
+    catalog::{
+        Change, Relation,
+        comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE},
+        definition::{CommentDef, Definition},
+    },
+    error::{Result, SqlError, SqlState},
+    result::RowSink,
+    system::{THE_DATABASE, oid_of},
+    transaction::{ActiveTransaction, changed},
+};
+
+/// Such a statement, as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct CommentTree {
+    on: Target,
+    /// `None`: it removes the comment.
+    text: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    Column(ObjectName),
+    Constraint(Ident, ObjectName),
+    Database(ObjectName),
+    Index(ObjectName),
+    Role(ObjectName),
+    Schema(ObjectName),
+    Sequence(ObjectName),
+    Table(ObjectName),
+    /// What cannot have a comment here.
+    Other(String),
+}
+
+impl CommentTree {
+    /// Parses such a statement, if one comes next.
+    pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
+        use Keyword::{COMMENT, IS, NULL, ON};
+        if !parser.parse_keywords(&[COMMENT, ON]) {
+            return Ok(None);
+        }
+        let on = Target::parse(parser)?;
+        parser.expect_keyword_is(IS)?;
+        if parser.parse_keyword(NULL) {
+            return Ok(Some(Self { on, text: None }));
+        }
+        let next = parser.next_token();
+        let text = match next.token {
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::UnicodeStringLiteral(text) => {
+                text
+            }
+            Token::DollarQuotedString(text) => text.value,
+            _ => return parser.expected("a text or NULL", next),
+        };
+        // An empty comment is none, as in PostgreSQL.
+        Ok(Some(Self { on, text: Some(text).filter(|text| !text.is_empty()) }))
+    }
+}
+
+impl Target {
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        use Keyword::{COLUMN, CONSTRAINT, DATABASE, INDEX, IS, ON, ROLE, SCHEMA, SEQUENCE, TABLE};
+        let kinds = [COLUMN, CONSTRAINT, DATABASE, INDEX, ROLE, SCHEMA, SEQUENCE, TABLE];
+        let Some(kind) = parser.parse_one_of_keywords(&kinds) else {
+            let what = parser.peek_token_ref().to_string().to_uppercase();
+            while !parser.peek_keyword(IS) && !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+                parser.next_token();
+            }
+            return Ok(Self::Other(what));
+        };
+        if kind == CONSTRAINT {
+            let name = parser.parse_identifier()?;
+            parser.expect_keyword_is(ON)?;
+            return Ok(Self::Constraint(name, parser.parse_object_name(false)?));
+        }
+        let name = parser.parse_object_name(false)?;
+        Ok(match kind {
+            COLUMN => Self::Column(name),
+            DATABASE => Self::Database(name),
+            INDEX => Self::Index(name),
+            ROLE => Self::Role(name),
+            SCHEMA => Self::Schema(name),
+            SEQUENCE => Self::Sequence(name),
+            _ => Self::Table(name),
+        })
+    }
+}
+
+/// The object of a comment.
+#[derive(Default)]
+struct Place {
+    class: u32,
+    object: u32,
+    column: i32,
+    check: String,
+}
+
+impl Place {
+    fn of(class: u32, object: u32) -> Self {
+        Self { class, object, ..Self::default() }
+    }
+
+    fn has(&self, comment: &CommentDef) -> bool {
+        (self.class, self.object, self.column, &self.check)
+            == (comment.class, comment.object, comment.column, &comment.check)
+    }
+}
+
+impl ChangeContext<'_> {
+    pub(super) fn comment_on(
+        &self,
+        active: &mut ActiveTransaction,
+        tree: &CommentTree,
+        rows: &mut dyn RowSink,
+    ) -> Result<String> {
+        if let Target::Database(name) = &tree.on
+            && simple_name(name)? != *self.environment.database
+        {
+            let message = format!("database \"{}\" does not exist", simple_name(name)?);
+            rows.notice("WARNING", &SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
+            return Ok("COMMENT".into());
+        }
+        let place = self.place_of_comment(active, &tree.on)?;
+        let known = active.catalog.comments().find(|comment| place.has(comment)).cloned();
+        let mut changes = Vec::new();
+        if let Some(known) = &known {
+            self.store.take_comment(&active.txn, known)?;
+            changes.push(Change::Drop(Definition::Comment((**known).clone())));
+        }
+        if let Some(text) = &tree.text {
+            let Place { class, object, column, check } = place;
+            let def = CommentDef { id: self.catalog_number()?, class, object, column, check, text: text.clone() };
+            if known.is_none() {
+                self.store.take_place(&active.txn, &def, true)?;
+            }
+            changes.push(Change::Put(Definition::Comment(def)));
+        } else if let Some(known) = &known {
+            self.store.take_place(&active.txn, known, false)?;
+        }
+        self.apply(active, changes)?;
+        Ok("COMMENT".into())
+    }
+
+    fn place_of_comment(&self, active: &ActiveTransaction, on: &Target) -> Result<Place> {
+        match on {
+            Target::Table(name) => match self.commented(active, name)? {
+                Relation::Table(table) => Ok(Place::of(PG_CLASS, table.def.id)),
+                _ => Err(of_other_kind(name, "table")),
+            },
+            Target::Index(name) => match self.commented(active, name)? {
+                index @ Relation::Index(..) => Ok(Place::of(PG_CLASS, oid_of(&index))),
+                _ => Err(of_other_kind(name, "index")),
+            },
+            Target::Sequence(name) => match self.commented(active, name)? {
+                Relation::Sequence(sequence) => {
+                    self.check_sequence(active, &sequence.def)?;
+                    Ok(Place::of(PG_CLASS, sequence.def.id))
+                }
+                _ => Err(of_other_kind(name, "sequence")),
+            },
+            Target::Column(name) => self.commented_column(active, name),
+            Target::Constraint(name, table) => self.commented_constraint(active, &name_of(name), table),
+            Target::Schema(name) => {
+                let name = simple_name(name)?;
+                self.check_schema(active, &name)?;
+                self.store.use_schema(&active.txn, &name, active.is_serializable())?;
+                Ok(Place::of(PG_NAMESPACE, active.catalog.schema(&name).unwrap_or(0)))
+            }
+            Target::Role(name) => {
+                let name = simple_name(name)?;
+                let role = active.catalog.role(&name);
+                let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
+                Ok(Place::of(PG_AUTHID, role.ok_or_else(missing)?.id))
+            }
+            Target::Database(_) => Ok(Place::of(PG_DATABASE, THE_DATABASE)),
+            Target::Other(what) => Err(SqlError::unsupported(format_args!("COMMENT ON {what}"))),
+        }
+    }
+
+    /// Returns the relation that gets a comment; its table stays until the transaction ends.
+    fn commented(&self, active: &ActiveTransaction, name: &ObjectName) -> Result<Relation> {
+        let relation = self.find(active, name)?.ok_or_else(|| {
+            let message = format!("relation \"{}\" does not exist", plain(name));
+            SqlError::new(SqlState::UNDEFINED_TABLE, message)
+        })?;
+        if let Relation::Table(table) | Relation::Index(table, _) = &relation
+            && !active.share(std::slice::from_ref(table), self.patience, self.environment.interrupt.pause)?
+        {
+            return Err(changed(table.name()));
+        }
+        Ok(relation)
+    }
+
+    fn commented_column(&self, active: &ActiveTransaction, name: &ObjectName) -> Result<Place> {
+        let (table, column) = name.0.split_at(name.0.len() - 1);
+        if table.is_empty() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
+        }
+        let table = ObjectName(table.to_vec());
+        let column = relation_of(&ObjectName(column.to_vec()))?.1;
+        let Relation::Table(of) = self.commented(active, &table)? else {
+            let message = format!("cannot set comment on relation \"{}\"", relation_of(&table)?.1);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        };
+        let at = of.def.column(&column).ok_or_else(|| missing(&column, &plain(&table)))?;
+        Ok(Place { column: at as i32 + 1, ..Place::of(PG_CLASS, of.def.id) })
+    }
+
+    fn commented_constraint(&self, active: &ActiveTransaction, name: &str, table: &ObjectName) -> Result<Place> {
+        let Relation::Table(of) = self.commented(active, table)? else { return Err(of_other_kind(table, "table")) };
+        let def = &of.def;
+        let mut keys = active.catalog.foreign_keys_at(def.id).filter(|key| key.child == def.id);
+        let indexes = def.indexes.iter().filter(|index| index.is_constraint).map(|index| (&index.name, index.id));
+        let numbered = def.primary_key.iter().map(|key| (&key.name, key.id)).chain(indexes);
+        let found = numbered.filter(|(own, _)| *own == name).map(|(_, id)| id).next();
+        if let Some(id) = found.or_else(|| keys.find(|key| key.name == name).map(|key| key.id)) {
+            return Ok(Place::of(PG_CONSTRAINT, id));
+        }
+        match def.checks.iter().any(|check| check.name == name) {
+            true => Ok(Place { check: name.to_owned(), ..Place::of(PG_CONSTRAINT, def.id) }),
+            false => Err(no_constraint(name, &def.name)),
+        }
+    }
+
+    /// Removes the comments of objects that the statement has removed.
+    pub(super) fn drop_comments(&self, active: &mut ActiveTransaction) -> Result<()> {
+        let left = active.catalog.comments().filter(|comment| !active.catalog.has_object(comment));
+        for comment in left.cloned().collect::<Vec<_>>() {
+            self.store.take_comment(&active.txn, &comment)?;
+            self.store.take_place(&active.txn, &comment, false)?;
+            self.apply(active, vec![Change::Drop(Definition::Comment((*comment).clone()))])?;
+        }
+        Ok(())
+    }
+
+    /// Gives the comment of an object to another one, which replaces it: `change` is applied to the comment.
+    pub(super) fn move_comment(
+        &self,
+        active: &mut ActiveTransaction,
+        class: u32,
+        object: u32,
+        check: &str,
+        change: impl FnOnce(&mut CommentDef),
+    ) -> Result<()> {
+        let place = Place { check: check.to_owned(), ..Place::of(class, object) };
+        let Some(known) = active.catalog.comments().find(|comment| place.has(comment)).cloned() else { return Ok(()) };
+        self.store.take_comment(&active.txn, &known)?;
+        self.store.take_place(&active.txn, &known, false)?;
+        let mut def = CommentDef { id: self.catalog_number()?, ..(*known).clone() };
+        change(&mut def);
+        self.store.take_place(&active.txn, &def, true)?;
+        self.apply(
+            active,
+            vec![Change::Drop(Definition::Comment((*known).clone())), Change::Put(Definition::Comment(def))],
+        )
+    }
+}
+
+fn of_other_kind(name: &ObjectName, kind: &str) -> SqlError {
+    let article = if kind == "index" { "an" } else { "a" };
+    let own = relation_of(name).map_or_else(|_| name.to_string(), |(_, own)| own);
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{own}\" is not {article} {kind}"))
+}
