@@ -110,14 +110,14 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Modes(modes)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
+        } else if let Some(tree) = ExtensionTree::parse(parser)? {
+            Tree::Extension(tree)
         } else if let Some(comment) = CommentTree::parse(parser)? {
             Tree::Comment(comment)
         } else if let Some(alter) = AlterObject::parse(parser)? {
             Tree::Object(alter)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
-        } else if let Some(tree) = ExtensionTree::parse(parser)? {
-            Tree::Extension(tree)
         } else if let Some(tree) = TypeTree::parse(parser)? {
             Tree::Type(tree)
         } else if is_alone(parser) {
