@@ -202,6 +202,7 @@ impl ChangeContext<'_> {
         is_domain: bool,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
+        let mut found = Vec::new();
         for name in &drop.names {
             if is_domain && builtin(name)?.is_some() {
                 return Err(not_a_domain(name));
@@ -212,7 +213,7 @@ impl ChangeContext<'_> {
             }
             match self.type_named(active, name)? {
                 Some(ty) if is_domain && ty.domain().is_none() => return Err(not_a_domain(name)),
-                Some(ty) => self.drop_type(active, ty.oid, drop.cascade, rows)?,
+                Some(ty) => found.push(ty),
                 None if drop.if_exists => {
                     let message = format!("type \"{}\" does not exist, skipping", plain(name));
                     skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
@@ -220,10 +221,12 @@ impl ChangeContext<'_> {
                 None => return Err(missing(name)),
             }
         }
-        Ok(())
+        // A domain before its base type.
+        found.sort_by_key(|ty| ty.domain().is_none());
+        found.iter().try_for_each(|ty| self.drop_type(active, ty.oid, drop.cascade, rows))
     }
 
-    /// Drops a type, and with CASCADE the columns that have it.
+    /// Drops a type, and with CASCADE the domains over it and the columns that have it. It may be gone already.
     pub(super) fn drop_type(
         &self,
         active: &mut ActiveTransaction,
@@ -231,6 +234,9 @@ impl ChangeContext<'_> {
         cascade: bool,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
+        if active.catalog.types.get(oid).is_none() {
+            return Ok(());
+        }
         let ty = self.take_type(active, oid)?;
         let shown = self.environment_of(active).user_type_name(&ty);
         let mut dependents = Vec::new();
