@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    types::{Scalar, SqlType, user_types::UserType},
+    types::{SqlType, user_types::UserType},
     verifier::Verifier,
 };
 
@@ -300,11 +300,6 @@ impl TableDef {
             Unfinished::NotNull(column) => self.columns[column].not_null = false,
         }
         None
-    }
-
-    /// Whether a column that is not dropped has a type, or arrays of it.
-    pub(crate) fn has_type(&self, scalar: Scalar) -> bool {
-        self.live_columns().any(|(_, column)| column.ty.scalar == scalar)
     }
 
     pub(crate) fn types(&self) -> Vec<SqlType> {

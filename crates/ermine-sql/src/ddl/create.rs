@@ -139,7 +139,7 @@ impl ChangeContext<'_> {
             return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
         }
         let name = name_of(&column.name);
-        let (ty, modifier, is_serial) = match serial(&column.data_type)? {
+        let (ty, modifier, is_serial) = match serial(&column.data_type) {
             Some(ty) => (ty, -1, true),
             None => {
                 let (ty, modifier) = type_of(&column.data_type, self.environment)?;
@@ -547,13 +547,13 @@ fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {
 }
 
 /// Returns the type of a column that draws its values from a sequence.
-fn serial(data_type: &ast::DataType) -> Result<Option<SqlType>> {
-    let ast::DataType::Custom(name, _) = data_type else { return Ok(None) };
-    Ok(match &*simple_type_name(name)? {
-        "serial" | "serial4" => Some(SqlType::INT4),
-        "bigserial" | "serial8" => Some(SqlType::INT8),
-        "smallserial" | "serial2" => Some(SqlType::INT2),
-        _ => None,
+fn serial(data_type: &ast::DataType) -> Option<SqlType> {
+    let ast::DataType::Custom(name, _) = data_type else { return None };
+    Some(match &*simple_type_name(name).ok()? {
+        "serial" | "serial4" => SqlType::INT4,
+        "bigserial" | "serial8" => SqlType::INT8,
+        "smallserial" | "serial2" => SqlType::INT2,
+        _ => return None,
     })
 }
 

@@ -1,10 +1,10 @@
 //! The trees of statements about types. The grammar is our own: that of sqlparser lacks owners and schemas, and takes
 //! words for labels.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::{
-    ast::{DataType, Expr, Ident, ObjectName, ObjectNamePart, VisitMut, VisitorMut},
+    ast::{DataType, Expr, Ident, ObjectName, ObjectNamePart, Visit as _, VisitMut, Visitor, VisitorMut},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::Token,
@@ -194,6 +194,42 @@ fn label(parser: &mut Parser<'_>) -> Result<String, ParserError> {
 pub(crate) fn qualify_types(tree: &mut impl VisitMut, environment: &Environment) {
     if !environment.types.is_empty() {
         let _ = tree.visit(&mut Qualify(environment));
+    }
+}
+
+/// Adds the numbers of the types that an expression names, as far as statements have created them.
+pub(crate) fn collect_types(expr: &Expr, environment: &Environment, into: &mut BTreeSet<u32>) {
+    let _ = expr.visit(&mut Collect { environment, into });
+}
+
+struct Collect<'e> {
+    environment: &'e Environment,
+    into: &'e mut BTreeSet<u32>,
+}
+
+impl Collect<'_> {
+    fn add(&mut self, data_type: &DataType) {
+        use sqlparser::ast::ArrayElemTypeDef::SquareBracket;
+        match data_type {
+            DataType::Array(SquareBracket(element, _)) => self.add(element),
+            DataType::Custom(name, _) => {
+                self.into.extend(user_type_of(name, self.environment).ok().flatten().map(|ty| ty.oid));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Visitor for Collect<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Cast { data_type, .. } => self.add(data_type),
+            Expr::TypedString(typed) => self.add(&typed.data_type),
+            _ => {}
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! CREATE TYPE, ALTER TYPE, DROP TYPE and DROP DOMAIN.
 //!
-//! 1. *A type's changes have an order*: a transaction that changes a type, drops it, or gives it to a column of a table
-//!    reads the type's row, which has to be what its catalog has, and writes it with another generation. So of two such
+//! 1. *A type's changes have an order*: a transaction that changes a type, drops it, or gives it to a column of a table, a
+//!    domain or an expression that the catalog stores, reads the type's row, which has to be what its catalog has, and writes it with another generation. So of two such
 //!    transactions at the same time one loses, and one that comes before the first is published fails with 40001.
 //! 2. *A transaction that uses a table knows the types of its columns*: a change of a type holds all tables with such
 //!    columns alone, and publishing it counts as a change of their definitions (`catalog`, invariant 1).
@@ -19,7 +19,7 @@ use super::{
     context::ChangeContext,
     domain::not_a_domain,
     skip,
-    type_tree::{LabelPlace, TypeChange, TypeDrop, TypeTree},
+    type_tree::{LabelPlace, TypeChange, TypeDrop, TypeTree, collect_types},
 };
 use crate::{
     bind::{
@@ -27,7 +27,10 @@ use crate::{
         names::{name_of, relation_of, user_type_of},
         plain,
     },
-    catalog::{Change, Relation, Table, definition::Definition},
+    catalog::{
+        Change, Relation, Table,
+        definition::{DefaultDef, Definition, TableDef},
+    },
     error::{Result, SqlError, SqlState},
     result::RowSink,
     transaction::ActiveTransaction,
@@ -202,6 +205,7 @@ impl ChangeContext<'_> {
         is_domain: bool,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
+        let mut found = Vec::new();
         for name in &drop.names {
             if is_domain && builtin(name)?.is_some() {
                 return Err(not_a_domain(name));
@@ -212,7 +216,7 @@ impl ChangeContext<'_> {
             }
             match self.type_named(active, name)? {
                 Some(ty) if is_domain && ty.domain().is_none() => return Err(not_a_domain(name)),
-                Some(ty) => self.drop_type(active, ty.oid, drop.cascade, rows)?,
+                Some(ty) => found.push(ty),
                 None if drop.if_exists => {
                     let message = format!("type \"{}\" does not exist, skipping", plain(name));
                     skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
@@ -220,10 +224,12 @@ impl ChangeContext<'_> {
                 None => return Err(missing(name)),
             }
         }
-        Ok(())
+        // A domain before its base type.
+        found.sort_by_key(|ty| ty.domain().is_none());
+        found.iter().try_for_each(|ty| self.drop_type(active, ty.oid, drop.cascade, rows))
     }
 
-    /// Drops a type, and with CASCADE the columns that have it.
+    /// Drops a type, and with CASCADE the domains over it and the columns that have it. It may be gone already.
     pub(super) fn drop_type(
         &self,
         active: &mut ActiveTransaction,
@@ -231,6 +237,9 @@ impl ChangeContext<'_> {
         cascade: bool,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
+        if active.catalog.types.get(oid).is_none() {
+            return Ok(());
+        }
         let ty = self.take_type(active, oid)?;
         let shown = self.environment_of(active).user_type_name(&ty);
         let mut dependents = Vec::new();
@@ -320,22 +329,62 @@ impl ChangeContext<'_> {
         Ok((**known).clone())
     }
 
-    /// Returns the changes by which transactions that change types learn that tables are about to use them.
+    /// Returns the changes by which transactions that change types learn of the tables and domains that are about to use
+    /// them.
     pub(super) fn uses_of_types(&self, active: &ActiveTransaction, changes: &[Change]) -> Result<Vec<Change>> {
-        let mut used = BTreeSet::new();
-        for def in changes.iter().filter_map(Change::table_after) {
-            let before = active.catalog.table(def.id);
-            let scalars = def.live_columns().map(|(_, column)| column.ty.scalar);
-            let added = scalars.filter(|scalar| before.is_none_or(|table| !table.def.has_type(*scalar)));
-            used.extend(added.filter_map(|scalar| SqlType::scalar(scalar).created()));
+        if active.catalog.types.is_empty() {
+            return Ok(Vec::new());
         }
-        let uses = used.into_iter().map(|oid| {
-            let known = self.known_type(active, oid)?;
+        let (mut used, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        let environment = self.environment_of(active);
+        for change in changes {
+            let Change::Put(new) = change else { continue };
+            let old = match new {
+                Definition::Table(def) => active.catalog.table(def.id).map(|old| parts_of_table(&old.def)),
+                Definition::Type(ty) => {
+                    changed.insert(ty.oid);
+                    active.catalog.types.get(ty.oid).map(|old| parts_of_type(old))
+                }
+                _ => continue,
+            };
+            let (old_types, old_texts) = old.unwrap_or_default();
+            let (types, texts) = match new {
+                Definition::Table(def) => parts_of_table(def),
+                Definition::Type(ty) => parts_of_type(ty),
+                _ => continue,
+            };
+            used.extend(types.difference(&old_types));
+            for text in texts.difference(&old_texts) {
+                collect_types(&crate::parse::expression(text)?, &environment, &mut used);
+            }
+        }
+        let uses = used.difference(&changed).map(|oid| {
+            let known = self.known_type(active, *oid)?;
             let generation = known.generation + 1;
             Ok(Change::Put(Definition::Type(UserType { generation, ..known })))
         });
         uses.collect()
     }
+}
+
+/// The numbers of types, and the texts of expressions, that a definition contains.
+type Parts<'d> = (BTreeSet<u32>, BTreeSet<&'d str>);
+
+fn parts_of_table(def: &TableDef) -> Parts<'_> {
+    let columns = || def.live_columns().map(|(_, column)| column);
+    let defaults = columns().filter_map(|column| match &column.default {
+        Some(DefaultDef::Expression(text)) => Some(&**text),
+        _ => None,
+    });
+    let checks = def.checks.iter().map(|check| &*check.condition);
+    let predicates = def.indexes.iter().filter_map(|index| index.predicate.as_deref());
+    (columns().filter_map(|column| column.ty.created()).collect(), defaults.chain(checks).chain(predicates).collect())
+}
+
+fn parts_of_type(ty: &UserType) -> Parts<'_> {
+    let Some(domain) = ty.domain() else { return Parts::default() };
+    let checks = domain.checks.iter().map(|check| &*check.condition);
+    (domain.base.created().into_iter().collect(), checks.chain(domain.default.as_deref()).collect())
 }
 
 /// Whether the expressions of a table's definition can be bound.

@@ -89,6 +89,10 @@ fn a_type_does_not_go_where_a_table_comes() {
             ("ALTER TABLE old ADD COLUMN m mood[]", "DROP TYPE mood"),
             ("ALTER TYPE mood ADD VALUE 'b'", "CREATE TABLE t (m mood)"),
             ("ALTER TYPE mood ADD VALUE 'b'", "ALTER TYPE mood ADD VALUE 'c'"),
+            ("CREATE DOMAIN good AS mood", "DROP TYPE mood"),
+            ("CREATE TABLE t (x text CHECK (x::mood = 'a'))", "DROP TYPE mood"),
+            ("ALTER TABLE old ADD CHECK (id::text::mood = 'a')", "ALTER TYPE mood RENAME TO temper"),
+            ("CREATE DOMAIN pos AS integer DEFAULT (CASE WHEN 'a'::mood = 'a' THEN 1 END)", "DROP TYPE mood"),
             ("CREATE TYPE other AS ENUM ()", "CREATE TYPE other AS ENUM ('x')"),
         ] {
             let database = in_memory(scheme);
