@@ -7,6 +7,7 @@ use ermine::Progress;
 use super::{
     DATABASE_OWNER, Described, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE,
     THE_DATABASE, UTF8, privileges,
+    procedures::function_of,
     relations::{collation, storage},
     table,
 };
@@ -308,10 +309,10 @@ pub(super) const TABLES: &[Described] = &[
         typsubscript REGPROC = 0u32;
         typelem OID = ty.element().map_or(0, SqlType::oid);
         typarray OID = if ty.is_array { 0 } else { ty.array().oid() };
-        typinput REGPROC = 0u32;
-        typoutput REGPROC = 0u32;
-        typreceive REGPROC = 0u32;
-        typsend REGPROC = 0u32;
+        typinput REGPROC = function_of(ty, 0);
+        typoutput REGPROC = function_of(ty, 1);
+        typreceive REGPROC = function_of(ty, 2);
+        typsend REGPROC = function_of(ty, 3);
         typmodin REGPROC = 0u32;
         typmodout REGPROC = 0u32;
         typanalyze REGPROC = 0u32;

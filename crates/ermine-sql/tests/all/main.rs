@@ -9,5 +9,6 @@ mod foreign_keys;
 mod levels;
 mod logic;
 mod memory;
+mod objects;
 mod prepared;
 mod sessions;

@@ -48,7 +48,7 @@ pub enum Owner {
     Writer,
 }
 
-const DEFINITIONS: [&str; 6] = [
+const DEFINITIONS: [&str; 7] = [
     "SELECT 'table', tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 2",
     "SELECT 'column', table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns \
      WHERE table_schema = 'public' ORDER BY table_name, ordinal_position",
@@ -57,6 +57,8 @@ const DEFINITIONS: [&str; 6] = [
     "SELECT 'constraint', relname, conname, contype, conbin FROM pg_constraint JOIN pg_class c ON c.oid = conrelid \
      ORDER BY relname, conname",
     "SELECT 'sequence', sequencename, start_value, increment_by FROM pg_sequences ORDER BY sequencename",
+    "SELECT 'comment', relname, objsubid, description FROM pg_description JOIN pg_class c ON c.oid = objoid \
+     WHERE classoid = 'pg_class'::regclass ORDER BY relname, objsubid, description",
     "SELECT 'role', rolname, rolpassword FROM pg_authid WHERE rolname LIKE 'r%' ORDER BY rolname",
 ];
 
