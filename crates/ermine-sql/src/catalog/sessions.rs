@@ -19,6 +19,8 @@ pub(crate) struct Sessions {
     /// The prepared transactions, by name, from any session.
     prepared: Mutex<BTreeMap<String, About>>,
     next: AtomicU64,
+    /// When the database was opened, in microseconds since 2000-01-01.
+    pub(crate) opened: OnceLock<i64>,
     pub(crate) locks: AdvisoryLocks,
 }
 

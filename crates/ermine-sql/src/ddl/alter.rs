@@ -32,7 +32,7 @@ pub(super) fn missing(name: &str, table: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
 }
 
-fn duplicate_column(name: &str, table: &str) -> SqlError {
+pub(super) fn duplicate_column(name: &str, table: &str) -> SqlError {
     let message = format!("column \"{name}\" of relation \"{table}\" already exists");
     SqlError::new(SqlState::DUPLICATE_COLUMN, message)
 }
@@ -279,23 +279,6 @@ impl ChangeContext<'_> {
         (column.is_dropped, column.not_null, column.default) = (true, false, None);
         column.name = format!("........pg.dropped.{}........", at + 1);
         Ok(())
-    }
-
-    fn rename_column(&self, active: &mut ActiveTransaction, mut def: TableDef, old: &str, new: String) -> Result<()> {
-        let at = def.column(old).ok_or_else(|| missing(old, &def.name))?;
-        if def.column(&new).is_some() {
-            return Err(duplicate_column(&new, &def.name));
-        }
-        let has_texts = !def.checks.is_empty()
-            || def.indexes.iter().any(|index| index.predicate.is_some())
-            || def.columns.iter().any(|column| column.generation().is_some());
-        if has_texts {
-            return Err(SqlError::unsupported(
-                "renaming a column of a table with CHECK constraints, partial indexes or generated columns",
-            ));
-        }
-        def.columns[at].name = new;
-        self.replace_table(active, def)
     }
 
     fn alter_column(

@@ -3,8 +3,13 @@
 //! Definitions have the names of their own schema, and expressions are stored as texts: what a text names cannot be
 //! renamed.
 
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, visit_expressions_mut};
+
+use super::alter::{duplicate_column, missing};
 use crate::{
-    bind::Binder,
+    bind::{Binder, names::name_of},
     catalog::{
         Change,
         comments::PG_CONSTRAINT,
@@ -13,6 +18,8 @@ use crate::{
     ddl::{context::ChangeContext, types::check_no_type},
     error::{Result, SqlError, SqlState},
     expr::Expr,
+    functions::quote_ident,
+    parse,
     transaction::ActiveTransaction,
 };
 
@@ -20,6 +27,26 @@ use crate::{
 pub(super) fn no_constraint(name: &str, table: &str) -> SqlError {
     let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
     SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+}
+
+/// Returns the text of an expression on a table's row with another name of a column.
+fn with_column(text: &str, old: &str, new: &str) -> Result<String> {
+    let mut expr = parse::expression(text)?;
+    let _ = visit_expressions_mut(&mut expr, |inner| {
+        let column = match inner {
+            ast::Expr::Identifier(column) => Some(column),
+            ast::Expr::CompoundIdentifier(parts) => parts.last_mut(),
+            _ => None,
+        };
+        if let Some(column) = column.filter(|column| name_of(column) == old) {
+            *column = match quote_ident(new) == new {
+                true => ast::Ident::new(new),
+                false => ast::Ident::with_quote('"', new),
+            };
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(expr.to_string())
 }
 
 impl ChangeContext<'_> {
@@ -45,6 +72,31 @@ impl ChangeContext<'_> {
     pub(super) fn rename_table(&self, active: &mut ActiveTransaction, mut def: TableDef, new: String) -> Result<()> {
         self.exchange_names(active, (&def.schema, &def.name), (&def.schema, &new))?;
         def.name = new;
+        self.replace_checked(active, def)
+    }
+
+    /// Renames a column, also in the expressions of the table's definition.
+    pub(super) fn rename_column(
+        &self,
+        active: &mut ActiveTransaction,
+        mut def: TableDef,
+        old: &str,
+        new: String,
+    ) -> Result<()> {
+        let at = def.column(old).ok_or_else(|| missing(old, &def.name))?;
+        if def.column(&new).is_some() {
+            return Err(duplicate_column(&new, &def.name));
+        }
+        let checks = def.checks.iter_mut().map(|check| &mut check.condition);
+        let predicates = def.indexes.iter_mut().filter_map(|index| index.predicate.as_mut());
+        let generated = def.columns.iter_mut().filter_map(|column| match &mut column.default {
+            Some(DefaultDef::Generated(text)) => Some(text),
+            _ => None,
+        });
+        for text in checks.chain(predicates).chain(generated) {
+            *text = with_column(text, old, &new)?;
+        }
+        def.columns[at].name = new;
         self.replace_checked(active, def)
     }
 

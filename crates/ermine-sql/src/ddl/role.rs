@@ -55,10 +55,19 @@ enum Password {
 }
 
 /// Options that hold for every role.
-const GIVEN: [&str; 8] =
-    ["BYPASSRLS", "CREATEDB", "CREATEROLE", "ENCRYPTED", "INHERIT", "LOGIN", "REPLICATION", "SUPERUSER"];
+const GIVEN: [&str; 9] = [
+    "BYPASSRLS",
+    "CREATEDB",
+    "CREATEROLE",
+    "ENCRYPTED",
+    "INHERIT",
+    "LOGIN",
+    "NOREPLICATION",
+    "REPLICATION",
+    "SUPERUSER",
+];
 
-const REFUSED: [&str; 17] = [
+const REFUSED: [&str; 15] = [
     "ADMIN",
     "CONNECTION",
     "GROUP",
@@ -68,12 +77,10 @@ const REFUSED: [&str; 17] = [
     "NOCREATEROLE",
     "NOINHERIT",
     "NOLOGIN",
-    "NOREPLICATION",
     "NOSUPERUSER",
     "RESET",
     "ROLE",
     "SET",
-    "SYSID",
     "UNENCRYPTED",
     "VALID",
 ];
@@ -153,6 +160,10 @@ impl Options {
                 "PASSWORD" if options.password.is_some() => return Err(expected("one password only", &next)),
                 "PASSWORD" => options.password = Some(Password::parse(parser)?),
                 given if GIVEN.contains(&given) => {}
+                // No limit; and a number that PostgreSQL ignores, too.
+                "CONNECTION" if has_no_limit(parser) => {}
+                "VALID" if is_always_valid(parser) => {}
+                "SYSID" => _ = parser.parse_number()?,
                 refused if REFUSED.contains(&refused) => options.refused = Some(option),
                 _ => return Err(expected("an option of a role", &next)),
             }
@@ -165,6 +176,22 @@ impl Options {
         Err(SqlError::unsupported(format_args!("{refused} of a role"))
             .hint("There are no privileges per user: every user may do everything."))
     }
+}
+
+/// Consumes `LIMIT -1`, if it comes next.
+fn has_no_limit(parser: &mut Parser<'_>) -> bool {
+    let words: Vec<_> = (0..3).map(|at| parser.peek_nth_token_ref(at).to_string()).collect();
+    let is_unlimited = words[0].eq_ignore_ascii_case("limit") && words[1..] == ["-", "1"];
+    (0..if is_unlimited { 3 } else { 0 }).for_each(|_| drop(parser.next_token()));
+    is_unlimited
+}
+
+/// Consumes `UNTIL 'infinity'`, if it comes next.
+fn is_always_valid(parser: &mut Parser<'_>) -> bool {
+    let is_always = parser.peek_nth_token_ref(0).to_string().eq_ignore_ascii_case("until")
+        && parser.peek_nth_token_ref(1).token == Token::SingleQuotedString("infinity".into());
+    (0..if is_always { 2 } else { 0 }).for_each(|_| drop(parser.next_token()));
+    is_always
 }
 
 impl Password {

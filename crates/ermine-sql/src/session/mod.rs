@@ -117,6 +117,7 @@ impl SqlDatabase {
         }
         let catalog = CatalogStore::open(database.clone())?;
         let prepared = PreparedStore::open(&database, &catalog)?;
+        catalog.current().sessions.opened.get_or_init(now);
         let (waits, backups) = (Arc::default(), OnceLock::new());
         Ok(Self(Arc::new(Shared { database, catalog, prepared, waits, backups })))
     }

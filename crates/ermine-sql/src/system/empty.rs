@@ -45,15 +45,6 @@ pub(super) const TABLES: &[Described] = empty! {
     2618 pg_rewrite {
         oid OID rulename NAME ev_class OID ev_type TEXT ev_enabled TEXT is_instead BOOL ev_qual TEXT ev_action TEXT
     }
-    1255 pg_proc {
-        oid OID proname NAME pronamespace OID proowner OID prolang OID procost FLOAT4 prorows FLOAT4 provariadic OID
-        prosupport OID
-        prokind TEXT prosecdef BOOL proleakproof BOOL proisstrict BOOL proretset BOOL provolatile TEXT proparallel TEXT
-        pronargs INT2
-        pronargdefaults INT2 prorettype OID proargtypes OIDVECTOR proallargtypes OIDS proargmodes TEXTS
-        proargnames TEXTS proargdefaults TEXT
-        protrftypes OIDS prosrc TEXT probin TEXT prosqlbody TEXT proconfig TEXTS proacl TEXTS
-    }
     2600 pg_aggregate { aggfnoid OID aggkind TEXT aggnumdirectargs INT2 }
     2612 pg_language {
         oid OID lanname NAME lanowner OID lanispl BOOL lanpltrusted BOOL lanplcallfoid OID laninline OID

@@ -203,6 +203,9 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok(Value::Int4(-1)),
     }),
     entry("getdatabaseencoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
+    entry("pg_postmaster_start_time", &[], SqlType::TIMESTAMPTZ, |_, catalog, _| {
+        Ok(catalog.sessions.opened.get().map_or(NULL, |opened| Value::TimestampTz(*opened)))
+    }),
     entry("pg_backend_pid", &[], SqlType::INT4, |_, _, environment| Ok(Value::Int4(environment.process))),
     entry("pg_cancel_backend", &[INT4], SqlType::BOOL, |values, catalog, _| {
         let session = session_of(values, catalog);

@@ -13,6 +13,8 @@
 //! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
 //! | `privileges` | the privileges that objects have from the beginning |
+//! | `procedures` | the functions that read and write values |
+//! | `statistics` | the names of the collector's statistics |
 //! | `comments` | comments |
 //! | `definitions` | indexes, constraints and defaults in the syntax of statements |
 //! | `dependencies` | which objects are there only with others |
@@ -26,9 +28,11 @@ mod empty;
 pub(crate) mod functions;
 mod information;
 mod privileges;
+mod procedures;
 pub(crate) mod reg;
 mod relations;
 mod server;
+mod statistics;
 mod types;
 
 use std::{borrow::Cow, fmt};
@@ -109,6 +113,8 @@ mod kind {
 
     pub(super) const BOOL: Kind = plain(T::BOOL);
     pub(super) const FLOAT4: Kind = plain(T::FLOAT4);
+    pub(super) const FLOAT8: Kind = plain(T::FLOAT8);
+    pub(super) const NUMERIC: Kind = plain(T::NUMERIC);
     pub(super) const INT2: Kind = plain(T::INT2);
     pub(super) const INT4: Kind = plain(T::INT4);
     pub(super) const INT8: Kind = plain(T::INT8);
@@ -180,8 +186,16 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 6] =
-    [relations::TABLES, server::TABLES, types::TABLES, comments::TABLES, empty::TABLES, information::TABLES];
+static TABLES: [&[Described]; 8] = [
+    relations::TABLES,
+    server::TABLES,
+    types::TABLES,
+    comments::TABLES,
+    procedures::TABLES,
+    statistics::TABLES,
+    empty::TABLES,
+    information::TABLES,
+];
 
 fn tables() -> impl Iterator<Item = &'static Described> {
     TABLES.iter().copied().flatten()

@@ -10,7 +10,7 @@ use super::{
     INFORMATION, INFORMATION_OID, Known, PG_CATALOG, PG_CATALOG_OID, SystemTable,
     definitions::{indexes, relation_name},
     functions::{Lookup, Resolved},
-    oid_of, server, tables,
+    oid_of, procedures, server, tables,
 };
 use crate::{
     catalog::{Catalog, Relation},
@@ -29,7 +29,7 @@ pub(crate) enum Reg {
     Type,
     Namespace,
     Role,
-    /// Functions, none of which have numbers.
+    /// Functions; most have no numbers.
     Function,
 }
 
@@ -65,7 +65,9 @@ impl Reg {
             Self::Type => |values, catalog, environment| by_oid(values, catalog, environment, type_name),
             Self::Namespace => |values, catalog, environment| by_oid(values, catalog, environment, namespace_name),
             Self::Role => |values, catalog, environment| by_oid(values, catalog, environment, role_name),
-            Self::Function => |values, catalog, environment| by_oid(values, catalog, environment, |_, _| None),
+            Self::Function => {
+                |values, catalog, environment| by_oid(values, catalog, environment, procedures::function_name)
+            }
         };
         Resolved { arguments: vec![SqlType::OID], result: SqlType::TEXT, modifier: -1, is_strict: true, function }
     }
@@ -104,7 +106,7 @@ impl Reg {
             },
             Self::Namespace => namespace_oid(known, &parts(name)?.1),
             Self::Role => server::role_oid(known, &parts(name)?.1),
-            Self::Function => None,
+            Self::Function => procedures::function_oid(&parts(name)?.1),
         })
     }
 }

@@ -155,7 +155,7 @@ pub(super) fn collation(ty: SqlType) -> u32 {
 }
 
 /// Returns a vector: an array from 0 on.
-fn vector(scalar: Scalar, elements: impl Iterator<Item = Value>) -> Value {
+pub(super) fn vector(scalar: Scalar, elements: impl Iterator<Item = Value>) -> Value {
     let elements: Vec<_> = elements.collect();
     let extent = [Dimension { length: elements.len() as u32, lower: 0 }];
     Array::with_dimensions(scalar, &extent, elements).map_or(NULL, Value::array)

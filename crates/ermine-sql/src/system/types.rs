@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE,
+    procedures::function_of,
     relations::{collation, storage},
     table,
 };
@@ -90,10 +91,10 @@ pub(super) const TABLES: &[Described] = &[
         typsubscript REGPROC = 0u32;
         typelem OID = view.ty.element().filter(|_| view.domain.is_none()).map_or(0, SqlType::oid);
         typarray OID = if view.ty.is_array || view.domain.is_some() { 0 } else { view.ty.array().oid() };
-        typinput REGPROC = 0u32;
-        typoutput REGPROC = 0u32;
-        typreceive REGPROC = 0u32;
-        typsend REGPROC = 0u32;
+        typinput REGPROC = function_of(view.ty, 0);
+        typoutput REGPROC = function_of(view.ty, 1);
+        typreceive REGPROC = function_of(view.ty, 2);
+        typsend REGPROC = function_of(view.ty, 3);
         typmodin REGPROC = 0u32;
         typmodout REGPROC = 0u32;
         typanalyze REGPROC = 0u32;

@@ -9,6 +9,7 @@ mod foreign_keys;
 mod levels;
 mod logic;
 mod memory;
+mod objects;
 mod prepared;
 mod sessions;
 mod types;

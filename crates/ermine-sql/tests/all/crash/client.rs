@@ -365,12 +365,18 @@ impl<'a> Client<'a> {
                     "ALTER COLUMN v SET NOT NULL",
                     "ALTER COLUMN v DROP NOT NULL",
                     "ADD PRIMARY KEY (id)",
+                    "ALTER COLUMN g TYPE bigint",
+                    "ALTER COLUMN g TYPE integer",
                 ];
                 vec![format!("ALTER TABLE {table} {}", what[rng.usize(..what.len())])]
             }
             14 if table != SHARED => {
                 vec![format!("TRUNCATE {table}"), format!("INSERT INTO {table} (owner, a) VALUES ('definer', 2)")]
             }
+            15 if rng.bool() => vec![
+                format!("COMMENT ON TABLE {table} IS 'comment {n}'"),
+                format!("COMMENT ON COLUMN {table}.g IS {}", ["'of g'", "NULL"][rng.usize(..2)]),
+            ],
             15 => vec![format!("CREATE USER r{n} PASSWORD 'x'"), format!("ALTER USER r{n} PASSWORD NULL")],
             16 => match rng.u8(..3) {
                 0 => vec![format!("DROP USER r{n}")],

@@ -58,6 +58,8 @@ const DEFINITIONS: [&str; 7] = [
      ORDER BY relname, conname",
     "SELECT 'sequence', sequencename, start_value, increment_by FROM pg_sequences ORDER BY sequencename",
     "SELECT 'label', typname, enumlabel FROM pg_enum JOIN pg_type t ON t.oid = enumtypid ORDER BY 2, enumsortorder",
+    "SELECT 'comment', relname, objsubid, description FROM pg_description JOIN pg_class c ON c.oid = objoid \
+     WHERE classoid = 'pg_class'::regclass ORDER BY relname, objsubid, description",
     "SELECT 'role', rolname, rolpassword FROM pg_authid WHERE rolname LIKE 'r%' ORDER BY rolname",
 ];
 
