@@ -226,6 +226,9 @@ impl Binder<'_> {
                         }
                         (column.ty, column.modifier) = (ty, -1);
                     }
+                    if column.modifier != other.modifier {
+                        column.modifier = -1;
+                    }
                     column.source = (0, 0);
                     column.collation = column.collation.or(other.collation);
                     if !all || operation != SetOperation::Union {
@@ -239,7 +242,8 @@ impl Binder<'_> {
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(SqlError::unsupported("a statement that writes inside a query"))
             }
-            SetExpr::Table(_) => Err(SqlError::unsupported("TABLE")),
+            // The forms that exist are a SELECT already.
+            SetExpr::Table(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error behind TABLE")),
         }
     }
 
@@ -318,7 +322,10 @@ impl Binder<'_> {
     }
 
     fn select(&mut self, select: &ast::Select, keys: &[ast::OrderByExpr]) -> Result<(Query, Vec<Column>)> {
-        if select.into.is_some() || !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some()
+        if select.into.is_some() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "SELECT ... INTO is not allowed here"));
+        }
+        if !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some()
         {
             return Err(SqlError::unsupported("this clause of SELECT"));
         }

@@ -13,6 +13,7 @@ mod drop;
 mod foreign_key;
 pub(crate) mod online;
 pub(crate) mod role;
+pub(crate) mod table_as;
 
 use std::{sync::Arc, time::Duration};
 

@@ -9,6 +9,7 @@ mod marks;
 mod measure;
 mod precedence;
 mod sequences;
+mod tables;
 
 use std::sync::LazyLock;
 
@@ -21,11 +22,12 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
-pub(crate) use self::{grammar::check_grammar, measure::tree_bytes, precedence::correct_precedence};
+pub(crate) use self::{grammar::{check_grammar, check_query}, measure::tree_bytes, precedence::correct_precedence};
 use self::{
     marks::{mark_lists, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
+    tables::expand_tables,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -59,6 +61,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     check_not_null(&tokens)?;
     strengthen_locks(&mut tokens);
     order_options(&mut tokens);
+    expand_tables(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);

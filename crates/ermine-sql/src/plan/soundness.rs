@@ -48,6 +48,7 @@ impl Plan {
                 checker.query(&declare.query);
                 assert_eq!(declare.columns.len(), declare.query.width);
             }
+            Self::TableAs(create) => checker.query(&create.query),
             Self::Explain { plan, .. } => plan.assert_sound(plan.columns(), parameters),
             Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing => {}
         }

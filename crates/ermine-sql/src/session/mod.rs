@@ -66,7 +66,7 @@ use crate::{
     parse::tree_bytes,
     plan::Plan,
     prepared::PreparedStore,
-    result::{Column, RowSink},
+    result::{Column, MORE, RowSink},
     row_buffer::RowBuffer,
     transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed},
     types::{Environment, SqlType, Value},
@@ -776,6 +776,17 @@ impl Session {
                 Err(changed(bound.tables.first().map_or("", |table| table.name())))
             };
         }
+        // A table that exists already is found before the query fails.
+        let filled = match &bound.plan {
+            Plan::TableAs(create) => match self.change_context().create_table_as(active, create, rows)? {
+                Some(table) => Some(create.insert(table)),
+                None => {
+                    rows.complete(create.words())?;
+                    return Ok(true);
+                }
+            },
+            _ => None,
+        };
         bound.check()?;
         if let Plan::Definition(definition) = &bound.plan {
             let tag = self.change_context().define(active, definition, rows)?;
@@ -793,6 +804,13 @@ impl Session {
         run.lock_timeout = self.settings.in_force().lock_timeout;
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
+        if let Some(insert) = &filled {
+            let written = run.insert(insert, &mut |_| MORE)?;
+            drop(run);
+            self.take_over_settings(rows)?;
+            rows.complete(&format!("SELECT {written}"))?;
+            return Ok(true);
+        }
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&active.cursors, &run)?;
             drop(run);

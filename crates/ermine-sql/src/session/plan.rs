@@ -9,7 +9,7 @@ use crate::{
     bind::Binder,
     catalog::{Catalog, Table},
     copy,
-    ddl::Definition,
+    ddl::{Definition, table_as::TableAs},
     error::{Result, SqlError, SqlState},
     exec::Run,
     plan::{self, Plan},
@@ -61,6 +61,7 @@ pub(crate) fn bind(
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
+        Tree::TableAs(tree) => (Plan::TableAs(TableAs::bind(&mut binder, tree)?), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;

@@ -10,9 +10,9 @@ use sqlparser::{
 use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
 use crate::{
     copy::CopyTree,
-    ddl::{alter_sequence::AlterSequence, role::RoleTree},
+    ddl::{alter_sequence::AlterSequence, role::RoleTree, table_as::TableAsTree},
     error::Result,
-    parse::{check_grammar, correct_precedence, failure, parser, query},
+    parse::{check_grammar, check_query, correct_precedence, failure, parser, query},
 };
 
 /// The tree of a statement.
@@ -27,6 +27,7 @@ pub(crate) enum Tree {
     Modes(ModesTree),
     Role(RoleTree),
     Sequence(AlterSequence),
+    TableAs(TableAsTree),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
@@ -72,9 +73,21 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     };
     let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
     for tree in &mut trees {
-        if let Tree::Plain(statement) = tree {
-            check_grammar(statement, text)?;
-            correct_precedence(&mut **statement);
+        match tree {
+            Tree::Plain(statement) => {
+                check_grammar(statement, text)?;
+                correct_precedence(&mut **statement);
+                if let Statement::Query(query) = &**statement
+                    && let Some(into) = TableAsTree::of_query(query)
+                {
+                    *tree = Tree::TableAs(into);
+                }
+            }
+            Tree::TableAs(create) => {
+                check_query(&create.query, text)?;
+                correct_precedence(&mut *create.query);
+            }
+            _ => {}
         }
     }
     Ok(trees)
@@ -103,6 +116,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Role(role)
         } else if let Some(alter) = AlterSequence::parse(parser)? {
             Tree::Sequence(alter)
+        } else if let Some(create) = TableAsTree::parse(parser)? {
+            Tree::TableAs(create)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

@@ -33,7 +33,8 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Maintenance(_)
         | Tree::Modes(_)
         | Tree::Role(_)
-        | Tree::Sequence(_) => false,
+        | Tree::Sequence(_)
+        | Tree::TableAs(_) => false,
     }
 }
 
@@ -113,7 +114,7 @@ impl Session {
                 self.set_constraints(set, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) => return Ok(Completion::default()),
+            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::TableAs(_) => return Ok(Completion::default()),
         };
         self.control_statement(statement, prepared, parameters, rows)
     }
