@@ -7,6 +7,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, RenameTabl
 use super::{
     context::ChangeContext,
     create::{Constraints, foreign_keys_of},
+    dependents::Dependents,
     foreign_key::cascades,
     skip, skip_missing,
 };
@@ -16,7 +17,7 @@ use crate::{
         names::{name_of, relation_of, type_of},
     },
     catalog::{
-        Change,
+        Change, Relation,
         definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, TableDef},
     },
     error::{Result, SqlError, SqlState},
@@ -45,6 +46,9 @@ impl ChangeContext<'_> {
         alter: &ast::AlterTable,
         rows: &mut dyn RowSink,
     ) -> Result<String> {
+        if let Some(Relation::View(view)) = self.find(active, &alter.name)? {
+            return self.alter_table_of_view(active, &view, &alter.operations);
+        }
         let Some(table) = self.table_named(active, &alter.name, alter.if_exists)? else {
             skip_missing(rows, &alter.name);
             return Ok("ALTER TABLE".into());
@@ -187,9 +191,10 @@ impl ChangeContext<'_> {
                     let is_own = |key: &Arc<ForeignKeyDef>| key.child == def.id && key.child_columns.contains(&at);
                     let (own, others): (Vec<_>, Vec<_>) = keys.cloned().partition(is_own);
                     let depends = |key: &Arc<ForeignKeyDef>| key.parent == def.id && key.parent_columns.contains(&at);
-                    let others = others.into_iter().filter(depends).collect();
+                    let keys = others.into_iter().filter(depends).collect();
+                    let views = Dependents::views_on(&active.catalog, def.id, Some(at));
                     let what = format!("column {name} of table {}", def.name);
-                    self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
+                    self.drop_dependents(active, (&what, &what), Dependents { keys, views }, (cascade, &[]), rows)?;
                     self.drop_foreign_keys(active, own)?;
                     self.drop_column(active, &mut def, at)?;
                 }
@@ -279,6 +284,7 @@ impl ChangeContext<'_> {
                     return Err(SqlError::unsupported("changing the type of a column in place"));
                 }
                 column.modifier = modifier;
+                self.check_no_view_uses(active, def.id, at, name)?;
             }
             other => return Err(SqlError::unsupported(format_args!("ALTER COLUMN {other}"))),
         }
@@ -329,7 +335,7 @@ impl ChangeContext<'_> {
             def.indexes.remove(at);
             let what = format!("constraint {name} on table {}", def.name);
             let keys = self.without_index(active, &def);
-            self.drop_dependents(active, (&what, &format!("index {name}")), keys, cascade, rows)?;
+            self.drop_dependents(active, (&what, &format!("index {name}")), keys, (cascade, &[]), rows)?;
             self.take_name(active, &def.schema, name, false)?;
         } else if def.primary_key.as_ref().is_some_and(|key| key.name == name) {
             return Err(SqlError::unsupported("dropping a primary key"));

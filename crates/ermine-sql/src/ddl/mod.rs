@@ -9,17 +9,19 @@ mod alter;
 pub(crate) mod alter_sequence;
 pub(crate) mod context;
 mod create;
+mod dependents;
 mod drop;
 mod foreign_key;
 pub(crate) mod online;
 pub(crate) mod role;
 pub(crate) mod table_as;
+pub(crate) mod view;
 
 use std::{sync::Arc, time::Duration};
 
 use sqlparser::ast::{self, Statement};
 
-use self::{alter_sequence::AlterSequence, context::ChangeContext, role::RoleTree};
+use self::{alter_sequence::AlterSequence, context::ChangeContext, role::RoleTree, view::ViewChange};
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
     error::{Result, SqlError, SqlState},
@@ -41,6 +43,7 @@ pub(crate) enum Definition {
     /// LOCK TABLE: changes nothing, but holds tables as a change does.
     Lock(ast::Lock),
     Truncate(Box<ast::Truncate>),
+    View(ViewChange),
 }
 
 impl Definition {
@@ -71,6 +74,7 @@ impl Definition {
             Self::Role(_) => "a statement about roles",
             Self::Lock(_) => "LOCK TABLE",
             Self::Truncate(_) => "TRUNCATE TABLE",
+            Self::View(change) => change.words(),
         }
     }
 }
@@ -99,6 +103,7 @@ impl ChangeContext<'_> {
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
             Definition::Role(tree) => self.define_role(active, tree, rows),
             Definition::Truncate(truncate) => self.truncate(active, truncate, rows),
+            Definition::View(change) => self.change_view(active, change, rows),
             Definition::Lock(lock) => self.lock_tables(active, lock),
         }
     }
@@ -112,6 +117,11 @@ impl ChangeContext<'_> {
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
         let patience = if lock.nowait { Duration::ZERO } else { self.patience };
+        for target in &lock.tables {
+            if let Some(Relation::View(_)) = self.find(active, &target.name)? {
+                return Err(SqlError::unsupported("LOCK TABLE of a view"));
+            }
+        }
         let named = lock.tables.iter().filter_map(|target| self.table_named(active, &target.name, false).transpose());
         let tables: Vec<_> = named.collect::<Result<_>>()?;
         if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {

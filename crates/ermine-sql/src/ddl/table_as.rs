@@ -62,8 +62,8 @@ impl TableAsTree {
     /// Parses CREATE TABLE AS, if it comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{
-            AS, COMMIT, CREATE, DATA, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, NO, NOT, ON, TABLE, TEMP, TEMPORARY, UNLOGGED,
-            USING, WITH, WITHOUT,
+            AS, COMMIT, CREATE, DATA, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, NO, NOT, ON, TABLE, TEMP, TEMPORARY,
+            UNLOGGED, USING, WITH, WITHOUT,
         };
         if !comes_next(parser) {
             return Ok(None);
@@ -201,7 +201,7 @@ impl TableAs {
         let row = (0..self.columns.len()).map(Expr::Column).collect();
         Insert {
             table,
-            rules: Rules { checks: Vec::new(), predicates: Vec::new() },
+            rules: Rules::default(),
             references: None,
             source: InsertSource::Query(Box::new(self.query.clone()), row),
             conflict: None,

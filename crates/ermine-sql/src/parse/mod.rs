@@ -15,14 +15,18 @@ use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 use sqlparser::{
-    ast::{Expr, ObjectName, Query},
+    ast::{Expr, Ident, ObjectName, Query},
     dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
-pub(crate) use self::{grammar::{check_grammar, check_query}, measure::tree_bytes, precedence::correct_precedence};
+pub(crate) use self::{
+    grammar::{check_grammar, check_query},
+    measure::tree_bytes,
+    precedence::correct_precedence,
+};
 use self::{
     marks::{mark_lists, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
@@ -31,6 +35,7 @@ use self::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
+    functions::quote_ident,
     keywords::is_reserved,
 };
 
@@ -48,6 +53,18 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
     let mut expr = parser(text)?.parse_expr().map_err(|error| failure(text, &error))?;
     correct_precedence(&mut expr);
     Ok(expr)
+}
+
+/// Parses a query that the catalog stores.
+pub(crate) fn stored_query(text: &str) -> Result<Box<Query>> {
+    let mut query = parser(text)?.parse_query().map_err(|error| failure(text, &error))?;
+    correct_precedence(&mut *query);
+    Ok(query)
+}
+
+/// Returns a name, in quotes where it needs them.
+pub(crate) fn ident(name: &str) -> Ident {
+    if quote_ident(name) == name { Ident::new(name) } else { Ident::with_quote('"', name) }
 }
 
 /// Returns a parser at the beginning of a text.

@@ -51,9 +51,8 @@ fn may_precede(token: &Token) -> bool {
 /// Whether a name follows, and then what may follow a whole query.
 fn is_query(mut rest: &[(usize, &Token)]) -> bool {
     use Keyword::{EXCEPT, FETCH, FOR, INTERSECT, LIMIT, OFFSET, ON, ORDER, RETURNING, UNION, WITH};
-    let is_name = |token: &Token| {
-        matches!(token, Token::Word(word) if word.quote_style.is_some() || !is_reserved(&word.value))
-    };
+    let is_name =
+        |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_some() || !is_reserved(&word.value));
     if let [(_, only), (_, next), ..] = rest
         && is_word(only, &[Keyword::ONLY])
         && is_name(next)

@@ -252,6 +252,7 @@ impl Checker {
         self.on_row(vec![true; table.types.len()], |checker| {
             checker.exprs(rules.checks.iter().map(|(_, check)| check));
             checker.exprs(rules.predicates.iter().flatten());
+            checker.exprs(rules.view_checks.iter().map(|(_, check)| check));
         });
     }
 

@@ -68,7 +68,7 @@ use crate::{
     prepared::PreparedStore,
     result::{Column, MORE, RowSink},
     row_buffer::RowBuffer,
-    transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed},
+    transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed, view_changed},
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -769,11 +769,19 @@ impl Session {
         if active.is_read_only() {
             check_reads(&bound.plan)?;
         }
-        if !active.share(&bound.tables, self.patience(), self.environment.interrupt.pause)? {
+        let pause = self.environment.interrupt.pause;
+        if !active.share(&bound.tables, self.patience(), pause)? {
             return if may_begin_again {
                 Ok(false)
             } else {
                 Err(changed(bound.tables.first().map_or("", |table| table.name())))
+            };
+        }
+        if !active.share_views(&bound.views, self.patience(), pause)? {
+            return if may_begin_again {
+                Ok(false)
+            } else {
+                Err(view_changed(bound.views.first().map_or("", |view| &view.def.name)))
             };
         }
         // A table that exists already is found before the query fails.

@@ -10,7 +10,7 @@ use sqlparser::{
 use super::{constraints::SetConstraints, cursor::Fetch, maintenance::Maintenance, modes::ModesTree};
 use crate::{
     copy::CopyTree,
-    ddl::{alter_sequence::AlterSequence, role::RoleTree, table_as::TableAsTree},
+    ddl::{alter_sequence::AlterSequence, role::RoleTree, table_as::TableAsTree, view::ViewTree},
     error::Result,
     parse::{check_grammar, check_query, correct_precedence, failure, parser, query},
 };
@@ -28,6 +28,7 @@ pub(crate) enum Tree {
     Role(RoleTree),
     Sequence(AlterSequence),
     TableAs(TableAsTree),
+    View(ViewTree),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
@@ -87,6 +88,10 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
                 check_query(&create.query, text)?;
                 correct_precedence(&mut *create.query);
             }
+            Tree::View(ViewTree::Create(create)) => {
+                check_query(&create.query, text)?;
+                correct_precedence(&mut *create.query);
+            }
             _ => {}
         }
     }
@@ -118,6 +123,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Sequence(alter)
         } else if let Some(create) = TableAsTree::parse(parser)? {
             Tree::TableAs(create)
+        } else if let Some(view) = ViewTree::parse(parser)? {
+            Tree::View(view)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

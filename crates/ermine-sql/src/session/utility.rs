@@ -34,7 +34,8 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Modes(_)
         | Tree::Role(_)
         | Tree::Sequence(_)
-        | Tree::TableAs(_) => false,
+        | Tree::TableAs(_)
+        | Tree::View(_) => false,
     }
 }
 
@@ -114,7 +115,9 @@ impl Session {
                 self.set_constraints(set, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::TableAs(_) => return Ok(Completion::default()),
+            Tree::Copy(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::TableAs(_) | Tree::View(_) => {
+                return Ok(Completion::default());
+            }
         };
         self.control_statement(statement, prepared, parameters, rows)
     }

@@ -1,12 +1,14 @@
-//! Tables, columns, indexes, constraints and sequences.
+//! Tables, columns, indexes, constraints, views and sequences.
+
+use std::borrow::Cow;
 
 use super::{
     Described, Known, NULL, PG_CATALOG, PG_CLASS, ROLE,
     definitions::{self, ConstraintKind, IndexView, action_code, constraints, foreign, indexes},
-    table,
+    table, views,
 };
 use crate::{
-    catalog::definition::{ColumnDef, DefaultDef, Identity, SequenceDef},
+    catalog::definition::{CheckOption, ColumnDef, DefaultDef, Identity, SequenceDef, ViewColumnDef, ViewDef},
     types::{Array, Scalar, SqlType, Value, array::Dimension},
 };
 
@@ -14,10 +16,12 @@ use crate::{
 const BTREE: u32 = 403;
 /// The access method of a table.
 const HEAP: u32 = 2;
+/// The number of `pg_rewrite`.
+const PG_REWRITE: u32 = 2618;
 /// The collation of texts.
 const DEFAULT_COLLATION: u32 = 100;
 
-/// A relation: a table, an index or a sequence.
+/// A relation: a table, an index, a view or a sequence.
 struct Class {
     oid: u32,
     schema: String,
@@ -27,6 +31,8 @@ struct Class {
     columns: usize,
     has_index: bool,
     checks: usize,
+    /// The options of a view, as they are written.
+    options: Vec<String>,
 }
 
 fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
@@ -42,25 +48,63 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             columns: def.columns.len(),
             has_index: def.primary_key.is_some() || !def.indexes.is_empty(),
             checks: def.checks.len(),
+            options: Vec::new(),
+        });
+    }
+    for ViewDef { id, schema, name, columns, check, options, .. } in known.catalog.views().map(|view| &view.def) {
+        let check = check.map(|check| match check {
+            CheckOption::Local => "check_option=local".to_owned(),
+            CheckOption::Cascaded => "check_option=cascaded".to_owned(),
+        });
+        all.push(Class {
+            oid: *id,
+            schema: schema.clone(),
+            name: name.clone(),
+            kind: "v",
+            method: 0,
+            columns: columns.len(),
+            has_index: false,
+            checks: 0,
+            options: options.iter().map(|(name, value)| format!("{name}={value}")).chain(check).collect(),
         });
     }
     for IndexView { oid, name, table, columns, .. } in indexes(known.catalog) {
         let (schema, name, columns) = (table.def.schema.clone(), name.to_owned(), columns.len());
-        all.push(Class { oid, schema, name, kind: "i", method: BTREE, columns, has_index: false, checks: 0 });
+        all.push(Class {
+            oid,
+            schema,
+            name,
+            kind: "i",
+            method: BTREE,
+            columns,
+            has_index: false,
+            checks: 0,
+            options: Vec::new(),
+        });
     }
     for SequenceDef { id, schema, name, .. } in known.catalog.sequences().into_iter().map(|sequence| &sequence.def) {
         let (schema, name) = (schema.clone(), name.clone());
-        all.push(Class { oid: *id, schema, name, kind: "S", method: 0, columns: 3, has_index: false, checks: 0 });
+        all.push(Class {
+            oid: *id,
+            schema,
+            name,
+            kind: "S",
+            method: 0,
+            columns: 3,
+            has_index: false,
+            checks: 0,
+            options: Vec::new(),
+        });
     }
     all.into_iter()
 }
 
-/// A column of a table, or of an index.
+/// A column of a table, an index, or a view.
 struct Attribute<'a> {
     relation: u32,
     /// Counted from 1.
     number: i16,
-    column: &'a ColumnDef,
+    column: Cow<'a, ColumnDef>,
     of_table: bool,
 }
 
@@ -94,19 +138,42 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
         all.extend(columns.map(|(at, column)| Attribute {
             relation: table.def.id,
             number: at as i16 + 1,
-            column,
+            column: Cow::Borrowed(column),
             of_table: true,
+        }));
+    }
+    for view in known.catalog.views() {
+        let columns = view.def.columns.iter().enumerate();
+        all.extend(columns.map(|(at, column)| Attribute {
+            relation: view.def.id,
+            number: at as i16 + 1,
+            column: Cow::Owned(view_column(column)),
+            of_table: false,
         }));
     }
     for IndexView { oid, table, columns, .. } in indexes(known.catalog) {
         all.extend(columns.iter().enumerate().map(|(at, (column, _))| Attribute {
             relation: oid,
             number: at as i16 + 1,
-            column: &table.def.columns[*column],
+            column: Cow::Borrowed(&table.def.columns[*column]),
             of_table: false,
         }));
     }
     all.into_iter()
+}
+
+/// Returns a view's column as one of a table.
+pub(super) fn view_column(column: &ViewColumnDef) -> ColumnDef {
+    ColumnDef {
+        name: column.name.clone(),
+        ty: column.ty,
+        modifier: column.modifier,
+        not_null: false,
+        default: None,
+        identity: None,
+        is_dropped: false,
+        missing: None,
+    }
 }
 
 /// Returns the defaults of all columns.
@@ -121,10 +188,27 @@ fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String
     attributes(known).filter_map(text)
 }
 
-/// Returns the sequences that belong to columns.
-fn owned<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a SequenceDef, u32, usize)> {
-    let owner = |sequence: &'a SequenceDef| sequence.owner.map(|(table, column)| (sequence, table, column));
-    let all: Vec<_> = known.catalog.sequences().into_iter().filter_map(|sequence| owner(&sequence.def)).collect();
+/// A dependency: the class and the number of the object that depends, the relation that it depends on and its column
+/// from 1 on, and the kind.
+type Dependency = (u32, u32, u32, i32, &'static str);
+
+/// Returns the dependencies of sequences on columns, and of views.
+fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency> {
+    let mut all = Vec::new();
+    for sequence in known.catalog.sequences() {
+        if let Some((table, column)) = sequence.def.owner {
+            let kind = if is_identity(known, table, column) { "i" } else { "a" };
+            all.push((PG_CLASS, sequence.def.id, table, column as i32 + 1, kind));
+        }
+    }
+    for view in known.catalog.views() {
+        let rule = definitions::part(view.def.id, 0);
+        all.push((PG_REWRITE, rule, view.def.id, 0, "i"));
+        let uses_whole = |id: u32| !view.def.uses.iter().any(|(own, _)| *own == id);
+        let whole = view.def.relations.iter().filter(|relation| uses_whole(relation.id));
+        all.extend(whole.map(|relation| (PG_REWRITE, rule, relation.id, 0, "n")));
+        all.extend(view.def.uses.iter().map(|(id, at)| (PG_REWRITE, rule, *id, *at as i32 + 1, "n")));
+    }
     all.into_iter()
 }
 
@@ -180,7 +264,7 @@ pub(super) const TABLES: &[Described] = &[
         relkind TEXT = class.kind;
         relnatts INT2 = class.columns as i16;
         relchecks INT2 = class.checks as i16;
-        relhasrules BOOL = false;
+        relhasrules BOOL = class.kind == "v";
         // Programs look for foreign keys only where it is true: PostgreSQL has triggers for them.
         relhastriggers BOOL = known.catalog.foreign_keys_at(class.oid).next().is_some();
         relhassubclass BOOL = false;
@@ -193,7 +277,10 @@ pub(super) const TABLES: &[Described] = &[
         relfrozenxid OID = 0u32;
         relminmxid OID = 0u32;
         relacl TEXTS = NULL;
-        reloptions TEXTS = NULL;
+        reloptions TEXTS = match class.options.is_empty() {
+            true => NULL,
+            false => Value::array(Array::new(Scalar::Text, class.options.iter().map(|one| one.as_str().into()).collect())),
+        };
         relpartbound TEXT = NULL;
     }),
     table!(PG_CATALOG, 1249 pg_attribute, known => attributes(known), |attribute| {
@@ -310,14 +397,30 @@ pub(super) const TABLES: &[Described] = &[
         seqcache INT8 = 1i64;
         seqcycle BOOL = def.cycles;
     }),
-    table!(PG_CATALOG, 2608 pg_depend, known => owned(known), |(sequence, table, column)| {
-        classid OID = PG_CLASS;
-        objid OID = sequence.id;
+    table!(PG_CATALOG, 2608 pg_depend, known => dependencies(known), |(class, object, relation, column, kind)| {
+        classid OID = class;
+        objid OID = object;
         objsubid INT4 = 0i32;
         refclassid OID = PG_CLASS;
-        refobjid OID = table;
-        refobjsubid INT4 = column as i32 + 1;
-        deptype TEXT = if is_identity(known, table, column) { "i" } else { "a" };
+        refobjid OID = relation;
+        refobjsubid INT4 = column;
+        deptype TEXT = kind;
+    }),
+    table!(PG_CATALOG, 2618 pg_rewrite, known => known.catalog.views(), |view| {
+        oid OID = definitions::part(view.def.id, 0);
+        rulename NAME = "_RETURN";
+        ev_class OID = view.def.id;
+        ev_type TEXT = "1";
+        ev_enabled TEXT = "O";
+        is_instead BOOL = true;
+        ev_qual TEXT = "<>";
+        ev_action TEXT = views::definition(known, view);
+    }),
+    table!(PG_CATALOG, 0 pg_views, known => known.catalog.views(), |view| {
+        schemaname NAME = &view.def.schema;
+        viewname NAME = &view.def.name;
+        viewowner NAME = &*known.environment.user;
+        definition TEXT = views::definition(known, view);
     }),
     table!(PG_CATALOG, 0 pg_tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
         schemaname NAME = &def.schema;

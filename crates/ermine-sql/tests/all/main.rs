@@ -11,3 +11,4 @@ mod logic;
 mod memory;
 mod prepared;
 mod sessions;
+mod views;
