@@ -59,6 +59,8 @@ pub(crate) struct Binder<'a> {
     inside: Option<Arc<View>>,
     /// The number of views whose queries are bound, one inside the other.
     view_depth: usize,
+    /// The number of SELECTs that are bound, one inside the other.
+    select_depth: usize,
     /// Notes on the query of a new view.
     recorder: Option<Box<Recorder>>,
     /// Whether queries in FROM stay apart, because rows are to be locked.
@@ -95,6 +97,9 @@ const EXPANDED_MAX: usize = 10_000;
 
 /// Maximum depth of expressions: deeper ones are refused, to protect the stack.
 const DEPTH_MAX: usize = 200;
+
+/// Maximum depth of SELECTs, to protect the stack: a text has fewer, but views in it may have as many each.
+const SELECTS_NESTED_MAX: usize = 40;
 
 /// An expression and its type.
 #[derive(Clone, Debug)]
@@ -155,6 +160,7 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             inside: None,
             view_depth: 0,
+            select_depth: 0,
             recorder: None,
             keeps_sources: false,
             ignores_order: false,

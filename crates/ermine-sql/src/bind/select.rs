@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, Named, Scope, ScopeColumn, Typed, check_equality,
+    Binder, Named, SELECTS_NESTED_MAX, Scope, ScopeColumn, Typed, check_equality,
     group::{add_decided, grouped},
     join_order::{is_volatile, uses_outer},
     names::{name_of, relation_of},
@@ -353,9 +353,15 @@ impl Binder<'_> {
         if !select.named_window.is_empty() {
             return Err(SqlError::unsupported("WINDOW"));
         }
+        if self.select_depth == SELECTS_NESTED_MAX {
+            let message = format!("queries and views are nested in more than {SELECTS_NESTED_MAX} others");
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+        }
+        self.select_depth += 1;
         self.scopes.push(Scope::default());
         let bound = self.select_inside(select, keys, first);
         self.scopes.pop();
+        self.select_depth -= 1;
         bound
     }
 

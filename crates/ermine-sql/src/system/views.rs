@@ -124,14 +124,14 @@ impl Renamer<'_> {
 /// Makes the results of a query have the names of the view's columns.
 fn name_results(query: &mut ast::Query, view: &View) {
     let wanted = view.def.columns.iter().map(|column| &*column.name);
-    let is_plain = query.order_by.is_none();
+    let own = own_names(&query.body);
+    if own.iter().map(|name| name.as_deref()).eq(wanted.clone().map(Some)) {
+        return;
+    }
     if let SetExpr::Select(select) = &mut *query.body {
         let groups = !matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
-        let has_own = |(item, name): (&SelectItem, &str)| own_name(item).as_deref() == Some(name);
-        if select.projection.iter().zip(wanted.clone()).all(has_own) {
-            return;
-        }
-        if is_plain && !groups && select.distinct.is_none() {
+        // Other clauses may refer to the results by their names.
+        if query.order_by.is_none() && !groups && select.distinct.is_none() {
             for (item, name) in select.projection.iter_mut().zip(wanted) {
                 match item {
                     SelectItem::ExprWithAlias { alias, .. } => *alias = ident(name),
@@ -148,6 +148,20 @@ fn name_results(query: &mut ast::Query, view: &View) {
     let text = format!("SELECT {names} FROM ({query}) AS {} ({names})", quote_ident(&view.def.name));
     if let Ok(named) = parse::stored_query(&text) {
         *query = *named;
+    }
+}
+
+/// Returns the names of the results of a query, where they are plain to see.
+fn own_names(body: &SetExpr) -> Vec<Option<String>> {
+    match body {
+        SetExpr::Select(select) => select.projection.iter().map(own_name).collect(),
+        SetExpr::SetOperation { left, .. } => own_names(left),
+        SetExpr::Query(query) => own_names(&query.body),
+        SetExpr::Values(values) => {
+            let width = values.rows.first().map_or(0, |row| row.content.len());
+            (1..=width).map(|number| Some(format!("column{number}"))).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -212,21 +226,41 @@ pub(crate) fn only_relation(query: &ast::Query) -> Option<&ast::ObjectName> {
     }
 }
 
+/// Looks for aggregates and functions that return rows, apart from those in queries in expressions.
+struct RowFunctions {
+    depth: usize,
+}
+
+impl Visitor for RowFunctions {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        let ast::Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = parts(&function.name.to_string()).map_or_else(|_| String::new(), |(_, name)| name);
+        match self.depth == 0 && (is_aggregate(&name) || name == "unnest" || name.starts_with("generate_")) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
 /// Whether a view takes INSERT, UPDATE and DELETE, as far as its text tells, for the tables of the system.
 pub(super) fn is_updatable(catalog: &Catalog, view: &View) -> bool {
     let Ok(query) = parse::stored_query(&view.def.query) else { return false };
     let SetExpr::Select(select) = &*query.body else { return false };
     let computes_rows = |item: &SelectItem| {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return false };
-        let found = ast::visit_expressions(expr, |expr| match expr {
-            ast::Expr::Function(function) => match parts(&function.name.to_string()) {
-                Ok((_, name)) if is_aggregate(&name) || name == "unnest" => ControlFlow::Break(()),
-                Ok((_, name)) if name.starts_with("generate_") => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            },
-            _ => ControlFlow::Continue(()),
-        });
-        found.is_break()
+        Visit::visit(expr, &mut RowFunctions { depth: 0 }).is_break()
     };
     if reason_of(&query).is_some() || select.projection.iter().any(computes_rows) {
         return false;

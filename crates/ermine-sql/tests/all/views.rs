@@ -169,18 +169,26 @@ fn views_stand_for_bounded_work() {
     let database = open(Scheme::SiSsn);
     let mut session = database.session("ann", "shop");
     ask(&mut session, "CREATE TABLE t (id integer PRIMARY KEY); CREATE VIEW v0 AS SELECT id FROM t");
-    // Nested, and not pulled up.
-    let mut depth = 0;
-    let refused = loop {
-        let text = format!("CREATE VIEW v{} AS SELECT DISTINCT id FROM v{depth} WHERE id IN (((1)))", depth + 1);
-        match run(&mut session, &text) {
-            Ok(_) => depth += 1,
-            Err(error) => break error,
-        }
+    // Nested, and not pulled up; in expressions; each with nested queries of its own.
+    let nested = |at: usize| {
+        let below = at - 1;
+        [
+            format!("CREATE VIEW v{at} AS SELECT DISTINCT id FROM v{below} WHERE id IN (((1)))"),
+            format!("CREATE VIEW v{at} AS SELECT id FROM t WHERE id + (SELECT max(id) FROM v{below}) > 0"),
+            format!(
+                "CREATE VIEW v{at} AS SELECT DISTINCT id FROM (SELECT DISTINCT id FROM (SELECT DISTINCT id FROM
+                 (SELECT DISTINCT id FROM (SELECT DISTINCT id FROM v{below}) a) b) c) d"
+            ),
+        ]
     };
-    assert_eq!(refused, SqlState::STATEMENT_TOO_COMPLEX);
-    assert!(depth > 20, "{depth}");
-    ask(&mut session, &format!("SELECT * FROM v{depth}"));
+    for kind in 0..3 {
+        let refused = (1..50).find_map(|at| Some((at, run(&mut session, &nested(at)[kind]).err()?)));
+        let (at, error) = refused.unwrap();
+        assert_eq!(error, SqlState::STATEMENT_TOO_COMPLEX, "{kind}");
+        assert!(at > 6, "{kind}: {at}");
+        ask(&mut session, &format!("SELECT * FROM v{}", at - 1));
+        ask(&mut session, "DROP VIEW v0 CASCADE; CREATE VIEW v0 AS SELECT id FROM t");
+    }
     // Each is used twice by the next.
     ask(&mut session, "CREATE VIEW w0 AS SELECT id FROM t");
     let refused = (1..40).find_map(|at| {
