@@ -5,8 +5,8 @@
 //! in the row, which nothing fills: expressions that read them are rewritten before the joins are ordered
 //! ([`From::take_replaced`]).
 //!
-//! A query stays apart if it has DISTINCT, groups, ORDER BY, LIMIT, sets or volatile functions, or if rows of it are to
-//! be locked. On the nullable side of a LEFT JOIN it also has to be a single table all of whose results are NULL where
+//! A query stays apart if it has DISTINCT, groups, ORDER BY, LIMIT, sets or volatile functions, if a result is large or a
+//! query for each row, or if rows of it are to be locked. On the nullable side of a LEFT JOIN it also has to be a single table all of whose results are NULL where
 //! the join finds no row. A query that contains a LEFT JOIN, or correlated queries, has to come first in
 //! FROM, where its conditions are as good as those of WHERE.
 
@@ -30,6 +30,9 @@ use crate::{
 
 /// Maximum number of sources that a query gets from queries in its FROM: their order costs the square of it.
 const SOURCES_MAX: usize = 64;
+
+/// Maximum size of a result that expressions around the query repeat, so that nested queries do not double it each.
+const RESULT_MAX: usize = 50;
 
 /// A SELECT after binding, before its sources are ordered.
 pub(super) struct Unordered {
@@ -85,6 +88,9 @@ impl Unordered {
         if !is_plain || !is_whole || from.sources.is_empty() || is_fixed {
             return false;
         }
+        if select.output.iter().any(is_costly) {
+            return false;
+        }
         let joins_left = from.sources.iter().any(|source| source.join != Join::Inner) || !from.filter.is_empty();
         let is_correlated = |expr: &Expr| matches!(expr, Expr::Subquery(subquery) if subquery.is_correlated);
         let needs_first = joins_left || self.has(&is_correlated);
@@ -105,6 +111,16 @@ impl Unordered {
         let exprs = self.select.output.iter().chain(&self.filter).chain(&self.from.filter).chain(on);
         exprs.into_iter().any(|expr| expr.has(is_such))
     }
+}
+
+/// Whether a result may not be repeated: it is large, or a query for each row.
+fn is_costly(result: &Expr) -> bool {
+    let (mut size, mut is_correlated) = (0, false);
+    result.visit(&mut |expr| {
+        size += 1;
+        is_correlated |= matches!(expr, Expr::Subquery(subquery) if subquery.is_correlated);
+    });
+    size > RESULT_MAX || is_correlated
 }
 
 /// Whether the rows of a source cannot be read more often, or elsewhere.

@@ -103,7 +103,7 @@ impl Binder<'_> {
         }
         let source = from.sources.pop().filter(|_| from.sources.is_empty());
         let Some(source @ Source { kind: SourceKind::Table(_), .. }) = source else {
-            return Err(refused(NOT_ONE_TABLE));
+            return Err(SqlError::unsupported("writing to a view above one with such computed columns"));
         };
         let SourceKind::Table(rows) = &source.kind else { unreachable!("it is a table") };
         let table = rows.table.clone();

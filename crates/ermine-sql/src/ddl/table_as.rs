@@ -110,6 +110,9 @@ impl TableAsTree {
 
     /// Returns the statement that a query is whose first SELECT has INTO.
     pub(crate) fn of_query(query: &ast::Query) -> Option<Self> {
+        if !has_into(&query.body) {
+            return None;
+        }
         let mut query = Box::new(query.clone());
         let ast::SelectInto { temporary, targets, .. } = into_of(&mut query.body)?.take()?;
         let name = match &targets[..] {
@@ -125,6 +128,16 @@ impl TableAsTree {
         let name = name.unwrap_or_else(|| ObjectName(Vec::new()));
         let (columns, with_data) = (Vec::new(), true);
         Some(Self { name, if_not_exists: false, columns, query, with_data, is_into: true, refused })
+    }
+}
+
+/// Whether the first SELECT of a query has INTO.
+fn has_into(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.into.is_some(),
+        SetExpr::SetOperation { left, .. } => has_into(left),
+        SetExpr::Query(query) => has_into(&query.body),
+        _ => false,
     }
 }
 
