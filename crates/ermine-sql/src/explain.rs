@@ -34,7 +34,12 @@ pub(crate) fn lines(plan: &Plan, instrumentation: Option<&Instrumentation>) -> V
             query(&change.rows, 1, &mut lines);
         }
         Plan::Explain { plan, .. } => return self::lines(plan, instrumentation),
-        Plan::CopyFrom(_) | Plan::CopyTo(_) | Plan::Definition(_) | Plan::Control | Plan::Nothing => {
+        Plan::CopyFrom(_)
+        | Plan::CopyTo(_)
+        | Plan::Definition(_)
+        | Plan::TableAs(_)
+        | Plan::Control
+        | Plan::Nothing => {
             line(0, "Utility Statement", &mut lines);
         }
     }

@@ -13,7 +13,7 @@ use crate::{
         write::{Change, Insert},
     },
     copy::{CopyFrom, CopyTo},
-    ddl::Definition,
+    ddl::{Definition, table_as::TableAs},
     error::{Result, SqlError},
     exec::Run,
     explain,
@@ -41,6 +41,8 @@ pub(crate) enum Plan {
     },
     /// Changes the catalog.
     Definition(Definition),
+    /// Creates a table with the rows of a query.
+    TableAs(TableAs),
     /// Concerns the session itself.
     Control,
     /// The text has no statement.
@@ -66,6 +68,7 @@ impl Plan {
             // It is allowed to take locks.
             Self::Definition(Definition::Lock(_)) => None,
             Self::Definition(definition) => Some(definition.words()),
+            Self::TableAs(create) => Some(create.words()),
             Self::Query(_)
             | Self::CopyTo(_)
             | Self::Declare(_)
@@ -83,6 +86,7 @@ impl Plan {
             Self::Insert(insert) => folder.insert(insert),
             Self::Update(change) | Self::Delete(change) => folder.change(change),
             Self::CopyTo(to) => folder.query(&mut to.query),
+            Self::TableAs(create) => folder.query(&mut create.query),
             Self::Declare(declare) => folder.query(&mut declare.query),
             Self::Explain { plan, .. } => plan.fold(environment),
             Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing => Ok(()),
@@ -153,6 +157,7 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
         | Plan::CopyTo(_)
         | Plan::Declare(_)
         | Plan::Definition(_)
+        | Plan::TableAs(_)
         | Plan::Control
         | Plan::Nothing => {
             return Err(SqlError::unsupported("this statement here"));

@@ -116,20 +116,7 @@ impl Select {
     /// Calls `change` on all direct expressions, but not on those of the queries that it contains.
     pub(crate) fn each_expr(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<()>) -> Result<()> {
         for source in &mut self.sources {
-            source.on.iter_mut().chain(&mut source.filter).try_for_each(&mut *change)?;
-            source.hash.iter_mut().flat_map(|hash| hash.exprs_mut()).try_for_each(&mut *change)?;
-            match &mut source.kind {
-                SourceKind::Table(table) => {
-                    let access = &mut table.access;
-                    let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
-                    access.equal.iter_mut().chain(sides).try_for_each(|bound| change(&mut bound.value))?;
-                }
-                SourceKind::Series { bounds, .. } => bounds.iter_mut().try_for_each(&mut *change)?,
-                SourceKind::Unnest { arrays, .. } => arrays.iter_mut().try_for_each(&mut *change)?,
-                SourceKind::Lateral(expr) => change(expr)?,
-                SourceKind::Members(members) => members.exprs_mut().try_for_each(&mut *change)?,
-                SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => {}
-            }
+            source.each_expr(change)?;
         }
         self.before.iter_mut().try_for_each(&mut *change)?;
         if let Some(group) = &mut self.group {
@@ -243,6 +230,24 @@ impl Source {
     /// Whether a place of a row is one of its columns.
     pub(crate) fn has_place(&self, at: usize) -> bool {
         (self.first..self.first + self.width).contains(&at)
+    }
+
+    /// Calls `change` on all direct expressions, but not on those of the queries that it contains.
+    pub(crate) fn each_expr(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<()>) -> Result<()> {
+        self.on.iter_mut().chain(&mut self.filter).try_for_each(&mut *change)?;
+        self.hash.iter_mut().flat_map(|hash| hash.exprs_mut()).try_for_each(&mut *change)?;
+        match &mut self.kind {
+            SourceKind::Table(table) => {
+                let access = &mut table.access;
+                let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
+                access.equal.iter_mut().chain(sides).try_for_each(|bound| change(&mut bound.value))
+            }
+            SourceKind::Series { bounds, .. } => bounds.iter_mut().try_for_each(change),
+            SourceKind::Unnest { arrays, .. } => arrays.iter_mut().try_for_each(change),
+            SourceKind::Lateral(expr) => change(expr),
+            SourceKind::Members(members) => members.exprs_mut().try_for_each(change),
+            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => Ok(()),
+        }
     }
 
     /// Returns the place behind its last column.

@@ -10,8 +10,8 @@ use ermine::{Durability, Isolation, Order, OwnedReceipt, OwnedTransaction, Savep
 
 use crate::{
     catalog::{
-        Catalog, CatalogStore, Change, SharedTable, Table, definition::ObjectId, latch::Share, relation_files::Taken,
-        row_queues::RowQueues, sessions::Sessions,
+        Catalog, CatalogStore, Change, SharedTable, Table, View, definition::ObjectId, latch::Share,
+        relation_files::Taken, row_queues::RowQueues, sessions::Sessions,
     },
     claims::{Claims, Deferral},
     cursors::Cursors,
@@ -133,12 +133,12 @@ impl Drop for Held {
 }
 
 impl Held {
-    fn uses(&self, table: &Table) -> bool {
-        self.uses.iter().any(|(own, _)| Arc::ptr_eq(own, &table.shared))
+    fn uses(&self, shared: &Arc<SharedTable>) -> bool {
+        self.uses.iter().any(|(own, _)| Arc::ptr_eq(own, shared))
     }
 
-    fn has_alone(&self, table: &Table) -> bool {
-        self.alone.iter().any(|own| Arc::ptr_eq(&own.0, &table.shared))
+    fn has_alone(&self, shared: &Arc<SharedTable>) -> bool {
+        self.alone.iter().any(|own| Arc::ptr_eq(&own.0, shared))
     }
 }
 
@@ -148,8 +148,12 @@ pub(crate) struct Changing(Arc<SharedTable>);
 impl Changing {
     /// Waits for other transactions that change the table, until `go_on` fails.
     pub(crate) fn begin(table: &Table, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
-        table.shared.latch.change(go_on)?;
-        Ok(Self(table.shared.clone()))
+        Self::begin_at(&table.shared, go_on)
+    }
+
+    fn begin_at(shared: &Arc<SharedTable>, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
+        shared.latch.change(go_on)?;
+        Ok(Self(shared.clone()))
     }
 
     /// Waits until all current users of the table have ended.
@@ -383,27 +387,50 @@ impl ActiveTransaction {
     /// `pause` while it waits.
     pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration, pause: fn()) -> Result<bool> {
         for table in tables {
-            let mut held = self.held.borrow_mut();
-            if held.uses(table) || held.has_alone(table) {
-                continue;
-            }
-            let Some(share) = table.shared.latch.share(patience, pause) else {
-                return Err(locked(table, "being changed"));
-            };
-            // The table is not used then: a transaction that continues from a savepoint requests it again.
-            if self.is_outdated(table) {
-                table.shared.latch.unshare(share);
+            let being_changed = || locked(table, "being changed");
+            if !self.share_one(&table.shared, patience, pause, &being_changed)? {
                 return Ok(false);
             }
-            held.uses.push((table.shared.clone(), share));
         }
         Ok(true)
     }
 
-    /// Whether a table has been changed since the transaction began.
-    fn is_outdated(&self, table: &Table) -> bool {
+    /// Uses views until the transaction ends, likewise.
+    pub(crate) fn share_views(&self, views: &[Arc<View>], patience: Duration, pause: fn()) -> Result<bool> {
+        for view in views {
+            let being_changed = || view_locked(view, "being changed");
+            if !self.share_one(&view.shared, patience, pause, &being_changed)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn share_one(
+        &self,
+        shared: &Arc<SharedTable>,
+        patience: Duration,
+        pause: fn(),
+        being_changed: &dyn Fn() -> SqlError,
+    ) -> Result<bool> {
+        let mut held = self.held.borrow_mut();
+        if held.uses(shared) || held.has_alone(shared) {
+            return Ok(true);
+        }
+        let share = shared.latch.share(patience, pause).ok_or_else(being_changed)?;
+        // It is not used then: a transaction that continues from a savepoint requests it again.
+        if self.is_outdated(shared) {
+            shared.latch.unshare(share);
+            return Ok(false);
+        }
+        held.uses.push((shared.clone(), share));
+        Ok(true)
+    }
+
+    /// Whether a table or a view has been changed since the transaction began.
+    fn is_outdated(&self, shared: &SharedTable) -> bool {
         // SeqCst: after the latch (`latch`, invariant 2).
-        table.shared.changed.load(Ordering::SeqCst) > self.version
+        shared.changed.load(Ordering::SeqCst) > self.version
     }
 
     /// Whether it has done nothing yet, so that another transaction may replace it.
@@ -428,27 +455,42 @@ impl ActiveTransaction {
 
     /// Whether it holds a table exclusively.
     pub(crate) fn has_alone(&self, table: &Table) -> bool {
-        self.held.borrow().has_alone(table)
+        self.held.borrow().has_alone(&table.shared)
     }
 
     /// Holds a table exclusively until the transaction ends, to change its definition.
     pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
+        self.take_one(&table.shared, patience, &|why| locked(table, why), &|| changed(table.name()))
+    }
+
+    /// Holds a view exclusively, likewise.
+    pub(crate) fn take_view(&mut self, view: &View, patience: Duration) -> Result<()> {
+        self.take_one(&view.shared, patience, &|why| view_locked(view, why), &|| view_changed(&view.def.name))
+    }
+
+    fn take_one(
+        &mut self,
+        shared: &Arc<SharedTable>,
+        patience: Duration,
+        locked: &dyn Fn(&str) -> SqlError,
+        changed: &dyn Fn() -> SqlError,
+    ) -> Result<()> {
         let held = self.held.get_mut();
-        if held.has_alone(table) {
+        if held.has_alone(shared) {
             return Ok(());
         }
         let since = Instant::now();
-        let changing = Changing::begin(table, &mut || match since.elapsed() > patience {
-            true => Err(locked(table, "being changed")),
+        let changing = Changing::begin_at(shared, &mut || match since.elapsed() > patience {
+            true => Err(locked("being changed")),
             false => Ok(()),
         })?;
-        if !table.shared.latch.take(held.uses(table).into(), patience.saturating_sub(since.elapsed())) {
-            let hint = "A transaction that uses the table is open; end it, or set lock_timeout.";
-            return Err(locked(table, "in use").hint(hint));
+        if !shared.latch.take(held.uses(shared).into(), patience.saturating_sub(since.elapsed())) {
+            let hint = "A transaction that uses it is open; end it, or set lock_timeout.";
+            return Err(locked("in use").hint(hint));
         }
-        if table.shared.changed.load(Ordering::SeqCst) > self.version {
-            table.shared.latch.give_back();
-            return Err(changed(table.name()));
+        if shared.changed.load(Ordering::SeqCst) > self.version {
+            shared.latch.give_back();
+            return Err(changed());
         }
         held.alone.push(changing);
         Ok(())
@@ -536,6 +578,17 @@ fn may_follow_from_reads(state: SqlState) -> bool {
 pub(crate) fn locked(table: &Table, why: &str) -> SqlError {
     let message = format!("canceling statement due to lock timeout: table \"{}\" is {why}", table.name());
     SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
+}
+
+fn view_locked(view: &View, why: &str) -> SqlError {
+    let message = format!("canceling statement due to lock timeout: view \"{}\" is {why}", view.def.name);
+    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
+}
+
+/// Returns the error for a view that has been changed since the transaction began.
+pub(crate) fn view_changed(name: &str) -> SqlError {
+    let message = format!("could not serialize access: view \"{name}\" was changed by a concurrent transaction");
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("The transaction might succeed if retried.")
 }
 
 /// Returns the error for a table that has been changed since the transaction began.

@@ -255,7 +255,7 @@ impl Binder<'_> {
         };
         match found {
             Relation::Sequence(sequence) => Ok(NextOf(sequence, SqlType::INT8)),
-            Relation::Table(_) | Relation::Index(..) => {
+            Relation::Table(_) | Relation::View(_) | Relation::Index(..) => {
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "the relation is not a sequence"))
             }
         }

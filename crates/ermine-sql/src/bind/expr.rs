@@ -301,6 +301,7 @@ impl Binder<'_> {
                 let message = format!("column reference \"{name}\" is ambiguous");
                 return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
             }
+            self.note_use(column.origin);
             let expr = if level == 0 { Expr::Column(column.at) } else { Expr::Outer(level, column.at) };
             self.set_collation(Derived::Implicit(column.collation));
             return Ok(Typed { expr, ty: Some(column.ty), modifier: column.modifier });

@@ -45,7 +45,7 @@ pub(crate) fn is_volatile(query: &Query) -> bool {
 }
 
 /// Whether an expression, apart from its operands, may have another value each time.
-fn is_volatile_itself(expr: &Expr) -> bool {
+pub(super) fn is_volatile_itself(expr: &Expr) -> bool {
     match expr {
         Expr::Subquery(subquery) => is_volatile(&subquery.query),
         expr => expr.is_volatile(),
@@ -218,7 +218,7 @@ fn drops_nulls(condition: &Expr, places: &Range<usize>) -> bool {
 }
 
 /// Whether a value is NULL if these places of a row are.
-fn is_null_with(value: &Expr, places: &Range<usize>) -> bool {
+pub(super) fn is_null_with(value: &Expr, places: &Range<usize>) -> bool {
     match value {
         Expr::Column(at) => places.contains(at),
         value => is_strict(value) && value.children().iter().any(|operand| is_null_with(operand, places)),

@@ -16,20 +16,23 @@ mod join_search;
 mod lock;
 pub(crate) mod names;
 pub(crate) mod path;
+mod pull_up;
 pub(crate) mod references;
 mod rewrite;
 mod select;
 mod sequence;
 mod source;
+pub(crate) mod view;
+pub(crate) mod view_write;
 pub(crate) mod write;
 
 use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::collation::Derived;
+use self::{collation::Derived, view::Recorder};
 use crate::{
-    catalog::{Catalog, Relation, Table},
+    catalog::{Catalog, Relation, Table, View},
     collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
@@ -56,6 +59,20 @@ pub(crate) struct Binder<'a> {
     pub(crate) failure: Option<SqlError>,
     /// The tables that the statement uses.
     pub(crate) tables: Vec<Arc<Table>>,
+    /// The views that the statement uses.
+    pub(crate) views: Vec<Arc<View>>,
+    /// The view whose query is bound.
+    inside: Option<Arc<View>>,
+    /// The number of views whose queries are bound, one inside the other.
+    view_depth: usize,
+    /// The number of SELECTs that are bound, one inside the other.
+    select_depth: usize,
+    /// Notes on the query of a new view.
+    recorder: Option<Box<Recorder>>,
+    /// Whether queries in FROM stay apart, because rows are to be locked.
+    keeps_sources: bool,
+    /// Whether the order of views does not matter, because they stand for the rows that a statement writes.
+    ignores_order: bool,
     /// Scopes of the enclosing queries, the innermost last.
     scopes: Vec<Scope>,
     /// Queries that have names (WITH).
@@ -73,6 +90,8 @@ struct Named {
     name: String,
     query: Arc<Query>,
     columns: Vec<Column>,
+    /// Its tree, if it is bound once more where its only use is, so that it may become part of the query there.
+    tree: Option<Arc<ast::Query>>,
     /// Whether its rows are computed once and then kept: they may differ from run to run, or are used several times.
     is_kept: bool,
     /// Number of queries by which references to other named ones in it have been replaced.
@@ -84,6 +103,9 @@ const EXPANDED_MAX: usize = 10_000;
 
 /// Maximum depth of expressions: deeper ones are refused, to protect the stack.
 const DEPTH_MAX: usize = 200;
+
+/// Maximum depth of SELECTs, to protect the stack: a text has fewer, but views in it may have as many each.
+const SELECTS_NESTED_MAX: usize = 40;
 
 /// An expression and its type.
 #[derive(Clone, Debug)]
@@ -145,6 +167,13 @@ impl<'a> Binder<'a> {
             left_untyped: Vec::new(),
             failure: None,
             tables: Vec::new(),
+            views: Vec::new(),
+            inside: None,
+            view_depth: 0,
+            select_depth: 0,
+            recorder: None,
+            keeps_sources: false,
+            ignores_order: false,
             scopes: Vec::new(),
             named: Vec::new(),
             expanded: 0,
@@ -165,15 +194,6 @@ impl<'a> Binder<'a> {
         self.parameters.iter().enumerate().map(typed).collect()
     }
 
-    /// Returns the relation that a name refers to.
-    pub(crate) fn relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
-        let (schema, own) = names::relation_of(name)?;
-        Ok(match schema {
-            Some(schema) => self.catalog.find(&schema, &own),
-            None => self.search_path.iter().find_map(|schema| self.catalog.find(schema, &own)),
-        })
-    }
-
     /// Returns the table that a name refers to, and records that the statement uses it.
     pub(crate) fn table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let missing =
@@ -183,7 +203,7 @@ impl<'a> Binder<'a> {
                 self.uses(&table);
                 Ok(table)
             }
-            Relation::Sequence(_) | Relation::Index(..) => {
+            Relation::View(_) | Relation::Sequence(_) | Relation::Index(..) => {
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", plain(name))))
             }
         }
@@ -267,6 +287,21 @@ impl<'a> Binder<'a> {
             }
         }
         Ok(Expr::Cast(Box::new(typed.expr), conversion))
+    }
+
+    /// Gives this type to a result that has none.
+    fn untyped_as(&mut self, expr: Expr, ty: SqlType) -> Result<Expr> {
+        self.take(Typed { expr, ty: None, modifier: -1 }, ty, -1)
+    }
+
+    /// Counts queries by which the name of a query or a view is replaced.
+    fn count_expanded(&mut self, queries: usize) -> Result<()> {
+        self.expanded += queries;
+        if self.expanded <= EXPANDED_MAX {
+            return Ok(());
+        }
+        let message = "the references to WITH queries and views stand for too many queries";
+        Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message))
     }
 
     /// Gives this type to a literal or parameter that has none.

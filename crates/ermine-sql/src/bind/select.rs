@@ -8,10 +8,12 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, Named, Scope, ScopeColumn, Typed, check_equality,
+    Binder, Named, SELECTS_NESTED_MAX, Scope, ScopeColumn, Typed, check_equality,
     group::{add_decided, grouped},
-    join_order::{is_volatile, need, order_joins, uses_outer},
+    join_order::{is_volatile, uses_outer},
     names::{name_of, relation_of},
+    pull_up::{Unordered, plain_select},
+    source::From,
 };
 use crate::{
     collation::Collation,
@@ -65,6 +67,13 @@ impl Binder<'_> {
     }
 
     fn query_with(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
+        let around = std::mem::replace(&mut self.keeps_sources, !query.locks.is_empty());
+        let bound = self.query_parts(query);
+        self.keeps_sources = around;
+        bound
+    }
+
+    fn query_parts(&mut self, query: &ast::Query) -> Result<(Query, Vec<Column>)> {
         if let Some(with) = &query.with {
             self.with_queries(query, with)?;
         }
@@ -140,7 +149,9 @@ impl Binder<'_> {
             let name = name_of(&table.alias.name);
             let is_kept = is_volatile(&query) || uses.get(&name).is_some_and(|uses| *uses > 1);
             let expanded = std::mem::replace(&mut self.expanded, before) - before;
-            self.named.push(Named { name, query: Arc::new(query), columns, is_kept, expanded });
+            let may_be_moved = !is_kept && !matches!(table.materialized, Some(ast::CteAsMaterialized::Materialized));
+            let tree = plain_select(&table.query).filter(|_| may_be_moved).map(|_| Arc::new((*table.query).clone()));
+            self.named.push(Named { name, query: Arc::new(query), columns, tree, is_kept, expanded });
         }
         Ok(())
     }
@@ -228,6 +239,9 @@ impl Binder<'_> {
                         }
                         (column.ty, column.modifier) = (ty, -1);
                     }
+                    if column.modifier != other.modifier {
+                        column.modifier = -1;
+                    }
                     column.source = (0, 0);
                     column.collation = column.collation.or(other.collation);
                     if !all || operation != SetOperation::Union {
@@ -241,7 +255,8 @@ impl Binder<'_> {
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(SqlError::unsupported("a statement that writes inside a query"))
             }
-            SetExpr::Table(_) => Err(SqlError::unsupported("TABLE")),
+            // The forms that exist are a SELECT already.
+            SetExpr::Table(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error behind TABLE")),
         }
     }
 
@@ -326,16 +341,35 @@ impl Binder<'_> {
         keys: &[ast::OrderByExpr],
         is_limited: bool,
     ) -> Result<(Query, Vec<Column>)> {
-        if select.into.is_some() || !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some()
-        {
+        let (bound, columns) = self.unordered_select(select, keys, 0)?;
+        Ok((bound.into_query(self.catalog, is_limited), columns))
+    }
+
+    /// Binds a SELECT, the places of whose sources begin at `first`.
+    pub(super) fn unordered_select(
+        &mut self,
+        select: &ast::Select,
+        keys: &[ast::OrderByExpr],
+        first: usize,
+    ) -> Result<(Unordered, Vec<Column>)> {
+        if select.into.is_some() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "SELECT ... INTO is not allowed here"));
+        }
+        if !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some() {
             return Err(SqlError::unsupported("this clause of SELECT"));
         }
         if !select.named_window.is_empty() {
             return Err(SqlError::unsupported("WINDOW"));
         }
+        if self.select_depth == SELECTS_NESTED_MAX {
+            let message = format!("queries and views are nested in more than {SELECTS_NESTED_MAX} others");
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+        }
+        self.select_depth += 1;
         self.scopes.push(Scope::default());
-        let bound = self.select_inside(select, keys, is_limited);
+        let bound = self.select_inside(select, keys, first);
         self.scopes.pop();
+        self.select_depth -= 1;
         bound
     }
 
@@ -343,9 +377,10 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         keys: &[ast::OrderByExpr],
-        is_limited: bool,
-    ) -> Result<(Query, Vec<Column>)> {
-        let mut from = self.from(&select.from)?;
+        first: usize,
+    ) -> Result<(Unordered, Vec<Column>)> {
+        let mut from = From { width: first, ..From::default() };
+        self.more_sources(&mut from, &select.from)?;
         let scope = self.scopes.last_mut().expect("a query has a scope");
         scope.aggregates = Some(Vec::new());
         let mut output = self.projection(&select.projection)?;
@@ -396,20 +431,9 @@ impl Binder<'_> {
                 Some(Group { keys, aggregates, having })
             }
         };
-        let (has_sets, columns) = (!output.sets.is_empty(), std::mem::take(&mut output.columns));
-        let Output { exprs, sets, untyped, .. } = output;
-        let mut bound = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
-        // Groups are produced in no order, and DISTINCT sees rows before they are sorted.
-        let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
-        let wanted = if may_be_ordered { &order[..] } else { &[] };
-        let is_ordered = order_joins(self.catalog, &mut bound, &mut from, filter, wanted, is_limited);
-        if may_be_ordered && is_ordered {
-            order.clear();
-        }
-        need(&mut bound);
-        let query =
-            Query { body: Body::Select(Box::new(bound)), order, width, limit: None, offset: None, locks: Vec::new() };
-        Ok((query, columns))
+        let Output { exprs, columns, sets, untyped } = output;
+        let select = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
+        Ok((Unordered { select, from, filter, order, width }, columns))
     }
 
     /// Makes results that have no type yet texts.
@@ -431,10 +455,10 @@ impl Binder<'_> {
                     self.item(&mut output, expr, name)?;
                 }
                 SelectItem::ExprWithAlias { expr, alias } => self.item(&mut output, expr, name_of(alias))?,
-                SelectItem::Wildcard(_) => self.all_columns(&mut output, None)?,
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                SelectItem::Wildcard(star) => self.all_columns(&mut output, None, star)?,
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), star) => {
                     let name = relation_of(name)?.1;
-                    self.all_columns(&mut output, Some(&name))?;
+                    self.all_columns(&mut output, Some(&name), star)?;
                 }
                 other => return Err(SqlError::unsupported(format_args!("{other} in a list of results"))),
             }
@@ -494,7 +518,12 @@ impl Binder<'_> {
         }
     }
 
-    fn all_columns(&mut self, output: &mut Output, source: Option<&str>) -> Result<()> {
+    fn all_columns(
+        &mut self,
+        output: &mut Output,
+        source: Option<&str>,
+        star: &ast::WildcardAdditionalOptions,
+    ) -> Result<()> {
         let scope = self.scopes.last().expect("a query has a scope");
         if let Some(source) = source.filter(|source| !scope.sources.iter().any(|own| own == source)) {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
@@ -504,16 +533,20 @@ impl Binder<'_> {
             let message = "SELECT * with no tables specified is not valid";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
-        let is_meant = |column: &&ScopeColumn| match source {
-            Some(source) => scope.sources[column.source] == source,
-            None => !column.is_merged,
+        let is_meant = |at: &usize| match source {
+            Some(source) => scope.sources[scope.columns[*at].source] == source,
+            None => !scope.columns[*at].is_merged,
         };
-        let mut meant: Vec<_> = scope.columns.iter().filter(is_meant).filter(|column| !column.is_system).collect();
+        let is_shown = |at: &usize| is_meant(at) && !scope.columns[*at].is_system;
+        let mut meant: Vec<_> = (0..scope.columns.len()).filter(is_shown).collect();
         if source.is_some() {
             // In the order of their source, whatever joins made of it.
-            meant.sort_by_key(|column| column.number);
+            meant.sort_by_key(|at| scope.columns[*at].number);
         }
-        for column in meant {
+        let columns: Vec<ScopeColumn> = meant.iter().map(|at| scope.columns[*at].clone()).collect();
+        self.note_star(star.wildcard_token.0.span.start, &meant);
+        for column in columns {
+            self.note_use(column.origin);
             output.exprs.push(Expr::Column(column.at));
             let (name, ty, modifier, source) = (column.name.clone(), column.ty, column.modifier, column.origin);
             output.columns.push(Column { name, ty, modifier, source, collation: column.collation });

@@ -1,17 +1,18 @@
 //! Sources of rows: tables, queries, functions, and how they are joined.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, TableFactor};
 
 use super::{
-    Binder, EXPANDED_MAX, Named, Scope, ScopeColumn, Typed,
-    join_order::{is_volatile, need, order_joins},
+    Binder, Named, Scope, ScopeColumn, Typed,
+    join_order::{is_null_with, need, order_joins},
     names::{name_of, relation_of, simple_name},
+    pull_up::{Derived, replace_all},
     sequence::sequence_source,
 };
 use crate::{
-    catalog::{Catalog, Relation},
+    catalog::{Catalog, Relation, View, definition::ColumnDef},
     collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
@@ -36,6 +37,12 @@ pub(super) struct From {
     /// Of each table with a primary key, also of those in joins that are one source: the places of its columns, and of
     /// its key's.
     pub(super) keys: Vec<(Range<usize>, Vec<usize>)>,
+    /// Places that no source fills, and the results of queries that stand for them (`pull_up`).
+    pub(super) replaced: BTreeMap<usize, Expr>,
+    /// Conditions of such queries, which have to be met as those of WHERE.
+    pub(super) filter: Vec<Expr>,
+    /// Whether the next source comes first, and no join turns it to the nullable side.
+    pub(super) is_first: bool,
 }
 
 /// Where the left side of a join begins.
@@ -50,16 +57,13 @@ struct Left {
 }
 
 impl Binder<'_> {
-    /// Binds the sources of a query; their columns are added to the innermost scope.
-    pub(super) fn from(&mut self, tables: &[ast::TableWithJoins]) -> Result<From> {
-        let mut from = From::default();
-        self.more_sources(&mut from, tables)?;
-        Ok(from)
-    }
-
-    /// Binds sources that follow others.
+    /// Binds sources that follow others; their columns are added to the innermost scope.
     pub(super) fn more_sources(&mut self, from: &mut From, tables: &[ast::TableWithJoins]) -> Result<()> {
         for table in tables {
+            let turns =
+                |join: &ast::Join| matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_));
+            let is_full = |join: &ast::Join| matches!(join.join_operator, JoinOperator::FullOuter(_));
+            from.is_first = !table.joins.iter().any(|join| turns(join) || is_full(join));
             self.joined(from, table)?;
             if from.sources.len() > SOURCES_MAX {
                 let message = format!("a query of more than {SOURCES_MAX} tables");
@@ -201,9 +205,11 @@ impl Binder<'_> {
                 Ok(first)
             };
             let sides = [find(left.clone(), "left")?, find(left.end..columns.len(), "right")?];
+            let used = sides.map(|at| columns[at].origin);
             columns[sides[usize::from(!is_turned)]].is_merged = true;
             merged.push(columns[sides[usize::from(is_turned)]].at);
             let [left, right] = sides.map(|at| Typed::new(Expr::Column(columns[at].at), columns[at].ty));
+            used.into_iter().for_each(|column| self.note_use(column));
             conditions.push(self.compare(Comparison::Equal, left, right)?);
         }
         let place = |column: &ScopeColumn| merged.iter().position(|at| *at == column.at).unwrap_or(merged.len());
@@ -215,18 +221,17 @@ impl Binder<'_> {
         if let Some(addition) = addition_of(factor) {
             return Err(SqlError::unsupported(addition));
         }
+        let is_first = std::mem::take(&mut from.is_first);
         match factor {
-            TableFactor::Table { name, alias, args: None, .. } => self.named_source(from, name, alias.as_ref(), join),
+            TableFactor::Table { name, alias, args: None, .. } => {
+                self.named_source(from, name, alias.as_ref(), (join, is_first))
+            }
             TableFactor::Derived { lateral: false, subquery, alias, .. } => {
                 // It sees the outer queries, but not the other sources of this one.
                 let own = self.scopes.pop().expect("a query has a scope");
-                let bound = self.query(subquery);
+                let bound = self.derived(subquery, from.width);
                 self.scopes.push(own);
-                let (query, columns) = bound?;
-                // In a query in an expression it is run for each outer row.
-                let is_outermost = self.scopes.len() == 1;
-                let kind = if is_outermost && is_volatile(&query) { SourceKind::Once } else { SourceKind::Derived };
-                self.add(from, kind(Arc::new(query)), &columns, "", alias.as_ref(), join)
+                self.add_derived(from, bound?, "", alias.as_ref(), (join, is_first))
             }
             TableFactor::Derived { lateral: true, subquery, alias, .. } => {
                 let (query, columns) = self.subquery(subquery, SubqueryKind::Value)?;
@@ -271,7 +276,7 @@ impl Binder<'_> {
             return Err(duplicate_alias(&name));
         }
         let mut own = scope.columns.split_off(column);
-        own.retain(|column| !column.is_merged);
+        own.retain(|column| !column.is_merged && !column.is_system);
         check_renamed(&name, own.len(), alias.columns.len())?;
         for (number, column) in own.iter_mut().enumerate() {
             (column.source, column.number) = (scope.sources.len(), number);
@@ -285,53 +290,86 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Adds a named source: a WITH query, a table of the system, or a table.
+    /// Adds a named source: a WITH query, a table of the system, a sequence, a table, or a view.
     fn named_source(
         &mut self,
         from: &mut From,
         name: &ast::ObjectName,
         alias: Option<&ast::TableAlias>,
-        join: Join,
+        (join, is_first): (Join, bool),
     ) -> Result<()> {
         let (schema, own) = relation_of(name)?;
-        let named = self.named.iter().rev().find(|named| schema.is_none() && named.name == own);
-        if let Some(Named { query, columns, is_kept, expanded, .. }) = named {
-            self.expanded += 1 + expanded;
-            if self.expanded > EXPANDED_MAX {
-                let message = "the references to WITH queries stand for too many queries";
-                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
-            }
+        let named = self.named.iter().rposition(|named| schema.is_none() && named.name == own);
+        if let Some(at) = named {
+            let Named { query, columns, tree, is_kept, expanded, .. } = &self.named[at];
             let kind = if *is_kept { SourceKind::Once } else { SourceKind::Derived };
-            let (kind, columns) = (kind(query.clone()), columns.clone());
-            return self.add(from, kind, &columns, &own, alias, join);
+            let (kind, columns, tree, expanded) = (kind(query.clone()), columns.clone(), tree.clone(), *expanded);
+            self.count_expanded(1 + expanded)?;
+            let Some(tree) = tree else { return self.add(from, kind, &columns, &own, alias, join) };
+            // It sees the WITH queries before it.
+            let later = self.named.split_off(at);
+            let inner = self.scopes.pop().expect("a query has a scope");
+            let bound = self.derived(&tree, from.width);
+            self.scopes.push(inner);
+            self.named.extend(later);
+            return self.add_derived(from, (bound?.0, columns), &own, alias, (join, is_first));
         }
         if let Some(system) = SystemTable::find(schema.as_deref(), &own) {
             let columns = system.columns();
             return self.add(from, SourceKind::System(system), &columns, &own, alias, join);
         }
-        if let Some(Relation::Sequence(sequence)) = self.relation(name)? {
-            let (kind, columns) = sequence_source(&sequence);
+        let relation = self.relation(name)?;
+        if let Some(Relation::Sequence(sequence)) = &relation {
+            let (kind, columns) = sequence_source(sequence);
             return self.add(from, kind, &columns, &own, alias, join);
         }
+        let known = self.known_columns(name)?;
+        let name_at = |at: usize, own: &String| known.as_ref().and_then(|known| known.get(at)).unwrap_or(own).clone();
+        // Later columns than those that the query of a view knows are not visible.
+        let is_visible = |at: usize| known.as_ref().is_none_or(|known| at < known.len());
+        if let Some(Relation::View(view)) = relation {
+            let (derived, mut columns) = self.view(&view, from.width)?;
+            for (at, (column, def)) in columns.iter_mut().zip(&view.def.columns).enumerate() {
+                column.name = name_at(at, &def.name);
+            }
+            let hidden = (0..columns.len()).filter(|at| !is_visible(*at)).count();
+            self.add_derived(from, (derived, columns), &own, alias, (join, is_first))?;
+            let scope = self.scope();
+            scope.columns.truncate(scope.columns.len() - hidden);
+            return Ok(());
+        }
         let table = self.table(name)?;
-        let columns: Vec<_> = table
-            .def
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(at, column)| Column {
-                modifier: column.modifier,
-                source: (table.def.id, at as i16 + 1),
-                ..Column::new(&column.name, column.ty)
-            })
-            .collect();
+        let column = |(at, column): (usize, &ColumnDef)| Column {
+            modifier: column.modifier,
+            source: (table.def.id, at as i16 + 1),
+            ..Column::new(name_at(at, &column.name), column.ty)
+        };
+        let columns: Vec<_> = table.def.columns.iter().enumerate().map(column).collect();
         if let Some(key) = &table.def.primary_key {
             let first = from.width;
             let places = key.columns.iter().map(|column| first + column).collect();
             from.keys.push((first..first + columns.len(), places));
         }
+        // Dropped columns have places, but no names.
+        let named = table.def.live_columns().map(|(at, _)| at).filter(|at| is_visible(*at)).collect::<Vec<_>>();
         let source = TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
-        self.add(from, SourceKind::Table(source), &columns, &own, alias, join)
+        self.add_named(from, SourceKind::Table(source), (&columns, &named), (&own, alias), join)
+    }
+
+    /// Binds the query of a view; its columns are those of the view.
+    pub(super) fn view(&mut self, view: &Arc<View>, first: usize) -> Result<(Derived, Vec<Column>)> {
+        let (derived, mut columns) = self.in_view(view, |this, query| {
+            if this.ignores_order && query.limit_clause.is_none() && query.fetch.is_none() {
+                let unordered = ast::Query { order_by: None, locks: Vec::new(), ..query.clone() };
+                return this.derived(&unordered, first);
+            }
+            this.derived(query, first)
+        })?;
+        for (at, (column, def)) in columns.iter_mut().zip(&view.def.columns).enumerate() {
+            column.name.clone_from(&def.name);
+            column.source = (view.def.id, at as i16 + 1);
+        }
+        Ok((derived, columns))
     }
 
     fn function_source(
@@ -425,7 +463,7 @@ impl Binder<'_> {
     }
 
     /// Adds a source with its columns.
-    fn add(
+    pub(super) fn add(
         &mut self,
         from: &mut From,
         kind: SourceKind,
@@ -434,25 +472,65 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
         join: Join,
     ) -> Result<()> {
-        let name = alias.map_or_else(|| name.to_owned(), |alias| name_of(&alias.name));
+        let named: Vec<usize> = (0..columns.len()).collect();
+        self.add_named(from, kind, (columns, &named), (name, alias), join)
+    }
+
+    /// Adds a source, only some of whose columns have names.
+    fn add_named(
+        &mut self,
+        from: &mut From,
+        kind: SourceKind,
+        (columns, named): (&[Column], &[usize]),
+        (name, alias): (&str, Option<&ast::TableAlias>),
+        join: Join,
+    ) -> Result<()> {
         let is_function = match &kind {
             SourceKind::Series { .. } => true,
             SourceKind::Unnest { arrays, .. } => arrays.len() == 1,
             _ => false,
         };
+        let name = self.add_columns(from, named, columns, (name, alias), is_function)?;
+        let (first, mut width) = (from.width, columns.len());
+        if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
+            let scope = self.scope();
+            scope.columns.push(ScopeColumn {
+                source: scope.sources.len() - 1,
+                number: width,
+                name: TABLE_OID.to_owned(),
+                at: first + width,
+                ty: SqlType::OID,
+                modifier: -1,
+                collation: Collation::Default,
+                origin: (0, 0),
+                is_merged: false,
+                is_system: true,
+            });
+            width += 1;
+        }
+        from.width += width;
+        from.sources.push(Source::new(first, width, kind, join, name));
+        Ok(())
+    }
+
+    /// Adds the columns of a source, whose places begin behind the others; returns its name.
+    pub(super) fn add_columns(
+        &mut self,
+        from: &From,
+        named: &[usize],
+        columns: &[Column],
+        (name, alias): (&str, Option<&ast::TableAlias>),
+        is_function: bool,
+    ) -> Result<String> {
+        let name = alias.map_or_else(|| name.to_owned(), |alias| name_of(&alias.name));
         let scope = self.scope();
         if !name.is_empty() && scope.sources.contains(&name) {
             return Err(duplicate_alias(&name));
         }
         let renamed = alias.map_or(&[][..], |alias| &alias.columns);
-        // Dropped columns have places, but no names.
-        let named: Vec<usize> = match &kind {
-            SourceKind::Table(source) => source.table.def.live_columns().map(|(at, _)| at).collect(),
-            _ => (0..columns.len()).collect(),
-        };
         check_renamed(&name, named.len(), renamed.len())?;
         let source = scope.sources.len();
-        for (number, at) in named.into_iter().enumerate() {
+        for (number, &at) in named.iter().enumerate() {
             let column = &columns[at];
             let own = match renamed.get(number) {
                 Some(renamed) => name_of(&renamed.name),
@@ -473,27 +551,8 @@ impl Binder<'_> {
                 is_system: false,
             });
         }
-        let mut width = columns.len();
-        if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
-            scope.columns.push(ScopeColumn {
-                source,
-                number: width,
-                name: TABLE_OID.to_owned(),
-                at: from.width + width,
-                ty: SqlType::OID,
-                modifier: -1,
-                collation: Collation::Default,
-                origin: (0, 0),
-                is_merged: false,
-                is_system: true,
-            });
-            width += 1;
-        }
         scope.sources.push(name.clone());
-        let first = from.width;
-        from.width += width;
-        from.sources.push(Source::new(first, width, kind, join, name));
-        Ok(())
+        Ok(name)
     }
 }
 
@@ -560,10 +619,13 @@ fn wrap_with(
     from: &mut From,
     (start, first): (usize, usize),
     join: Join,
-    values: Vec<Expr>,
+    mut values: Vec<Expr>,
 ) -> Result<()> {
+    let own = first..from.width;
+    let is_filled_up = |(_, expr): (&usize, &Expr)| *expr == Expr::Constant(Value::Null) || is_null_with(expr, &own);
     if let [only] = &mut from.sources[start..]
         && matches!(only.kind, SourceKind::Table(_))
+        && from.replaced.range(first..).all(is_filled_up)
     {
         only.join = join;
         return Ok(());
@@ -571,7 +633,9 @@ fn wrap_with(
     let own = first..from.width;
     from.width += values.len();
     let width = from.width - first;
-    let mut inner = From { sources: from.sources.split_off(start), width: from.width, keys: Vec::new() };
+    let replaced = from.take_replaced(start, first);
+    replace_all(&mut values, &replaced);
+    let mut inner = From { sources: from.sources.split_off(start), width: from.width, ..From::default() };
     let is_foreign = |expr: &Expr| match expr {
         Expr::Column(at) => !own.contains(at),
         Expr::Subquery(subquery) => subquery.is_correlated,
@@ -581,7 +645,8 @@ fn wrap_with(
     if exprs.into_iter().any(|expr| expr.has(&is_foreign)) {
         return Err(SqlError::unsupported("a join in parentheses, or to the right, that looks at rows beside it"));
     }
-    let mut select = Select { output: own.clone().map(Expr::Column).chain(values).collect(), ..Select::default() };
+    let own = own.map(|at| replaced.get(&at).cloned().unwrap_or(Expr::Column(at)));
+    let mut select = Select { output: own.chain(values).collect(), ..Select::default() };
     order_joins(catalog, &mut select, &mut inner, Vec::new(), &[], false);
     need(&mut select);
     let query = Query {

@@ -13,6 +13,8 @@ use super::{
     join_order::order_joins,
     names::{name_of, simple_name},
     references::References,
+    source::From,
+    view_write::{Below, Writes},
 };
 use crate::{
     catalog::{
@@ -30,6 +32,7 @@ use crate::{
 };
 
 /// The conditions on the rows of a table, and on which rows its partial indexes contain.
+#[derive(Default)]
 pub(crate) struct Rules {
     /// What the domains of columns exclude, evaluated on the row.
     pub(crate) domains: Vec<Expr>,
@@ -39,6 +42,8 @@ pub(crate) struct Rules {
     pub(crate) predicates: Vec<Option<Expr>>,
     /// The generated columns, and their values, computed from the row.
     pub(crate) generated: Vec<(usize, Expr)>,
+    /// The conditions of the views by way of which the row is written, and their names.
+    pub(crate) view_checks: Vec<(String, Expr)>,
 }
 
 /// INSERT
@@ -122,7 +127,7 @@ fn overriding(columns: &[ast::ObjectName]) -> (&[ast::ObjectName], Option<Overri
 }
 
 /// The expressions returned for written rows, and their columns.
-type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
+pub(super) type Returned = (Option<Vec<Expr>>, Option<Vec<Column>>);
 
 impl Binder<'_> {
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<(Insert, Option<Vec<Column>>)> {
@@ -141,11 +146,20 @@ impl Binder<'_> {
         let TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::unsupported("INSERT into anything but a table"));
         };
-        let table = self.table(name)?;
+        let mut below = match self.target_view(name)? {
+            Some(view) => Some(self.below(&view, Writes::Insert)?),
+            None => None,
+        };
+        let table = match &below {
+            Some(below) => below.table.clone(),
+            None => self.table(name)?,
+        };
         let (names, overriding) = overriding(&insert.columns);
-        let columns = match names {
-            [] => table.def.live_columns().map(|(at, _)| at).collect(),
-            names => columns_of(&table, names.iter().map(simple_name))?,
+        let columns = match (names, &below) {
+            ([], Some(below)) => below.all_columns(),
+            (names, Some(below)) => below.columns_of(names)?,
+            ([], None) => table.def.live_columns().map(|(at, _)| at).collect(),
+            (names, None) => columns_of(&table, names.iter().map(simple_name))?,
         };
         let targets = Targets { columns, is_listed: !names.is_empty(), overriding };
         let source = match insert.source.as_deref() {
@@ -163,9 +177,10 @@ impl Binder<'_> {
                 _ => self.inserted_query(&table, &targets, query)?,
             },
         };
-        let (rules, references) = (self.rules(&table)?, self.references(&table)?);
+        let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
         let conflict = match &insert.on {
             None => None,
+            Some(_) if below.is_some() => return Err(SqlError::unsupported("ON CONFLICT of a view")),
             Some(OnInsert::OnConflict(conflict)) => {
                 let alias = insert.table_alias.as_ref().map(|alias| name_of(&alias.alias));
                 Some(self.on_conflict(&table, alias, conflict)?)
@@ -174,8 +189,14 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE").hint("Write ON CONFLICT ... DO UPDATE."));
             }
         };
-        let alias = insert.table_alias.as_ref().map(|alias| name_of(&alias.alias));
-        let (returning, columns) = self.returning_of(&table, alias, insert.returning.as_deref())?;
+        let (alias, items) = (insert.table_alias.as_ref().map(|alias| &alias.alias), insert.returning.as_deref());
+        let (returning, columns) = match &mut below {
+            Some(below) => {
+                rules.view_checks = below.take_checks();
+                self.returning_below(below, alias, items)?
+            }
+            None => self.returning_of(&table, alias.map(name_of), items)?,
+        };
         Ok((Insert { table, rules, references, source, conflict, returning }, columns))
     }
 
@@ -298,7 +319,8 @@ impl Binder<'_> {
             let message = "functions in index predicate must be marked IMMUTABLE";
             return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        Ok(Rules { domains: self.domains_of(table)?, checks, predicates, generated: self.generated(table)? })
+        let (domains, generated) = (self.domains_of(table)?, self.generated(table)?);
+        Ok(Rules { domains, checks, predicates, generated, view_checks: Vec::new() })
     }
 
     /// Binds a condition of a table's definition, on its rows.
@@ -386,7 +408,7 @@ impl Binder<'_> {
     }
 
     fn conflict_update(&mut self, table: &Table, update: &ast::DoUpdate) -> Result<ConflictUpdate> {
-        let assignments = self.assignments(table, &update.assignments)?;
+        let assignments = self.assignments(table, None, &update.assignments)?;
         let condition = update.selection.as_ref().map(|condition| self.condition(condition, "WHERE")).transpose()?;
         if assignments.iter().map(|(_, expr)| expr).chain(&condition).any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in ON CONFLICT DO UPDATE"));
@@ -394,7 +416,13 @@ impl Binder<'_> {
         Ok(ConflictUpdate { assignments, condition })
     }
 
-    fn assignments(&mut self, table: &Table, assignments: &[ast::Assignment]) -> Result<Vec<(usize, Expr)>> {
+    /// Binds the new values of columns of a table, or of the view above it.
+    fn assignments(
+        &mut self,
+        table: &Table,
+        below: Option<&Below>,
+        assignments: &[ast::Assignment],
+    ) -> Result<Vec<(usize, Expr)>> {
         // All values are bound before any is converted to its column's type.
         let mut given = Vec::new();
         for assignment in assignments {
@@ -412,7 +440,10 @@ impl Binder<'_> {
         }
         let mut bound: Vec<(usize, Expr)> = Vec::new();
         for (name, value) in given {
-            let at = column_of(table, &simple_name(name)?)?;
+            let at = match below {
+                Some(below) => below.column(&simple_name(name)?, Writes::Update)?,
+                None => column_of(table, &simple_name(name)?)?,
+            };
             let column = &table.def.columns[at];
             if bound.iter().any(|(own, _)| *own == at) {
                 let message = format!("multiple assignments to same column \"{}\"", column.name);
@@ -482,6 +513,33 @@ impl Binder<'_> {
         bound
     }
 
+    /// Adds the rows that a statement changes as the first source; returns their table, the place of their key, and what
+    /// the statement knows of them, if it names a view.
+    fn target(
+        &mut self,
+        from: &mut From,
+        target: &TableFactor,
+        writes: Writes,
+    ) -> Result<(Arc<Table>, usize, Option<Below>)> {
+        if let TableFactor::Table { name, alias, args: None, .. } = target
+            && let Some(view) = self.target_view(name)?
+        {
+            let mut below = self.below(&view, writes)?;
+            let key_at = self.add_below(from, &mut below, alias.as_ref())?;
+            return Ok((below.table.clone(), key_at, Some(below)));
+        }
+        let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
+        self.more_sources(from, &alone)?;
+        let Some(SourceKind::Table(source)) = from.sources.first_mut().map(|source| &mut source.kind) else {
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "only the rows of a table can be changed"));
+        };
+        // The key takes the place of `tableoid`.
+        let (table, key_at) = (source.table.clone(), from.width - 1);
+        source.key_at = Some(key_at);
+        self.scopes.last_mut().expect("that of the statement").columns.retain(|column| !column.is_system);
+        Ok((table, key_at, None))
+    }
+
     fn change_inside(
         &mut self,
         target: &TableFactor,
@@ -490,33 +548,29 @@ impl Binder<'_> {
         assignments: Option<&[ast::Assignment]>,
         returning: Option<&[SelectItem]>,
     ) -> Result<(Change, Option<Vec<Column>>)> {
-        let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
-        let mut from = self.from(&alone)?;
-        // The key takes the place of `tableoid`.
-        let (table, key_at) = match &mut from.sources[0].kind {
-            SourceKind::Table(source) => {
-                source.key_at = Some(from.width - 1);
-                (source.table.clone(), from.width - 1)
-            }
-            _ => return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "only the rows of a table can be changed")),
-        };
-        self.scopes.last_mut().expect("that of the statement").columns.retain(|column| !column.is_system);
+        let mut from = From::default();
+        let writes = if assignments.is_some() { Writes::Update } else { Writes::Delete };
+        let (table, key_at, mut below) = self.target(&mut from, target, writes)?;
         self.more_sources(&mut from, others)?;
-        let filter = match filter {
+        let mut filter = match filter {
             Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
             None => Vec::new(),
         };
-        let (returning, columns) = match returning {
+        filter.splice(0..0, std::mem::take(&mut from.filter));
+        let (mut returning, columns) = match returning {
             None => (None, None),
             Some(items) => {
                 let (exprs, columns) = self.returning(items)?;
                 (Some(exprs), Some(columns))
             }
         };
-        let assignments = assignments.map(|assignments| self.assignments(&table, assignments)).transpose()?;
-        let (rules, references) = (self.rules(&table)?, self.references(&table)?);
-        let width = from.width;
-        let output = (0..width).map(Expr::Column).collect();
+        let assignments = assignments.map(|given| self.assignments(&table, below.as_ref(), given));
+        let mut assignments = assignments.transpose()?;
+        let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
+        rules.view_checks = below.as_mut().filter(|_| writes == Writes::Update).map_or(Vec::new(), Below::take_checks);
+        let assigned = assignments.iter_mut().flatten().map(|(_, expr)| expr);
+        from.replace_in_all(filter.iter_mut().chain(returning.iter_mut().flatten()).chain(assigned));
+        let (width, output) = (from.width, from.outputs());
         let mut select = Select { output, ..Select::default() };
         order_joins(self.catalog, &mut select, &mut from, filter, &[], false);
         for source in &mut select.sources {

@@ -4,6 +4,7 @@ use super::{Catalog, definition::CommentDef};
 
 /// The numbers of PostgreSQL's tables that list the objects.
 pub(crate) const PG_AUTHID: u32 = 1260;
+pub(crate) const PG_TYPE: u32 = 1247;
 pub(crate) const PG_CLASS: u32 = 1259;
 pub(crate) const PG_CONSTRAINT: u32 = 2606;
 pub(crate) const PG_DATABASE: u32 = 1262;
@@ -20,10 +21,17 @@ impl Catalog {
             })
         };
         match comment.class {
+            PG_CLASS if comment.column > 0 && self.view(id).is_some() => true,
             PG_CLASS if comment.column > 0 => self.table(id).is_some_and(|table| {
                 table.def.columns.get(comment.column as usize - 1).is_some_and(|column| !column.is_dropped)
             }),
-            PG_CLASS => self.table(id).is_some() || self.sequence(id).is_some() || has_index(&|_| true),
+            PG_CLASS => {
+                self.table(id).is_some()
+                    || self.view(id).is_some()
+                    || self.sequence(id).is_some()
+                    || has_index(&|_| true)
+            }
+            PG_TYPE => self.types.get(id).is_some(),
             PG_CONSTRAINT if comment.check.is_empty() => {
                 self.foreign_key(id).is_some() || has_index(&|is_constraint| is_constraint)
             }

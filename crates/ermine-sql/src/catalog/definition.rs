@@ -1,4 +1,4 @@
-//! The stored definitions of schemas, tables, indexes, sequences, roles, foreign keys and types.
+//! The stored definitions of schemas, tables, indexes, sequences, views, roles, foreign keys, types and comments.
 //!
 //! Definitions are values: a change makes a new one. Expressions are stored as text and bound where they are used, so a
 //! definition has no dependencies.
@@ -24,6 +24,7 @@ pub(crate) enum Definition {
     Sequence(SequenceDef),
     Role(RoleDef),
     ForeignKey(ForeignKeyDef),
+    View(ViewDef),
     Type(UserType),
     Comment(CommentDef),
 }
@@ -36,6 +37,7 @@ impl Definition {
             Self::Sequence(sequence) => sequence.id,
             Self::Role(role) => role.id,
             Self::ForeignKey(key) => key.id,
+            Self::View(view) => view.id,
             Self::Type(ty) => ty.oid,
             Self::Comment(comment) => comment.id,
         }
@@ -248,6 +250,53 @@ impl ColumnDef {
             _ => None,
         }
     }
+}
+
+/// A view. Its query is stored as text in which stars are expanded and relations have their schemas. A name in it means
+/// the object that it meant when the view was created, with the columns and their names as of then: so neither the
+/// search path, nor a renamed or added column, changes the view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ViewDef {
+    pub(crate) id: ObjectId,
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    pub(crate) columns: Vec<ViewColumnDef>,
+    /// The text of the query.
+    pub(crate) query: String,
+    /// The meanings of the names in the query.
+    pub(crate) relations: Vec<NamedRelation>,
+    /// The columns of tables and views that the query uses, by their numbers.
+    pub(crate) uses: Vec<(ObjectId, usize)>,
+    /// WITH CHECK OPTION.
+    pub(crate) check: Option<CheckOption>,
+    /// Other options, which change nothing.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ViewColumnDef {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) modifier: i32,
+}
+
+/// The meaning of a relation's name in the query of a view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NamedRelation {
+    pub(crate) schema: Option<String>,
+    pub(crate) name: String,
+    pub(crate) id: ObjectId,
+    /// The names of its columns when the view was created, by their numbers; later columns are not visible.
+    pub(crate) columns: Vec<String>,
+}
+
+/// The views whose conditions the rows that are written through a view have to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CheckOption {
+    /// Those of the view itself, and of views below that say so.
+    Local,
+    /// Those of all views below, too.
+    Cascaded,
 }
 
 impl TableDef {

@@ -4,9 +4,9 @@
 //!   engine table "sql catalog"                       in memory
 //!   0                      next number               Arc<Catalog>: all objects as of the last change
 //!   1 schema 00 name   ->  number of the object        Arc<Table>: definition, handles of the engine's tables, latch
-//!   2 number of row    ->  definition                  Arc<Sequence>
-//!   3 relation file    ->  dropped or free               Arc<RoleDef>, Arc<UserTypes>
-//!   4 name             ->  (nothing): a role has it
+//!   2 number of row    ->  definition                  Arc<View>: definition, latch
+//!   3 relation file    ->  dropped or free             Arc<Sequence>
+//!   4 name             ->  (nothing): a role has it    Arc<RoleDef>, Arc<UserTypes>
 //!   5                  ->  secret of unknown roles
 //!   6 schema 00 name   ->  (nothing): a type has it
 //!   7 object           ->  (nothing): it has a comment
@@ -16,10 +16,10 @@
 //! that made it has committed. That transaction itself sees its changes at once ([`Catalog::with`]).
 //!
 //! Invariants
-//! 1. *A transaction that uses a table knows its current definition*: it shares the table's latch from its first use to
-//!    its end, and checks, once it has the latch, that its definition is still the newest. A change of a table either
-//!    has the latch alone, or changes nothing that transactions using the table already rely on, and outlasts them
-//!    before any transaction relies on the change (`latch`, [`definition::Unfinished`]).
+//! 1. *A transaction that uses a table or a view knows its current definition*: it shares the latch from its first use
+//!    to its end, and checks, once it has the latch, that its definition is still the newest. A change of a view has the
+//!    latch alone. A change of a table either has it alone, or changes nothing that transactions using the table already
+//!    rely on, and outlasts them before any transaction relies on the change (`latch`, [`definition::Unfinished`]).
 //! 2. *A published change lasts*: other sessions see a change only when it is durable. A transaction that only reads a
 //!    table would not wait for its definition to become durable.
 //! 3. *Numbers are never reused*: transactions of their own allocate them before any object has them. The numbers of
@@ -48,6 +48,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use self::{
     definition::{
         CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef,
+        ViewDef,
     },
     latch::Latch,
     relation_files::RelationFiles,
@@ -78,7 +79,13 @@ pub(crate) struct Table {
     pub(crate) shared: Arc<SharedTable>,
 }
 
-/// The state that all definitions of a table share.
+/// A view.
+pub(crate) struct View {
+    pub(crate) def: ViewDef,
+    pub(crate) shared: Arc<SharedTable>,
+}
+
+/// The state that all definitions of a table, or of a view, share.
 pub(crate) struct SharedTable {
     pub(crate) latch: Latch,
     /// The version of the catalog that introduced the newest definition.
@@ -101,6 +108,7 @@ pub(crate) struct Catalog {
     /// The types that statements have created.
     pub(crate) types: Arc<UserTypes>,
     comments: BTreeMap<ObjectId, Arc<CommentDef>>,
+    views: BTreeMap<ObjectId, Arc<View>>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
     /// The database, which knows how many rows its tables have.
@@ -111,6 +119,7 @@ pub(crate) struct Catalog {
 #[derive(Clone)]
 pub(crate) enum Relation {
     Table(Arc<Table>),
+    View(Arc<View>),
     Sequence(Arc<Sequence>),
     /// An index of a table, and its place there; `None`: the primary key.
     Index(Arc<Table>, Option<usize>),
@@ -129,16 +138,24 @@ impl Change {
         definition
     }
 
-    /// The tables whose users must know the change from the one catalog to the other.
-    fn tables(&self, before: &Catalog, after: &Catalog) -> Vec<ObjectId> {
-        match self.definition() {
-            Definition::ForeignKey(key) => vec![key.child, key.parent],
+    /// The tables and views whose users must know the change from the one catalog to the other. A new view concerns what
+    /// it refers to: a transaction that drops one of those without knowing the view finds that it is outdated.
+    fn relations(&self, before: &Catalog, after: &Catalog) -> Vec<ObjectId> {
+        match self {
+            Self::Put(Definition::ForeignKey(key)) | Self::Drop(Definition::ForeignKey(key)) => {
+                vec![key.child, key.parent]
+            }
+            Self::Put(Definition::View(view)) => {
+                view.relations.iter().map(|relation| relation.id).chain([view.id]).collect()
+            }
             // Another table uses it.
-            Definition::Type(ty) if before.types.get(ty.oid).is_some_and(|known| known.means_same(ty)) => Vec::new(),
-            Definition::Type(ty) => {
+            Self::Put(Definition::Type(ty)) if before.types.get(ty.oid).is_some_and(|known| known.means_same(ty)) => {
+                Vec::new()
+            }
+            Self::Put(Definition::Type(ty)) | Self::Drop(Definition::Type(ty)) => {
                 before.tables_with(ty).chain(after.tables_with(ty)).map(|table| table.def.id).collect()
             }
-            other => vec![other.id()],
+            other => vec![other.definition().id()],
         }
     }
 
@@ -464,9 +481,9 @@ impl CatalogStore {
             kept.extend(old.iter().flat_map(|old| old.def.unfinished_storage()));
             kept.extend(new.iter().flat_map(|new| new.def.relation_files()));
             // SeqCst: a transaction that shares the table's latch reads it afterwards (`latch`, invariant 2).
-            for id in change.tables(&current, &next) {
-                let tables = current.tables.get(&id).into_iter().chain(next.tables.get(&id));
-                tables.for_each(|table| table.shared.changed.store(version, Ordering::SeqCst));
+            for id in change.relations(&current, &next) {
+                let states = [&*current, &next].into_iter().filter_map(|catalog| catalog.shared(id));
+                states.for_each(|shared| shared.changed.store(version, Ordering::SeqCst));
             }
         }
         *current = Arc::new(next);
@@ -531,7 +548,7 @@ impl Catalog {
             match change {
                 Change::Drop(definition) => next.forget(definition.id()),
                 Change::Put(definition) => {
-                    let shared = next.tables.get(&definition.id()).map(|table| table.shared.clone()).or_else(of_new);
+                    let shared = next.shared(definition.id()).cloned().or_else(of_new);
                     let of_own = || own.and_then(|own| own.sequences.get(&definition.id()));
                     let known = next.sequences.get(&definition.id()).or_else(of_own).cloned();
                     next.forget(definition.id());
@@ -557,6 +574,7 @@ impl Catalog {
             Arc::make_mut(&mut self.types).remove(id);
         }
         self.comments.remove(&id);
+        self.views.remove(&id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -596,6 +614,11 @@ impl Catalog {
             Definition::ForeignKey(def) => _ = self.foreign_keys.insert(def.id, Arc::new(def.clone())),
             Definition::Type(ty) => Arc::make_mut(&mut self.types).put(ty.clone()),
             Definition::Comment(def) => _ = self.comments.insert(def.id, Arc::new(def.clone())),
+            Definition::View(def) => {
+                name(&def.schema, &def.name, def.id);
+                let view = View { def: def.clone(), shared: shared.unwrap_or_else(SharedTable::of_empty) };
+                self.views.insert(def.id, Arc::new(view));
+            }
         }
         Ok(())
     }
@@ -603,6 +626,9 @@ impl Catalog {
     /// Returns the relation of that name.
     pub(crate) fn find(&self, schema: &str, name: &str) -> Option<Relation> {
         let id = self.names.get(schema)?.get(name)?;
+        if let Some(view) = self.views.get(id) {
+            return Some(Relation::View(view.clone()));
+        }
         if let Some(sequence) = self.sequences.get(id) {
             return Some(Relation::Sequence(sequence.clone()));
         }
@@ -631,6 +657,29 @@ impl Catalog {
 
     pub(crate) fn table(&self, id: ObjectId) -> Option<&Arc<Table>> {
         self.tables.get(&id)
+    }
+
+    /// Returns the table, view or sequence of that number.
+    pub(crate) fn relation(&self, id: ObjectId) -> Option<Relation> {
+        let table = self.tables.get(&id).cloned().map(Relation::Table);
+        let view = || self.views.get(&id).cloned().map(Relation::View);
+        table.or_else(view).or_else(|| self.sequences.get(&id).cloned().map(Relation::Sequence))
+    }
+
+    /// Returns the state that the definitions of a table, or of a view, share.
+    fn shared(&self, id: ObjectId) -> Option<&Arc<SharedTable>> {
+        let table = self.tables.get(&id).map(|table| &table.shared);
+        table.or_else(|| self.views.get(&id).map(|view| &view.shared))
+    }
+
+    /// Returns the view of that number.
+    pub(crate) fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
+        self.views.get(&id)
+    }
+
+    /// Returns all views, by number.
+    pub(crate) fn views(&self) -> impl DoubleEndedIterator<Item = &Arc<View>> {
+        self.views.values()
     }
 
     /// Returns the table whose definitions share this state.
@@ -724,6 +773,21 @@ impl SharedTable {
     fn has_row(&self, key: &[u8]) {
         if let Ok(number) = key.try_into().map(u64::from_be_bytes) {
             self.next_row.fetch_max(number + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl View {
+    /// Returns what a relation's name in its query means.
+    pub(crate) fn named(&self, schema: Option<&str>, name: &str) -> Option<&definition::NamedRelation> {
+        self.def.relations.iter().find(|relation| relation.schema.as_deref() == schema && relation.name == name)
+    }
+
+    /// Whether its query uses an object, or a column of it.
+    pub(crate) fn depends_on(&self, id: ObjectId, column: Option<usize>) -> bool {
+        match column {
+            None => self.def.relations.iter().any(|relation| relation.id == id),
+            Some(column) => self.def.uses.contains(&(id, column)),
         }
     }
 }

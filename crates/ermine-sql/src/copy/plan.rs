@@ -135,7 +135,7 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
 }
 
 /// Returns the query of a table's rows, without the generated columns unless they are named, which is an error.
-fn rows_of(binder: &Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Result<Box<QueryTree>> {
+fn rows_of(binder: &mut Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Result<Box<QueryTree>> {
     let mut named = match columns {
         [] => vec!["*".into()],
         columns => columns.iter().map(Ident::to_string).collect::<Vec<_>>(),

@@ -9,13 +9,14 @@ use super::{
     alter_type::new_types,
     context::ChangeContext,
     create::{Constraints, foreign_keys_of},
+    dependents::Dependents,
     foreign_key::cascades,
     skip, skip_missing,
 };
 use crate::{
     bind::{Binder, names::name_of},
     catalog::{
-        Change,
+        Change, Relation,
         definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, TableDef},
     },
     error::{Result, SqlError, SqlState},
@@ -44,6 +45,9 @@ impl ChangeContext<'_> {
         alter: &ast::AlterTable,
         rows: &mut dyn RowSink,
     ) -> Result<String> {
+        if let Some(Relation::View(view)) = self.find(active, &alter.name)? {
+            return self.alter_table_of_view(active, &view, &alter.operations);
+        }
         let Some(table) = self.table_named(active, &alter.name, alter.if_exists)? else {
             skip_missing(rows, &alter.name);
             return Ok("ALTER TABLE".into());
@@ -212,9 +216,10 @@ impl ChangeContext<'_> {
                     let is_own = |key: &Arc<ForeignKeyDef>| key.child == def.id && key.child_columns.contains(&at);
                     let (own, others): (Vec<_>, Vec<_>) = keys.cloned().partition(is_own);
                     let depends = |key: &Arc<ForeignKeyDef>| key.parent == def.id && key.parent_columns.contains(&at);
-                    let others = others.into_iter().filter(depends).collect();
+                    let keys = others.into_iter().filter(depends).collect();
+                    let views = Dependents::views_on(&active.catalog, def.id, Some(at));
                     let what = format!("column {name} of table {}", def.name);
-                    self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
+                    self.drop_dependents(active, (&what, &what), Dependents { keys, views }, (cascade, &[]), rows)?;
                     self.drop_foreign_keys(active, own)?;
                     for at in self.columns_from(active, &def, at, cascade, rows)?.into_iter().chain([at]) {
                         self.drop_column(active, &mut def, at)?;
@@ -357,7 +362,7 @@ impl ChangeContext<'_> {
             def.indexes.remove(at);
             let what = format!("constraint {name} on table {}", def.name);
             let keys = self.without_index(active, &def);
-            self.drop_dependents(active, (&what, &format!("index {name}")), keys, cascade, rows)?;
+            self.drop_dependents(active, (&what, &format!("index {name}")), keys, (cascade, &[]), rows)?;
             self.take_name(active, &def.schema, name, false)?;
         } else if def.primary_key.as_ref().is_some_and(|key| key.name == name) {
             return Err(SqlError::unsupported("dropping a primary key"));

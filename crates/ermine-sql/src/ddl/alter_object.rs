@@ -213,6 +213,14 @@ impl ChangeContext<'_> {
                 active.take(table, self.patience)?;
                 self.rename_index(active, table.def.clone(), *at, name_of(new))
             }
+            (Action::Rename(new), Relation::View(view)) => {
+                active.take_view(view, self.patience)?;
+                self.alter_view(active, view, &super::view::AlterView::Rename(new.clone()))
+            }
+            (Action::SetSchema(schema), Relation::View(view)) => {
+                active.take_view(view, self.patience)?;
+                self.alter_view(active, view, &super::view::AlterView::SetSchema(schema.clone()))
+            }
             // All objects have the same owner.
             (Action::OwnerTo(role), _) => check_role(&active.catalog, &self.environment.user, role),
             (Action::SetSchema(schema), Relation::Table(_)) => {

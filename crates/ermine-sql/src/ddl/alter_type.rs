@@ -71,6 +71,7 @@ impl ChangeContext<'_> {
                 return Err(SqlError::unsupported("changing the type of a column from or to a domain"));
             }
             self.check_generated(active, &table, at, change)?;
+            self.check_no_view_uses(active, def.id, at, &change.column)?;
             let old = def.columns[at].clone();
             // A text may become longer: nothing that is stored changes.
             let is_longer = modifier == -1 || old.modifier != -1 && modifier >= old.modifier;

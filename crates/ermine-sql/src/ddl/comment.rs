@@ -18,13 +18,14 @@ use crate::{
     },
     catalog::{
         Change, Relation,
-        comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE},
+        comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_TYPE},
         definition::{CommentDef, Definition},
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
     system::{THE_DATABASE, oid_of},
     transaction::{ActiveTransaction, changed},
+    types::user_types::UserType,
 };
 
 /// Such a statement, as it was written.
@@ -45,6 +46,9 @@ enum Target {
     Schema(ObjectName),
     Sequence(ObjectName),
     Table(ObjectName),
+    /// A type or a domain.
+    Type(ObjectName),
+    View(ObjectName),
     /// What cannot have a comment here.
     Other(String),
 }
@@ -76,8 +80,8 @@ impl CommentTree {
 
 impl Target {
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
-        use Keyword::{COLUMN, CONSTRAINT, DATABASE, INDEX, IS, ON, ROLE, SCHEMA, SEQUENCE, TABLE};
-        let kinds = [COLUMN, CONSTRAINT, DATABASE, INDEX, ROLE, SCHEMA, SEQUENCE, TABLE];
+        use Keyword::{COLUMN, CONSTRAINT, DATABASE, DOMAIN, INDEX, IS, ON, ROLE, SCHEMA, SEQUENCE, TABLE, TYPE, VIEW};
+        let kinds = [COLUMN, CONSTRAINT, DATABASE, DOMAIN, INDEX, ROLE, SCHEMA, SEQUENCE, TABLE, TYPE, VIEW];
         let Some(kind) = parser.parse_one_of_keywords(&kinds) else {
             let what = parser.peek_token_ref().to_string().to_uppercase();
             while !parser.peek_keyword(IS) && !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
@@ -98,6 +102,8 @@ impl Target {
             ROLE => Self::Role(name),
             SCHEMA => Self::Schema(name),
             SEQUENCE => Self::Sequence(name),
+            DOMAIN | TYPE => Self::Type(name),
+            VIEW => Self::View(name),
             _ => Self::Table(name),
         })
     }
@@ -158,7 +164,7 @@ impl ChangeContext<'_> {
         Ok("COMMENT".into())
     }
 
-    fn place_of_comment(&self, active: &ActiveTransaction, on: &Target) -> Result<Place> {
+    fn place_of_comment(&self, active: &mut ActiveTransaction, on: &Target) -> Result<Place> {
         match on {
             Target::Table(name) => match self.commented(active, name)? {
                 Relation::Table(table) => Ok(Place::of(PG_CLASS, table.def.id)),
@@ -175,6 +181,18 @@ impl ChangeContext<'_> {
                 }
                 _ => Err(of_other_kind(name, "sequence")),
             },
+            Target::View(name) => match self.commented(active, name)? {
+                Relation::View(view) => Ok(Place::of(PG_CLASS, view.def.id)),
+                _ => Err(of_other_kind(name, "view")),
+            },
+            Target::Type(name) => {
+                let oid = self.type_named(active, name)?.ok_or_else(|| super::types::missing(name))?.oid;
+                // Of the comment and a change of the type at the same time one loses.
+                let known = self.known_type(active, oid)?;
+                let generation = known.generation + 1;
+                self.apply(active, vec![Change::Put(Definition::Type(UserType { generation, ..known }))])?;
+                Ok(Place::of(PG_TYPE, oid))
+            }
             Target::Column(name) => self.commented_column(active, name),
             Target::Constraint(name, table) => self.commented_constraint(active, &name_of(name), table),
             Target::Schema(name) => {
@@ -195,7 +213,7 @@ impl ChangeContext<'_> {
     }
 
     /// Returns the relation that gets a comment; its table stays until the transaction ends.
-    fn commented(&self, active: &ActiveTransaction, name: &ObjectName) -> Result<Relation> {
+    fn commented(&self, active: &mut ActiveTransaction, name: &ObjectName) -> Result<Relation> {
         let relation = self.find(active, name)?.ok_or_else(|| {
             let message = format!("relation \"{}\" does not exist", plain(name));
             SqlError::new(SqlState::UNDEFINED_TABLE, message)
@@ -205,25 +223,32 @@ impl ChangeContext<'_> {
         {
             return Err(changed(table.name()));
         }
+        if let Relation::View(view) = &relation {
+            active.take_view(view, self.patience)?;
+        }
         Ok(relation)
     }
 
-    fn commented_column(&self, active: &ActiveTransaction, name: &ObjectName) -> Result<Place> {
+    fn commented_column(&self, active: &mut ActiveTransaction, name: &ObjectName) -> Result<Place> {
         let (table, column) = name.0.split_at(name.0.len() - 1);
         if table.is_empty() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
         }
         let table = ObjectName(table.to_vec());
         let column = relation_of(&ObjectName(column.to_vec()))?.1;
-        let Relation::Table(of) = self.commented(active, &table)? else {
-            let message = format!("cannot set comment on relation \"{}\"", relation_of(&table)?.1);
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        let (object, at) = match self.commented(active, &table)? {
+            Relation::Table(of) => (of.def.id, of.def.column(&column)),
+            Relation::View(of) => (of.def.id, of.def.columns.iter().position(|own| own.name == column)),
+            _ => {
+                let message = format!("cannot set comment on relation \"{}\"", relation_of(&table)?.1);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
         };
-        let at = of.def.column(&column).ok_or_else(|| missing(&column, &plain(&table)))?;
-        Ok(Place { column: at as i32 + 1, ..Place::of(PG_CLASS, of.def.id) })
+        let at = at.ok_or_else(|| missing(&column, &plain(&table)))?;
+        Ok(Place { column: at as i32 + 1, ..Place::of(PG_CLASS, object) })
     }
 
-    fn commented_constraint(&self, active: &ActiveTransaction, name: &str, table: &ObjectName) -> Result<Place> {
+    fn commented_constraint(&self, active: &mut ActiveTransaction, name: &str, table: &ObjectName) -> Result<Place> {
         let Relation::Table(of) = self.commented(active, table)? else { return Err(of_other_kind(table, "table")) };
         let def = &of.def;
         let mut keys = active.catalog.foreign_keys_at(def.id).filter(|key| key.child == def.id);

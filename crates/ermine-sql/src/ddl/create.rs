@@ -68,8 +68,7 @@ impl ChangeContext<'_> {
         for column in columns {
             let (column, sequence) = self.column_def(active, (id, &schema, &own), defined.len(), column, &mut all)?;
             if defined.iter().any(|known: &ColumnDef| known.name == column.name) {
-                let message = format!("column \"{}\" specified more than once", column.name);
-                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+                return Err(duplicate_column_name(&column.name));
             }
             defined.push(column);
             sequences.extend(sequence);
@@ -134,10 +133,7 @@ impl ChangeContext<'_> {
         column: &ast::ColumnDef,
         all: &mut Constraints,
     ) -> Result<(ColumnDef, Option<SequenceDef>)> {
-        if at >= COLUMNS_MAX {
-            let message = format!("tables can have at most {COLUMNS_MAX} columns");
-            return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
-        }
+        check_column_count(at + 1)?;
         let name = name_of(&column.name);
         let (ty, modifier, is_serial) = match serial(&column.data_type) {
             Some(ty) => (ty, -1, true),
@@ -416,6 +412,20 @@ impl ChangeContext<'_> {
         self.apply(active, vec![Change::Put(Definition::Schema(def))])?;
         Ok("CREATE SCHEMA".into())
     }
+}
+
+/// Fails for more columns than a table can have.
+pub(super) fn check_column_count(columns: usize) -> Result<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {COLUMNS_MAX} columns");
+    Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
+}
+
+/// Returns the error of a name that a new table has twice.
+pub(super) fn duplicate_column_name(name: &str) -> SqlError {
+    SqlError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
 }
 
 impl Constraints {

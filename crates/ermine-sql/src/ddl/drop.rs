@@ -2,11 +2,11 @@
 
 use sqlparser::ast::{self, ObjectType, Statement};
 
-use super::{context::ChangeContext, skip};
+use super::{context::ChangeContext, dependents::Dependents, skip};
 use crate::{
     bind::{Binder, names::simple_name, plain},
     catalog::{
-        Change, Relation,
+        Change, Relation, View,
         comments::PG_CLASS,
         definition::{DefaultDef, Definition, SchemaDef, SequenceDef, TableDef},
     },
@@ -30,11 +30,13 @@ impl ChangeContext<'_> {
         if *purge || *temporary || table.is_some() {
             return Err(SqlError::unsupported("this form of DROP"));
         }
-        // Tables that are dropped together may refer to one another.
+        // Tables and views that are dropped together may refer to one another.
         let mut together = Vec::new();
-        for name in names.iter().filter(|_| *object_type == ObjectType::Table) {
-            if let Some(Relation::Table(table)) = self.find(active, name)? {
-                together.push(table.def.id);
+        for name in names {
+            match (object_type, self.find(active, name)?) {
+                (ObjectType::Table, Some(Relation::Table(table))) => together.push(table.def.id),
+                (ObjectType::View, Some(Relation::View(view))) => together.push(view.def.id),
+                _ => {}
             }
         }
         for name in names {
@@ -56,7 +58,7 @@ impl ChangeContext<'_> {
                     let mut def = table.def.clone();
                     let index = def.indexes.remove(at);
                     let (what, keys) = (format!("index {}", index.name), self.without_index(active, &def));
-                    self.drop_dependents(active, (&what, &what), keys, *cascade, rows)?;
+                    self.drop_dependents(active, (&what, &what), keys, (*cascade, &[]), rows)?;
                     self.take_name(active, &def.schema, &index.name, false)?;
                     self.replace_table(active, def)?;
                 }
@@ -70,11 +72,19 @@ impl ChangeContext<'_> {
                             format!("cannot drop sequence {} because other objects depend on it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                     }
+                    let views = Dependents::views_on(&active.catalog, sequence.def.id, None);
+                    let (what, views) =
+                        (format!("sequence {}", sequence.def.name), Dependents { views, ..Dependents::default() });
+                    self.drop_dependents(active, (&what, &what), views, (*cascade, &[]), rows)?;
                     self.check_sequence(active, &sequence.def)?;
                     self.take_name(active, &sequence.def.schema, &sequence.def.name, false)?;
                     self.apply(active, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
                 }
-                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence, None) => {
+                (ObjectType::View, Some(Relation::View(view))) => {
+                    active.take_view(&view, self.patience)?;
+                    self.drop_view(active, &view, &together, *cascade, rows)?;
+                }
+                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence | ObjectType::View, None) => {
                     let kind = object_type.to_string().to_lowercase();
                     let message = format!("{kind} \"{}\" does not exist", plain(name));
                     if !if_exists {
@@ -87,9 +97,8 @@ impl ChangeContext<'_> {
                     }
                     skip(rows, SqlState::UNDEFINED_TABLE, format!("{message}, skipping"));
                 }
-                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence, Some(_)) => {
-                    let message = format!("\"{}\" is not a {}", plain(name), object_type.to_string().to_lowercase());
-                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence | ObjectType::View, Some(found)) => {
+                    return Err(wrong_kind(object_type, name, &found));
                 }
                 (other, _) => return Err(SqlError::unsupported(format_args!("DROP {other}"))),
             }
@@ -123,7 +132,9 @@ impl ChangeContext<'_> {
         let keys = active.catalog.foreign_keys_at(def.id).cloned();
         let (own, others): (Vec<_>, Vec<_>) = keys.partition(|key| together.contains(&key.child));
         let what = format!("table {}", def.name);
-        self.drop_dependents(active, (&what, &what), others, cascade, rows)?;
+        let views = Dependents::views_on(&active.catalog, def.id, None);
+        let dependents = Dependents { keys: others, views };
+        self.drop_dependents(active, (&what, &what), dependents, (cascade, &[]), rows)?;
         self.drop_foreign_keys(active, own)?;
         let mut changes = vec![Change::Drop(Definition::Table(def.clone()))];
         let indexes = def.indexes.iter().map(|index| &index.name);
@@ -136,6 +147,22 @@ impl ChangeContext<'_> {
             changes.push(Change::Drop(Definition::Sequence(sequence)));
         }
         self.apply(active, changes)
+    }
+
+    /// Drops a view that the transaction holds alone. Other views may use it only if they are dropped `together`.
+    fn drop_view(
+        &self,
+        active: &mut ActiveTransaction,
+        view: &View,
+        together: &[u32],
+        cascade: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let what = format!("view {}", view.def.name);
+        let views = Dependents::views_on(&active.catalog, view.def.id, None);
+        let dependents = Dependents { views, ..Dependents::default() };
+        self.drop_dependents(active, (&what, &what), dependents, (cascade, together), rows)?;
+        self.forget_view(active, view)
     }
 
     fn drop_schema(
@@ -162,10 +189,19 @@ impl ChangeContext<'_> {
         let sequences: Vec<_> = sequences.filter(|sequence| sequence.schema == name).collect();
         let types = active.catalog.types.all().into_iter().filter(|ty| ty.schema == name);
         let types: Vec<_> = types.map(|ty| ty.oid).collect();
-        if !cascade && (!tables.is_empty() || !sequences.is_empty() || !types.is_empty()) {
+        let views: Vec<_> = active.catalog.views().filter(|view| view.def.schema == name).cloned().collect();
+        let is_empty = tables.is_empty() && sequences.is_empty() && types.is_empty() && views.is_empty();
+        if !cascade && !is_empty {
             let message = format!("cannot drop schema {name} because other objects depend on it");
             let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
+        }
+        for view in views {
+            // It may have gone with another one.
+            if active.catalog.view(view.def.id).is_some() {
+                active.take_view(&view, self.patience)?;
+                self.drop_view(active, &view, &[], true, rows)?;
+            }
         }
         let together: Vec<_> = tables.iter().map(|table| table.def.id).collect();
         for table in tables {
@@ -233,4 +269,19 @@ impl ChangeContext<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the error of a relation that is of another kind than the statement drops.
+fn wrong_kind(object_type: &ObjectType, name: &ast::ObjectName, found: &Relation) -> SqlError {
+    let kind = object_type.to_string().to_lowercase();
+    let article = if kind.starts_with('i') { "an" } else { "a" };
+    let message = format!("\"{}\" is not {article} {kind}", plain(name));
+    let (article, other) = match found {
+        Relation::Table(_) => ("a", "TABLE"),
+        Relation::View(_) => ("a", "VIEW"),
+        Relation::Sequence(_) => ("a", "SEQUENCE"),
+        Relation::Index(..) => ("an", "INDEX"),
+    };
+    let hint = format!("Use DROP {other} to remove {article} {}.", other.to_lowercase());
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use super::{context::ChangeContext, free_name_of, skip};
+use super::{context::ChangeContext, dependents::Dependents, free_name_of, skip};
 use crate::{
     bind::{
         names::name_of,
@@ -239,38 +239,11 @@ impl ChangeContext<'_> {
         Ok(())
     }
 
-    /// Drops the foreign keys that depend on an object that is dropped, if the statement says CASCADE; otherwise fails
-    /// if there are any.
-    pub(super) fn drop_dependents(
-        &self,
-        active: &mut ActiveTransaction,
-        (what, depended_on): (&str, &str),
-        keys: Vec<Arc<ForeignKeyDef>>,
-        cascade: bool,
-        rows: &mut dyn RowSink,
-    ) -> Result<()> {
-        let described = |active: &ActiveTransaction, key: &ForeignKeyDef| {
-            let child = active.catalog.table(key.child).map_or("", |table| table.name()).to_owned();
-            format!("constraint {} on table {child}", key.name)
-        };
-        if !cascade && !keys.is_empty() {
-            let message = format!("cannot drop {what} because other objects depend on it");
-            let lines = keys.iter().map(|key| format!("{} depends on {depended_on}", described(active, key)));
-            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .detail(lines.collect::<Vec<_>>().join("\n"))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        for key in &keys {
-            let message = format!("drop cascades to {}", described(active, key));
-            skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
-        }
-        self.drop_foreign_keys(active, keys)
-    }
-
     /// Returns the foreign keys that refer to a table and whose unique index a new definition lacks.
-    pub(super) fn without_index(&self, active: &ActiveTransaction, after: &TableDef) -> Vec<Arc<ForeignKeyDef>> {
+    pub(super) fn without_index(&self, active: &ActiveTransaction, after: &TableDef) -> Dependents {
         let keys = active.catalog.foreign_keys_at(after.id).filter(|key| key.parent == after.id);
-        keys.filter(|key| after.unique_key(&key.parent_columns).is_none()).cloned().collect()
+        let keys = keys.filter(|key| after.unique_key(&key.parent_columns).is_none()).cloned().collect();
+        Dependents { keys, ..Dependents::default() }
     }
 
     /// Fails if another table than those refers to one that is to be emptied.

@@ -12,6 +12,7 @@ mod alter_type;
 pub(crate) mod comment;
 pub(crate) mod context;
 mod create;
+mod dependents;
 mod domain;
 pub(crate) mod domain_tree;
 mod drop;
@@ -20,8 +21,10 @@ mod identity;
 pub(crate) mod online;
 mod rename;
 pub(crate) mod role;
+pub(crate) mod table_as;
 pub(crate) mod type_tree;
 mod types;
+pub(crate) mod view;
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,6 +37,7 @@ use self::{
     context::ChangeContext,
     role::RoleTree,
     type_tree::{TypeTree, qualify_types},
+    view::ViewChange,
 };
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def},
@@ -59,6 +63,7 @@ pub(crate) enum Definition {
     /// LOCK TABLE: changes nothing, but holds tables as a change does.
     Lock(ast::Lock),
     Truncate(Box<ast::Truncate>),
+    View(ViewChange),
 }
 
 impl Definition {
@@ -102,6 +107,7 @@ impl Definition {
             Self::Type(tree) => tree.words(),
             Self::Lock(_) => "LOCK TABLE",
             Self::Truncate(_) => "TRUNCATE TABLE",
+            Self::View(change) => change.words(),
         }
     }
 }
@@ -144,6 +150,7 @@ impl ChangeContext<'_> {
             Definition::Role(tree) => self.define_role(active, tree, rows),
             Definition::Type(tree) => self.define_type(active, tree, rows),
             Definition::Truncate(truncate) => self.truncate(active, truncate, rows),
+            Definition::View(change) => self.change_view(active, change, rows),
             Definition::Lock(lock) => self.lock_tables(active, lock),
         }
     }
@@ -157,6 +164,11 @@ impl ChangeContext<'_> {
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
         let patience = if lock.nowait { Duration::ZERO } else { self.patience };
+        for target in &lock.tables {
+            if let Some(Relation::View(_)) = self.find(active, &target.name)? {
+                return Err(SqlError::unsupported("LOCK TABLE of a view"));
+            }
+        }
         let named = lock.tables.iter().filter_map(|target| self.table_named(active, &target.name, false).transpose());
         let tables: Vec<_> = named.collect::<Result<_>>()?;
         if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {

@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{self, visit_expressions_mut};
 
 use super::alter::{duplicate_column, missing};
+use sqlparser::ast::Ident;
+
 use crate::{
     bind::{Binder, names::name_of},
     catalog::{
@@ -15,7 +17,7 @@ use crate::{
         comments::PG_CONSTRAINT,
         definition::{DefaultDef, Definition, ForeignKeyDef, SchemaDef, SequenceDef, TableDef},
     },
-    ddl::{context::ChangeContext, types::check_no_type},
+    ddl::{context::ChangeContext, types::check_no_type, view::AlterView},
     error::{Result, SqlError, SqlState},
     expr::Expr,
     functions::quote_ident,
@@ -173,6 +175,9 @@ impl ChangeContext<'_> {
             let detail = "The prefix \"pg_\" is reserved for system schemas.";
             return Err(SqlError::new(SqlState::RESERVED_NAME, message).detail(detail));
         }
+        if active.catalog.types.all().iter().any(|ty| ty.schema == old) {
+            return Err(SqlError::unsupported("renaming a schema that has types"));
+        }
         let id = active.catalog.schema(old).expect("it was looked up");
         self.watch_schema(active, old)?;
         self.take_name(active, "", &new, true)?;
@@ -182,6 +187,10 @@ impl ChangeContext<'_> {
         self.take_newest(active, &tables, self.patience)?;
         for table in tables {
             self.move_table(active, &table.def, &new)?;
+        }
+        for view in active.catalog.views().filter(|view| view.def.schema == old).cloned().collect::<Vec<_>>() {
+            active.take_view(&view, self.patience)?;
+            self.alter_view(active, &view, &AlterView::SetSchema(Ident::with_quote('"', &new)))?;
         }
         let sequences = active.catalog.sequences().into_iter().map(|sequence| sequence.def.clone());
         for sequence in sequences.filter(|sequence| sequence.schema == old).collect::<Vec<_>>() {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::{
-    ast::{DataType, Expr, Ident, ObjectName, ObjectNamePart, Visit as _, VisitMut, Visitor, VisitorMut},
+    ast::{DataType, Expr, Ident, ObjectName, ObjectNamePart, Visit, VisitMut, Visitor, VisitorMut},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::Token,
@@ -197,9 +197,9 @@ pub(crate) fn qualify_types(tree: &mut impl VisitMut, environment: &Environment)
     }
 }
 
-/// Adds the numbers of the types that an expression names, as far as statements have created them.
-pub(crate) fn collect_types(expr: &Expr, environment: &Environment, into: &mut BTreeSet<u32>) {
-    let _ = expr.visit(&mut Collect { environment, into });
+/// Adds the numbers of the types that an expression or a query names, as far as statements have created them.
+pub(crate) fn collect_types(tree: &impl Visit, environment: &Environment, into: &mut BTreeSet<u32>) {
+    let _ = tree.visit(&mut Collect { environment, into });
 }
 
 struct Collect<'e> {

@@ -176,7 +176,7 @@ impl ChangeContext<'_> {
         }
     }
 
-    /// Returns the numbers of the tables and domains whose expressions can be bound.
+    /// Returns the numbers of the tables and domains whose expressions, and of the views whose queries can be bound.
     fn bound_definitions(&self, active: &ActiveTransaction) -> BTreeSet<u32> {
         let environment = self.environment_of(active);
         let mut binder = Binder::new(&active.catalog, &environment, self.search_path, &[]);
@@ -185,15 +185,18 @@ impl ChangeContext<'_> {
         let types = active.catalog.types.all().into_iter();
         let domains = types.filter(|ty| binder.domain(ty).is_ok() && binder.default_of_domain(ty).is_ok());
         bound.extend(domains.map(|ty| ty.oid));
+        let views = active.catalog.views().filter(|view| binder.columns_of_view(view).is_ok());
+        bound.extend(views.map(|view| view.def.id));
         bound
     }
 
-    /// Returns in words a table or a domain whose expressions could be bound, and cannot any more.
+    /// Returns in words a table, a view or a domain whose expressions could be bound, and cannot any more.
     fn broken_definition(&self, active: &ActiveTransaction, mut bound: BTreeSet<u32>) -> Option<String> {
         let now = self.bound_definitions(active);
         bound.retain(|id| !now.contains(id));
         bound.into_iter().find_map(|id| match (active.catalog.table(id), active.catalog.types.get(id)) {
             (Some(table), _) => Some(format!("table {}", table.name())),
+            (None, None) => active.catalog.view(id).map(|view| format!("view {}", view.def.name)),
             (None, ty) => ty.map(|ty| format!("domain {}", ty.name)),
         })
     }
@@ -341,6 +344,11 @@ impl ChangeContext<'_> {
             let Change::Put(new) = change else { continue };
             let old = match new {
                 Definition::Table(def) => active.catalog.table(def.id).map(|old| parts_of_table(&old.def)),
+                Definition::View(view) => {
+                    used.extend(view.columns.iter().filter_map(|column| column.ty.created()));
+                    collect_types(&crate::parse::stored_query(&view.query)?, &environment, &mut used);
+                    continue;
+                }
                 Definition::Type(ty) => {
                     changed.insert(ty.oid);
                     active.catalog.types.get(ty.oid).map(|old| parts_of_type(old))

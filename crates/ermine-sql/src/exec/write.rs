@@ -321,6 +321,13 @@ impl Run<'_> {
                 return Err(error.detail(self.failing(table, row)));
             }
         }
+        for (view, check) in &rules.view_checks {
+            if !check.is_true(&frame, self)? {
+                let message = format!("new row violates check option for view \"{view}\"");
+                let error = SqlError::new(SqlState::WITH_CHECK_OPTION_VIOLATION, message);
+                return Err(error.detail(self.failing(table, row)));
+            }
+        }
         Ok(())
     }
 

@@ -23,14 +23,23 @@ use crate::{
 pub(crate) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            let mut grammar = Grammar { text, labels: OnceCell::new(), bare: HashSet::new() };
-            match statement.visit(&mut grammar) {
-                ControlFlow::Break(error) => Err(error),
-                ControlFlow::Continue(()) => Ok(()),
-            }
+            check(statement, text)
         }
         Statement::Explain { statement, .. } => check_grammar(statement, text),
         _ => Ok(()),
+    }
+}
+
+/// Fails likewise for a query in another statement.
+pub(crate) fn check_query(query: &Query, text: &str) -> Result<()> {
+    check(query, text)
+}
+
+fn check(tree: &impl Visit, text: &str) -> Result<()> {
+    let mut grammar = Grammar { text, labels: OnceCell::new(), bare: HashSet::new() };
+    match tree.visit(&mut grammar) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
     }
 }
 

@@ -9,26 +9,34 @@ mod marks;
 mod measure;
 mod precedence;
 mod sequences;
+mod tables;
 
 use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 use sqlparser::{
-    ast::{Expr, ObjectName, Query},
+    ast::{Expr, Ident, ObjectName, Query},
     dialect::PostgreSqlDialect,
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
-pub(crate) use self::{grammar::check_grammar, marks::OVERRIDING, measure::tree_bytes, precedence::correct_precedence};
+pub(crate) use self::{
+    grammar::{check_grammar, check_query},
+    marks::OVERRIDING,
+    measure::tree_bytes,
+    precedence::correct_precedence,
+};
 use self::{
     marks::{mark_lists, mark_overriding, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
+    tables::expand_tables,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
+    functions::quote_ident,
     keywords::is_reserved,
 };
 
@@ -48,6 +56,18 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
     Ok(expr)
 }
 
+/// Parses a query that the catalog stores.
+pub(crate) fn stored_query(text: &str) -> Result<Box<Query>> {
+    let mut query = parser(text)?.parse_query().map_err(|error| failure(text, &error))?;
+    correct_precedence(&mut *query);
+    Ok(query)
+}
+
+/// Returns a name, in quotes where it needs them.
+pub(crate) fn ident(name: &str) -> Ident {
+    if quote_ident(name) == name { Ident::new(name) } else { Ident::with_quote('"', name) }
+}
+
 /// Returns a parser at the beginning of a text.
 pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     check_size(text)?;
@@ -60,6 +80,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     strengthen_locks(&mut tokens);
     leave_out_only(&mut tokens);
     order_options(&mut tokens);
+    expand_tables(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);

@@ -48,6 +48,7 @@ impl Plan {
                 checker.query(&declare.query);
                 assert_eq!(declare.columns.len(), declare.query.width);
             }
+            Self::TableAs(create) => checker.query(&create.query),
             Self::Explain { plan, .. } => plan.assert_sound(plan.columns(), parameters),
             Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing => {}
         }
@@ -282,6 +283,7 @@ impl Checker {
             checker.exprs(rules.checks.iter().map(|(_, check)| check));
             checker.exprs(rules.predicates.iter().flatten());
             checker.exprs(rules.generated.iter().map(|(_, value)| value));
+            checker.exprs(rules.view_checks.iter().map(|(_, check)| check));
         });
     }
 

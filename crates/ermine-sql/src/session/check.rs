@@ -1,5 +1,5 @@
 //! Compares what is stored twice: rows with index entries, rows with those that they refer to, definitions with relation
-//! files, roles with names.
+//! files, views with what they refer to, roles with names.
 
 use crate::{
     bind::{Binder, references::Reference},
@@ -54,6 +54,12 @@ impl Session {
                 found.rows += checked.rows;
                 found.entries += checked.entries;
                 found.findings.extend(checked.findings);
+            }
+            for view in active.catalog.views() {
+                let mut binder = Binder::new(&active.catalog, environment, changes.search_path, &[]);
+                if let Err(error) = binder.columns_of_view(view) {
+                    found.findings.push(format!("view {}: {error}", view.def.name));
+                }
             }
             for key in active.catalog.foreign_keys().filter(|key| key.is_valid) {
                 let reference = Reference::new(&active.catalog, key)?;

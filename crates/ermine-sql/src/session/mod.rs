@@ -70,9 +70,9 @@ use crate::{
     parse::tree_bytes,
     plan::Plan,
     prepared::PreparedStore,
-    result::{Column, RowSink},
+    result::{Column, MORE, RowSink},
     row_buffer::RowBuffer,
-    transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed},
+    transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed, view_changed},
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -781,13 +781,32 @@ impl Session {
         if active.is_read_only() {
             check_reads(&bound.plan)?;
         }
-        if !active.share(&bound.tables, self.patience(), self.environment.interrupt.pause)? {
+        let pause = self.environment.interrupt.pause;
+        if !active.share(&bound.tables, self.patience(), pause)? {
             return if may_begin_again {
                 Ok(false)
             } else {
                 Err(changed(bound.tables.first().map_or("", |table| table.name())))
             };
         }
+        if !active.share_views(&bound.views, self.patience(), pause)? {
+            return if may_begin_again {
+                Ok(false)
+            } else {
+                Err(view_changed(bound.views.first().map_or("", |view| &view.def.name)))
+            };
+        }
+        // A table that exists already is found before the query fails.
+        let filled = match &bound.plan {
+            Plan::TableAs(create) => match self.change_context().create_table_as(active, create, rows)? {
+                Some(table) => Some(create.insert(table)),
+                None => {
+                    rows.complete(create.words())?;
+                    return Ok(true);
+                }
+            },
+            _ => None,
+        };
         bound.check()?;
         if let Plan::Definition(definition) = &bound.plan {
             let tag = self.change_context().define(active, definition, rows)?;
@@ -805,6 +824,13 @@ impl Session {
         run.lock_timeout = self.settings.in_force().lock_timeout;
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
+        if let Some(insert) = &filled {
+            let written = run.insert(insert, &mut |_| MORE)?;
+            drop(run);
+            self.take_over_settings(rows)?;
+            rows.complete(&format!("SELECT {written}"))?;
+            return Ok(true);
+        }
         if let Plan::Declare(declare) = &bound.plan {
             let kept = declare.run(&active.cursors, &run)?;
             drop(run);

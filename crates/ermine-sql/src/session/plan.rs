@@ -7,9 +7,9 @@ use sqlparser::ast::{self, Statement};
 use super::tree::Tree;
 use crate::{
     bind::Binder,
-    catalog::{Catalog, Table},
+    catalog::{Catalog, Table, View},
     copy,
-    ddl::Definition,
+    ddl::{Definition, table_as::TableAs, view::ViewChange},
     error::{Result, SqlError, SqlState},
     exec::Run,
     plan::{self, Plan},
@@ -23,8 +23,10 @@ pub(crate) struct Bound {
     pub(crate) plan: Plan,
     pub(crate) parameters: Vec<SqlType>,
     pub(crate) columns: Option<Vec<Column>>,
-    /// The tables that it uses.
+    /// The tables that it uses, also by way of views.
     pub(crate) tables: Vec<Arc<Table>>,
+    /// The views that it uses.
+    pub(crate) views: Vec<Arc<View>>,
     /// The error of every run of the statement, which can still be prepared and described.
     failure: Option<SqlError>,
 }
@@ -32,7 +34,14 @@ pub(crate) struct Bound {
 impl Bound {
     /// Returns the plan of a text without a statement.
     pub(crate) fn nothing() -> Self {
-        Self { plan: Plan::Nothing, parameters: Vec::new(), columns: None, tables: Vec::new(), failure: None }
+        Self {
+            plan: Plan::Nothing,
+            parameters: Vec::new(),
+            columns: None,
+            tables: Vec::new(),
+            views: Vec::new(),
+            failure: None,
+        }
     }
 
     /// Fails if the statement cannot be run.
@@ -66,6 +75,8 @@ pub(crate) fn bind(
         Tree::Comment(comment) => (Plan::Definition(Definition::Comment(comment.clone())), None),
         Tree::Object(alter) => (Plan::Definition(Definition::AlterObject(alter.clone())), None),
         Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
+        Tree::TableAs(tree) => (Plan::TableAs(TableAs::bind(&mut binder, tree)?), None),
+        Tree::View(tree) => (Plan::Definition(Definition::View(ViewChange::bind(&mut binder, tree)?)), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
     let parameters = binder.parameter_types()?;
@@ -79,7 +90,7 @@ pub(crate) fn bind(
     if cfg!(debug_assertions) && failure.is_none() {
         plan.assert_sound(columns.as_ref().map(Vec::len), parameters.len());
     }
-    Ok(Bound { plan, parameters, columns, tables: binder.tables, failure })
+    Ok(Bound { plan, parameters, columns, tables: binder.tables, views: binder.views, failure })
 }
 
 fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Option<Vec<Column>>)> {

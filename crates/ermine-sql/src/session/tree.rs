@@ -14,10 +14,10 @@ use crate::{
     copy::CopyTree,
     ddl::{
         alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, role::RoleTree,
-        type_tree::TypeTree,
+        table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
     },
     error::Result,
-    parse::{check_grammar, correct_precedence, failure, parser, query},
+    parse::{check_grammar, check_query, correct_precedence, failure, parser, query},
 };
 
 /// The tree of a statement.
@@ -36,6 +36,8 @@ pub(crate) enum Tree {
     Role(RoleTree),
     Sequence(AlterSequence),
     Type(TypeTree),
+    TableAs(TableAsTree),
+    View(ViewTree),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
 }
@@ -81,9 +83,25 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     };
     let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
     for tree in &mut trees {
-        if let Tree::Plain(statement) = tree {
-            check_grammar(statement, text)?;
-            correct_precedence(&mut **statement);
+        match tree {
+            Tree::Plain(statement) => {
+                check_grammar(statement, text)?;
+                correct_precedence(&mut **statement);
+                if let Statement::Query(query) = &**statement
+                    && let Some(into) = TableAsTree::of_query(query)
+                {
+                    *tree = Tree::TableAs(into);
+                }
+            }
+            Tree::TableAs(create) => {
+                check_query(&create.query, text)?;
+                correct_precedence(&mut *create.query);
+            }
+            Tree::View(ViewTree::Create(create)) => {
+                check_query(&create.query, text)?;
+                correct_precedence(&mut *create.query);
+            }
+            _ => {}
         }
     }
     Ok(trees)
@@ -120,6 +138,10 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Sequence(alter)
         } else if let Some(tree) = TypeTree::parse(parser)? {
             Tree::Type(tree)
+        } else if let Some(create) = TableAsTree::parse(parser)? {
+            Tree::TableAs(create)
+        } else if let Some(view) = ViewTree::parse(parser)? {
+            Tree::View(view)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

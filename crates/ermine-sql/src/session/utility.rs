@@ -36,8 +36,10 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Modes(_)
         | Tree::Object(_)
         | Tree::Role(_)
+        | Tree::Sequence(_)
+        | Tree::TableAs(_)
         | Tree::Type(_)
-        | Tree::Sequence(_) => false,
+        | Tree::View(_) => false,
     }
 }
 
@@ -121,7 +123,14 @@ impl Session {
                 self.extension(tree, rows)?;
                 return Ok(Completion::default());
             }
-            Tree::Comment(_) | Tree::Copy(_) | Tree::Object(_) | Tree::Role(_) | Tree::Sequence(_) | Tree::Type(_) => {
+            Tree::Comment(_)
+            | Tree::Copy(_)
+            | Tree::Object(_)
+            | Tree::Role(_)
+            | Tree::Sequence(_)
+            | Tree::TableAs(_)
+            | Tree::Type(_)
+            | Tree::View(_) => {
                 return Ok(Completion::default());
             }
         };

@@ -9,6 +9,9 @@ use crate::catalog::{
     definition::{DefaultDef, ObjectId},
 };
 
+/// The number of `pg_rewrite`, which has the queries of views.
+const PG_REWRITE: u32 = 2618;
+
 /// An object: the table that lists it, its number, and the number of a column or 0.
 pub(super) type ObjectAddress = (u32, u32, i32);
 
@@ -62,6 +65,15 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
             let is_identity = column.is_some_and(|column| column.identity.is_some());
             all.push(((PG_CLASS, def.id, 0), column_of(table, at), if is_identity { "i" } else { "a" }));
         }
+    }
+    for view in known.catalog.views() {
+        let (own, rule) = ((PG_CLASS, view.def.id, 0), (PG_REWRITE, definitions::part(view.def.id, 0), 0));
+        all.push((own, schema_of(&view.def.schema), "n"));
+        all.push((rule, own, "i"));
+        let uses_whole = |id: u32| !view.def.uses.iter().any(|(own, _)| *own == id);
+        let whole = view.def.relations.iter().filter(|relation| uses_whole(relation.id));
+        all.extend(whole.map(|relation| (rule, (PG_CLASS, relation.id, 0), "n")));
+        all.extend(view.def.uses.iter().map(|(id, at)| (rule, column_of(*id, *at), "n")));
     }
     all.into_iter()
 }

@@ -42,9 +42,6 @@ pub(super) const TABLES: &[Described] = empty! {
         tgoldtable NAME tgnewtable NAME
     }
     3466 pg_event_trigger { oid OID evtname NAME evtevent NAME evtowner OID evtfoid OID evtenabled TEXT evttags TEXTS }
-    2618 pg_rewrite {
-        oid OID rulename NAME ev_class OID ev_type TEXT ev_enabled TEXT is_instead BOOL ev_qual TEXT ev_action TEXT
-    }
     2600 pg_aggregate { aggfnoid OID aggkind TEXT aggnumdirectargs INT2 }
     2612 pg_language {
         oid OID lanname NAME lanowner OID lanispl BOOL lanpltrusted BOOL lanplcallfoid OID laninline OID
@@ -75,7 +72,6 @@ pub(super) const TABLES: &[Described] = empty! {
     826 pg_default_acl { oid OID defaclrole OID defaclnamespace OID defaclobjtype TEXT defaclacl TEXTS }
     2964 pg_db_role_setting { setdatabase OID setrole OID setconfig TEXTS }
     0 pg_group { groname NAME grosysid OID grolist OIDS }
-    0 pg_views { schemaname NAME viewname NAME viewowner NAME definition TEXT }
     0 pg_matviews {
         schemaname NAME matviewname NAME matviewowner NAME tablespace NAME hasindexes BOOL ispopulated BOOL
         definition TEXT

@@ -8,6 +8,7 @@ use super::{
     privileges,
     reg::Reg,
     server::role_name,
+    views::{self, is_column_updatable, is_updatable},
 };
 use crate::{
     catalog::{Catalog, definition::DefaultDef, sessions::Presence},
@@ -168,7 +169,30 @@ static FUNCTIONS: &[Entry] = &[
     entry("obj_description", &[OID, TEXT], SqlType::TEXT, comments::of_object).optional(1),
     entry("shobj_description", &[OID, TEXT], SqlType::TEXT, comments::of_object),
     entry("col_description", &[OID, INT4], SqlType::TEXT, comments::of_column),
-    nothing("pg_get_viewdef"),
+    entry("pg_get_viewdef", &[OID, ANY], SqlType::TEXT, view_definition).optional(1),
+    entry("pg_get_viewdef", &[TEXT, ANY], SqlType::TEXT, |values, catalog, environment| match values {
+        [Value::Text(_), ..] => {
+            let oid = (Reg::Class.numbers().function)(&values[..1], catalog, environment)?;
+            view_definition(&[oid], catalog, environment)
+        }
+        _ => Ok(NULL),
+    })
+    .optional(1),
+    entry("pg_relation_is_updatable", &[OID, BOOL], SqlType::INT4, |values, catalog, _| match values {
+        // The events INSERT, UPDATE and DELETE.
+        [Value::Oid(oid), ..] => Ok(Value::Int4(if takes_writes(*oid, catalog) { 28 } else { 0 })),
+        _ => Ok(NULL),
+    }),
+    entry("pg_column_is_updatable", &[OID, of(Scalar::Int2), BOOL], SqlType::BOOL, |values, catalog, _| match values {
+        [Value::Oid(oid), Value::Int2(number), ..] => Ok(Value::Bool(match catalog.view(*oid) {
+            Some(view) => {
+                let at = usize::try_from(i32::from(*number) - 1);
+                is_updatable(catalog, view) && at.is_ok_and(|at| is_column_updatable(view, at))
+            }
+            None => catalog.table(*oid).is_some() && *number > 0,
+        })),
+        _ => Ok(NULL),
+    }),
     nothing("pg_get_ruledef"),
     nothing("pg_get_triggerdef"),
     nothing("pg_get_functiondef"),
@@ -271,12 +295,29 @@ fn table_is_visible(values: &[Value], catalog: &Catalog, environment: &Environme
     if let Some(table) = catalog.table(*oid) {
         return visible(&table.def.schema, &table.def.name);
     }
+    if let Some(view) = catalog.view(*oid) {
+        return visible(&view.def.schema, &view.def.name);
+    }
     if let Some(sequence) = catalog.sequence(*oid) {
         return visible(&sequence.def.schema, &sequence.def.name);
     }
     match indexes(catalog).find(|index| index.oid == *oid) {
         Some(index) => visible(&index.table.def.schema, index.name),
         None => Ok(NULL),
+    }
+}
+
+fn view_definition(values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
+    let Some(Value::Oid(oid)) = values.first() else { return Ok(NULL) };
+    let definition = |view| views::definition(Known::new(catalog, environment), view).into();
+    Ok(catalog.view(*oid).map_or(NULL, |view| definition(view)))
+}
+
+/// Whether a relation takes INSERT, UPDATE and DELETE.
+fn takes_writes(oid: u32, catalog: &Catalog) -> bool {
+    match catalog.view(oid) {
+        Some(view) => is_updatable(catalog, view),
+        None => catalog.table(oid).is_some(),
     }
 }
 

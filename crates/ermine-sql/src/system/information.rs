@@ -5,20 +5,62 @@ use std::{borrow::Cow, sync::Arc};
 use super::{
     Described, INFORMATION, Known, NULL,
     definitions::{self, Constraint, ConstraintKind, constraints, foreign},
+    relations::view_column,
     table, types,
+    views::{self, is_column_updatable, is_updatable},
 };
 use crate::{
     catalog::{
-        Table,
-        definition::{ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
+        Table, View,
+        definition::{CheckOption, ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
     },
     types::{Scalar, SqlType, user_types::UserType},
 };
 
-/// Returns the columns that are not dropped, with their numbers from 1 on.
-fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, i32, &'a ColumnDef)> {
-    let of_table = |def: &'a TableDef| def.live_columns().map(move |(at, column)| (def, at as i32 + 1, column));
-    known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def))
+/// A table or a view: its schema and name, whether it is a view, and whether it takes statements that write.
+struct Shown<'a> {
+    schema: &'a str,
+    name: &'a str,
+    is_view: bool,
+    is_updatable: bool,
+}
+
+/// Returns the tables, and the views.
+fn relations<'a>(known: Known<'a>) -> impl Iterator<Item = Shown<'a>> {
+    let tables = known.catalog.tables().into_iter().map(|table| Shown {
+        schema: &table.def.schema,
+        name: &table.def.name,
+        is_view: false,
+        is_updatable: true,
+    });
+    tables.chain(known.catalog.views().map(move |view| Shown {
+        schema: &view.def.schema,
+        name: &view.def.name,
+        is_view: true,
+        is_updatable: is_updatable(known.catalog, view),
+    }))
+}
+
+/// A column: the schema and the name of its relation, its number from 1 on, whether it can be written, and the number
+/// of its table, or 0.
+type ShownColumn<'a> = (&'a str, &'a str, i32, Cow<'a, ColumnDef>, bool, u32);
+
+/// Returns the columns that are not dropped.
+fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = ShownColumn<'a>> {
+    let of_table = |def: &'a TableDef| {
+        let column = move |(at, column)| (&*def.schema, &*def.name, at as i32 + 1, Cow::Borrowed(column), true, def.id);
+        def.live_columns().map(column)
+    };
+    let of_view = move |view: &'a Arc<View>| {
+        let is_updatable = is_updatable(known.catalog, view);
+        let column = move |(at, column)| {
+            let is_updatable = is_updatable && is_column_updatable(view, at);
+            (&*view.def.schema, &*view.def.name, at as i32 + 1, Cow::Owned(view_column(column)), is_updatable, 0)
+        };
+        view.def.columns.iter().enumerate().map(column)
+    };
+    let tables = known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def));
+    tables.chain(known.catalog.views().flat_map(of_view))
 }
 
 /// A column of a key: the constraint, its table, the number of the column in the key from 1 on, its name, and its number
@@ -94,8 +136,8 @@ fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
 }
 
 /// Returns the domain of a column, by its place from 1 on.
-fn domain<'a>(known: Known<'a>, def: &TableDef, number: i32) -> Option<&'a UserType> {
-    known.catalog.types.of_column(def.id, usize::try_from(number - 1).ok()?).map(|ty| &**ty)
+fn domain(known: Known<'_>, table: u32, number: i32) -> Option<&UserType> {
+    known.catalog.types.of_column(table, usize::try_from(number - 1).ok()?).map(|ty| &**ty)
 }
 
 /// Returns the word for a column's type.
@@ -112,43 +154,59 @@ fn yes(truth: bool) -> &'static str {
 }
 
 pub(super) const TABLES: &[Described] = &[
-    table!(INFORMATION, 0 tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
+    table!(INFORMATION, 0 tables, known => relations(known), |shown| {
         table_catalog NAME = &*known.environment.database;
-        table_schema NAME = &def.schema;
-        table_name NAME = &def.name;
-        table_type TEXT = "BASE TABLE";
+        table_schema NAME = shown.schema;
+        table_name NAME = shown.name;
+        table_type TEXT = if shown.is_view { "VIEW" } else { "BASE TABLE" };
         self_referencing_column_name NAME = NULL;
         reference_generation TEXT = NULL;
         user_defined_type_catalog NAME = NULL;
         user_defined_type_schema NAME = NULL;
         user_defined_type_name NAME = NULL;
-        is_insertable_into TEXT = "YES";
+        is_insertable_into TEXT = yes(shown.is_updatable);
         is_typed TEXT = "NO";
         commit_action TEXT = NULL;
     }),
-    table!(INFORMATION, 0 columns, known => columns(known), |(def, number, column)| {
+    table!(INFORMATION, 0 views, known => known.catalog.views(), |view| {
         table_catalog NAME = &*known.environment.database;
-        table_schema NAME = &def.schema;
-        table_name NAME = &def.name;
-        column_name NAME = &column.name;
+        table_schema NAME = &view.def.schema;
+        table_name NAME = &view.def.name;
+        view_definition TEXT = views::definition(known, view);
+        check_option TEXT = match view.def.check {
+            None => "NONE",
+            Some(CheckOption::Local) => "LOCAL",
+            Some(CheckOption::Cascaded) => "CASCADED",
+        };
+        is_updatable TEXT = yes(is_updatable(known.catalog, view));
+        is_insertable_into TEXT = yes(is_updatable(known.catalog, view));
+        is_trigger_updatable TEXT = "NO";
+        is_trigger_deletable TEXT = "NO";
+        is_trigger_insertable_into TEXT = "NO";
+    }),
+    table!(INFORMATION, 0 columns, known => columns(known), |(schema, name, number, column, is_updatable, table)| {
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = schema;
+        table_name NAME = name;
+        column_name NAME = column.name.clone();
         ordinal_position INT4 = number;
-        column_default TEXT = default(known, column);
+        column_default TEXT = default(known, &column);
         is_nullable TEXT = yes(!column.not_null);
         data_type TEXT = data_type(column.ty);
-        character_maximum_length INT4 = length(column);
-        character_octet_length INT4 = length(column).map(|length| length.saturating_mul(4));
-        numeric_precision INT4 = precision(column).map(|(precision, _, _)| precision);
-        numeric_precision_radix INT4 = precision(column).map(|(_, radix, _)| radix);
-        numeric_scale INT4 = precision(column).and_then(|(_, _, scale)| scale);
+        character_maximum_length INT4 = length(&column);
+        character_octet_length INT4 = length(&column).map(|length| length.saturating_mul(4));
+        numeric_precision INT4 = precision(&column).map(|(precision, _, _)| precision);
+        numeric_precision_radix INT4 = precision(&column).map(|(_, radix, _)| radix);
+        numeric_scale INT4 = precision(&column).and_then(|(_, _, scale)| scale);
         datetime_precision INT4 = match column.ty.scalar {
             Scalar::Date => Some(0),
             _ if column.ty.is_datetime() && column.modifier >= 0 => Some(column.modifier),
             _ if column.ty.is_datetime() => Some(6),
             _ => None,
         };
-        domain_catalog NAME = domain(known, def, number).map(|_| &*known.environment.database);
-        domain_schema NAME = domain(known, def, number).map(|domain| &domain.schema);
-        domain_name NAME = domain(known, def, number).map(|domain| &domain.name);
+        domain_catalog NAME = domain(known, table, number).map(|_| &*known.environment.database);
+        domain_schema NAME = domain(known, table, number).map(|domain| &domain.schema);
+        domain_name NAME = domain(known, table, number).map(|domain| &domain.name);
         udt_catalog NAME = &*known.environment.database;
         udt_schema NAME = types::name(known, column.ty).0;
         udt_name NAME = types::name(known, column.ty).1;
@@ -159,7 +217,7 @@ pub(super) const TABLES: &[Described] = &[
         });
         is_generated TEXT = if column.generation().is_some() { "ALWAYS" } else { "NEVER" };
         generation_expression TEXT = column.generation();
-        is_updatable TEXT = "YES";
+        is_updatable TEXT = yes(is_updatable);
     }),
     table!(INFORMATION, 0 schemata, known => known.catalog.schemas(), |(name, _)| {
         catalog_name NAME = &*known.environment.database;

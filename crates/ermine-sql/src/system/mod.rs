@@ -1,13 +1,14 @@
 //! Tables and functions of the system: the information that drivers and tools query about the catalog, computed on
 //! demand.
 //!
-//! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (views, triggers) have tables
+//! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (policies, triggers) have tables
 //! without rows, so that queries about them find nothing instead of failing. `"char"` is text, vectors are arrays from
 //! 0 on, trees of expressions are their texts.
 //!
 //! | module | what |
 //! |---|---|
-//! | `relations` | tables, columns, indexes, constraints, sequences |
+//! | `relations` | tables, columns, indexes, constraints, views, sequences |
+//! | `views` | the text of views, and whether they take statements that write |
 //! | `server` | databases, roles, schemas, settings, sessions |
 //! | `types` | types, labels of enumerations |
 //! | `empty` | tables without rows |
@@ -34,6 +35,7 @@ mod relations;
 mod server;
 mod statistics;
 mod types;
+pub(crate) mod views;
 
 use std::{borrow::Cow, fmt};
 
@@ -234,6 +236,7 @@ impl SystemTable {
 pub(crate) fn oid_of(relation: &Relation) -> u32 {
     match relation {
         Relation::Table(table) => table.def.id,
+        Relation::View(view) => view.def.id,
         Relation::Sequence(sequence) => sequence.def.id,
         Relation::Index(table, None) => table.def.primary_key.as_ref().map_or(0, |key| key.id),
         Relation::Index(table, Some(at)) => table.def.indexes[*at].id,

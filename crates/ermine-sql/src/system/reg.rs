@@ -193,7 +193,7 @@ fn by_name(reg: Reg, values: &[Value], catalog: &Catalog, environment: &Environm
 }
 
 /// Returns the schema and the name in a text, with quotes or without.
-fn parts(text: &str) -> Result<(Option<String>, String)> {
+pub(super) fn parts(text: &str) -> Result<(Option<String>, String)> {
     let invalid = || SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid name syntax: \"{text}\""));
     let (mut parts, mut rest) = (Vec::new(), text.trim());
     loop {
@@ -237,6 +237,9 @@ fn class_name(known: Known<'_>, oid: u32) -> Option<String> {
     let catalog = known.catalog;
     if let Some(table) = catalog.table(oid) {
         return Some(relation_name(known, &table.def.schema, &table.def.name));
+    }
+    if let Some(view) = catalog.view(oid) {
+        return Some(relation_name(known, &view.def.schema, &view.def.name));
     }
     if let Some(sequence) = catalog.sequence(oid) {
         return Some(relation_name(known, &sequence.def.schema, &sequence.def.name));

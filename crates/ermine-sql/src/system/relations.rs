@@ -1,13 +1,15 @@
-//! Tables, columns, indexes, constraints and sequences.
+//! Tables, columns, indexes, constraints, views and sequences.
+
+use std::borrow::Cow;
 
 use super::{
     Described, Known, NULL, PG_CATALOG, ROLE,
     definitions::{self, ConstraintKind, IndexView, action_code, indexes, shown_constraints},
     dependencies::dependencies,
-    table,
+    table, views,
 };
 use crate::{
-    catalog::definition::{ColumnDef, DefaultDef, Identity, SequenceDef},
+    catalog::definition::{CheckOption, ColumnDef, DefaultDef, Identity, SequenceDef, ViewColumnDef, ViewDef},
     types::{Array, Scalar, SqlType, Value, array::Dimension},
 };
 
@@ -15,10 +17,11 @@ use crate::{
 const BTREE: u32 = 403;
 /// The access method of a table.
 const HEAP: u32 = 2;
+/// The number of `pg_rewrite`.
 /// The collation of texts.
 const DEFAULT_COLLATION: u32 = 100;
 
-/// A relation: a table, an index or a sequence.
+/// A relation: a table, an index, a view or a sequence.
 struct Class {
     oid: u32,
     schema: String,
@@ -28,6 +31,8 @@ struct Class {
     columns: usize,
     has_index: bool,
     checks: usize,
+    /// The options of a view, as they are written.
+    options: Vec<String>,
 }
 
 fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
@@ -43,25 +48,63 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             columns: def.columns.len(),
             has_index: def.primary_key.is_some() || !def.indexes.is_empty(),
             checks: def.checks.len(),
+            options: Vec::new(),
+        });
+    }
+    for ViewDef { id, schema, name, columns, check, options, .. } in known.catalog.views().map(|view| &view.def) {
+        let check = check.map(|check| match check {
+            CheckOption::Local => "check_option=local".to_owned(),
+            CheckOption::Cascaded => "check_option=cascaded".to_owned(),
+        });
+        all.push(Class {
+            oid: *id,
+            schema: schema.clone(),
+            name: name.clone(),
+            kind: "v",
+            method: 0,
+            columns: columns.len(),
+            has_index: false,
+            checks: 0,
+            options: options.iter().map(|(name, value)| format!("{name}={value}")).chain(check).collect(),
         });
     }
     for IndexView { oid, name, table, columns, .. } in indexes(known.catalog) {
         let (schema, name, columns) = (table.def.schema.clone(), name.to_owned(), columns.len());
-        all.push(Class { oid, schema, name, kind: "i", method: BTREE, columns, has_index: false, checks: 0 });
+        all.push(Class {
+            oid,
+            schema,
+            name,
+            kind: "i",
+            method: BTREE,
+            columns,
+            has_index: false,
+            checks: 0,
+            options: Vec::new(),
+        });
     }
     for SequenceDef { id, schema, name, .. } in known.catalog.sequences().into_iter().map(|sequence| &sequence.def) {
         let (schema, name) = (schema.clone(), name.clone());
-        all.push(Class { oid: *id, schema, name, kind: "S", method: 0, columns: 3, has_index: false, checks: 0 });
+        all.push(Class {
+            oid: *id,
+            schema,
+            name,
+            kind: "S",
+            method: 0,
+            columns: 3,
+            has_index: false,
+            checks: 0,
+            options: Vec::new(),
+        });
     }
     all.into_iter()
 }
 
-/// A column of a table, or of an index.
+/// A column of a table, an index, or a view.
 struct Attribute<'a> {
     relation: u32,
     /// Counted from 1.
     number: i16,
-    column: &'a ColumnDef,
+    column: Cow<'a, ColumnDef>,
     of_table: bool,
 }
 
@@ -109,19 +152,42 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
         all.extend(columns.map(|(at, column)| Attribute {
             relation: table.def.id,
             number: at as i16 + 1,
-            column,
+            column: Cow::Borrowed(column),
             of_table: true,
+        }));
+    }
+    for view in known.catalog.views() {
+        let columns = view.def.columns.iter().enumerate();
+        all.extend(columns.map(|(at, column)| Attribute {
+            relation: view.def.id,
+            number: at as i16 + 1,
+            column: Cow::Owned(view_column(column)),
+            of_table: false,
         }));
     }
     for IndexView { oid, table, columns, .. } in indexes(known.catalog) {
         all.extend(columns.iter().enumerate().map(|(at, (column, _))| Attribute {
             relation: oid,
             number: at as i16 + 1,
-            column: &table.def.columns[*column],
+            column: Cow::Borrowed(&table.def.columns[*column]),
             of_table: false,
         }));
     }
     all.into_iter()
+}
+
+/// Returns a view's column as one of a table.
+pub(super) fn view_column(column: &ViewColumnDef) -> ColumnDef {
+    ColumnDef {
+        name: column.name.clone(),
+        ty: column.ty,
+        modifier: column.modifier,
+        not_null: false,
+        default: None,
+        identity: None,
+        is_dropped: false,
+        missing: None,
+    }
 }
 
 /// Returns the defaults of all columns.
@@ -192,7 +258,7 @@ pub(super) const TABLES: &[Described] = &[
         relkind TEXT = class.kind;
         relnatts INT2 = class.columns as i16;
         relchecks INT2 = class.checks as i16;
-        relhasrules BOOL = false;
+        relhasrules BOOL = class.kind == "v";
         // Programs look for foreign keys only where it is true: PostgreSQL has triggers for them.
         relhastriggers BOOL = known.catalog.foreign_keys_at(class.oid).next().is_some();
         relhassubclass BOOL = false;
@@ -205,7 +271,10 @@ pub(super) const TABLES: &[Described] = &[
         relfrozenxid OID = 0u32;
         relminmxid OID = 0u32;
         relacl TEXTS = NULL;
-        reloptions TEXTS = NULL;
+        reloptions TEXTS = match class.options.is_empty() {
+            true => NULL,
+            false => Value::array(Array::new(Scalar::Text, class.options.iter().map(|one| one.as_str().into()).collect())),
+        };
         relpartbound TEXT = NULL;
     }),
     table!(PG_CATALOG, 1249 pg_attribute, known => attributes(known), |attribute| {
@@ -327,6 +396,22 @@ pub(super) const TABLES: &[Described] = &[
         refobjid OID = on.1;
         refobjsubid INT4 = on.2;
         deptype TEXT = how;
+    }),
+    table!(PG_CATALOG, 2618 pg_rewrite, known => known.catalog.views(), |view| {
+        oid OID = definitions::part(view.def.id, 0);
+        rulename NAME = "_RETURN";
+        ev_class OID = view.def.id;
+        ev_type TEXT = "1";
+        ev_enabled TEXT = "O";
+        is_instead BOOL = true;
+        ev_qual TEXT = "<>";
+        ev_action TEXT = views::definition(known, view);
+    }),
+    table!(PG_CATALOG, 0 pg_views, known => known.catalog.views(), |view| {
+        schemaname NAME = &view.def.schema;
+        viewname NAME = &view.def.name;
+        viewowner NAME = &*known.environment.user;
+        definition TEXT = views::definition(known, view);
     }),
     table!(PG_CATALOG, 0 pg_tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
         schemaname NAME = &def.schema;

@@ -13,3 +13,4 @@ mod objects;
 mod prepared;
 mod sessions;
 mod types;
+mod views;

@@ -48,7 +48,7 @@ pub enum Owner {
     Writer,
 }
 
-const DEFINITIONS: [&str; 7] = [
+const DEFINITIONS: [&str; 8] = [
     "SELECT 'table', tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 2",
     "SELECT 'column', table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns \
      WHERE table_schema = 'public' ORDER BY table_name, ordinal_position",

@@ -1,0 +1,223 @@
+//! Views: what the names in their queries mean, and what a new view depends on.
+//!
+//! A view's query is bound where the view is used, without the names of the query around it. Names of relations in it
+//! mean the objects that they meant when the view was created ([`NamedRelation`]), with the columns as of then. When a
+//! view is created, a [`Recorder`] notes these meanings, the columns that are used, and what stars stand for.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    ops::ControlFlow,
+    sync::Arc,
+};
+
+use sqlparser::{
+    ast::{self, ObjectName, ObjectNamePart, Select, SelectItem, VisitMut as _, VisitorMut},
+    tokenizer::Location,
+};
+
+use super::{Binder, Named, Scope, ScopeColumn, names::relation_of};
+use crate::{
+    catalog::{
+        Relation, View,
+        definition::{NamedRelation, ObjectId},
+    },
+    error::{Result, SqlError, SqlState},
+    parse::{self, ident},
+    query::Query,
+    result::Column,
+};
+
+/// Maximum depth of views in views, to protect the stack.
+const NESTED_MAX: usize = 32;
+
+/// Notes on the query of a view that is being created.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) relations: Vec<NamedRelation>,
+    pub(crate) uses: BTreeSet<(ObjectId, usize)>,
+    /// The columns that stars stand for, by the places of the stars.
+    stars: HashMap<Location, Vec<SelectItem>>,
+    /// The schemas of relations, by the places of their names.
+    schemas: HashMap<Location, String>,
+}
+
+/// The state of binding around a view.
+struct Around {
+    scopes: Vec<Scope>,
+    named: Vec<Named>,
+    inside: Option<Arc<View>>,
+    recorder: Option<Box<Recorder>>,
+}
+
+impl Binder<'_> {
+    /// Binds the query of a new view; returns it as it is to be stored, with its columns and the notes on it.
+    pub(crate) fn new_view(&mut self, query: &ast::Query) -> Result<(String, Query, Vec<Column>, Recorder)> {
+        self.recorder = Some(Box::default());
+        let bound = self.query(query);
+        let recorder = *self.recorder.take().expect("it has just been put there");
+        let (bound, columns) = bound?;
+        if !self.parameters.is_empty() {
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+        let mut stored = query.clone();
+        let _ = stored.visit(&mut Expander(&recorder));
+        Ok((stored.to_string(), bound, columns, recorder))
+    }
+
+    /// Calls `bind` with the query of a view, where names mean what they mean in the view.
+    pub(super) fn in_view<T>(
+        &mut self,
+        view: &Arc<View>,
+        bind: impl FnOnce(&mut Self, &ast::Query) -> Result<T>,
+    ) -> Result<T> {
+        self.count_expanded(1)?;
+        if self.view_depth == NESTED_MAX {
+            let message = format!("views are nested in more than {NESTED_MAX} others");
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+        }
+        self.uses_view(view);
+        let mut held = self.environment.memory.hold();
+        held.grow_to(parse::tree_bytes(&view.def.query)?, usize::MAX)?;
+        let query = parse::stored_query(&view.def.query)?;
+        let around = Around {
+            scopes: mem::take(&mut self.scopes),
+            named: mem::take(&mut self.named),
+            inside: self.inside.replace(view.clone()),
+            recorder: self.recorder.take(),
+        };
+        self.view_depth += 1;
+        let bound = self.apart(|this| bind(this, &query));
+        self.view_depth -= 1;
+        let Around { scopes, named, inside, recorder } = around;
+        (self.scopes, self.named, self.inside, self.recorder) = (scopes, named, inside, recorder);
+        bound
+    }
+
+    /// Returns the columns of the query of a view.
+    pub(crate) fn columns_of_view(&mut self, view: &Arc<View>) -> Result<Vec<Column>> {
+        Ok(self.in_view(view, |this, query| this.query(query))?.1)
+    }
+
+    /// Records that the statement uses a view.
+    fn uses_view(&mut self, view: &Arc<View>) {
+        if !self.views.iter().any(|used| used.def.id == view.def.id) {
+            self.views.push(view.clone());
+        }
+    }
+
+    /// Returns the relation that a name refers to.
+    pub(crate) fn relation(&mut self, name: &ObjectName) -> Result<Option<Relation>> {
+        let (schema, own) = relation_of(name)?;
+        if let Some(view) = &self.inside {
+            let named = view.named(schema.as_deref(), &own);
+            return Ok(named.and_then(|named| self.catalog.relation(named.id)));
+        }
+        let found = match &schema {
+            Some(schema) => self.catalog.find(schema, &own),
+            None => self.search_path.iter().find_map(|schema| self.catalog.find(schema, &own)),
+        };
+        if let (Some(recorder), Some(found)) = (&mut self.recorder, &found) {
+            recorder.note(name, schema, own, found);
+        }
+        Ok(found)
+    }
+
+    /// Returns the names by which the query that is bound knows the columns of a relation, if it is that of a view:
+    /// later columns are not visible.
+    pub(super) fn known_columns(&self, name: &ObjectName) -> Result<Option<Vec<String>>> {
+        let Some(view) = &self.inside else { return Ok(None) };
+        let (schema, own) = relation_of(name)?;
+        Ok(view.named(schema.as_deref(), &own).map(|named| named.columns.clone()))
+    }
+
+    /// Notes that a new view uses a column.
+    pub(super) fn note_use(&mut self, (relation, number): (u32, i16)) {
+        if let Some(recorder) = &mut self.recorder
+            && let Ok(at) = usize::try_from(i32::from(number) - 1)
+        {
+            recorder.uses.insert((relation, at));
+        }
+    }
+
+    /// Notes the columns that a star in a new view stands for.
+    pub(super) fn note_star(&mut self, star: Location, meant: &[usize]) {
+        let Some(mut recorder) = self.recorder.take() else { return };
+        let scope = self.scopes.last().expect("a query has a scope");
+        let item = |at: &usize| SelectItem::UnnamedExpr(name_in(scope, &scope.columns[*at]));
+        recorder.stars.insert(star, meant.iter().map(item).collect());
+        self.recorder = Some(recorder);
+    }
+}
+
+/// Returns the expression of a column that a star stands for.
+fn name_in(scope: &Scope, column: &ScopeColumn) -> ast::Expr {
+    let source = &scope.sources[column.source];
+    let named = scope.columns.iter().filter(|other| other.name == column.name);
+    let (merged, others): (Vec<_>, Vec<_>) = named.partition(|other| other.is_merged);
+    // Only the name alone means both sides of USING.
+    if source.is_empty() || !merged.is_empty() && others.len() == 1 {
+        return ast::Expr::Identifier(ident(&column.name));
+    }
+    ast::Expr::CompoundIdentifier(vec![ident(source), ident(&column.name)])
+}
+
+impl Recorder {
+    fn note(&mut self, name: &ObjectName, schema: Option<String>, own: String, found: &Relation) {
+        let (id, kept, columns) = match found {
+            Relation::Table(table) => {
+                let columns = table.def.columns.iter().map(|column| column.name.clone()).collect();
+                (table.def.id, Some(&table.def.schema), columns)
+            }
+            Relation::View(view) => {
+                let columns = view.def.columns.iter().map(|column| column.name.clone()).collect();
+                (view.def.id, Some(&view.def.schema), columns)
+            }
+            // Its name is a literal, which stays as it is.
+            Relation::Sequence(sequence) => (sequence.def.id, None, Vec::new()),
+            Relation::Index(..) => return,
+        };
+        if let (Some(kept), Some(ObjectNamePart::Identifier(first))) = (kept, name.0.first()) {
+            self.schemas.insert(first.span.start, kept.clone());
+        }
+        let schema = kept.cloned().or(schema);
+        let named = NamedRelation { schema, name: own, id, columns };
+        if !self.relations.contains(&named) {
+            self.relations.push(named);
+        }
+    }
+}
+
+/// Writes out stars and the schemas of relations.
+struct Expander<'r>(&'r Recorder);
+
+impl VisitorMut for Expander<'_> {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let items = mem::take(&mut select.projection).into_iter();
+        select.projection = items
+            .flat_map(|item| {
+                let star = match &item {
+                    SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                        self.0.stars.get(&options.wildcard_token.0.span.start)
+                    }
+                    _ => None,
+                };
+                star.cloned().unwrap_or_else(|| vec![item])
+            })
+            .collect();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<()> {
+        if let ast::TableFactor::Table { name, .. } = factor
+            && let Some(ObjectNamePart::Identifier(first)) = name.0.first()
+            && let Some(schema) = self.0.schemas.get(&first.span.start)
+            && let Some(own) = name.0.pop()
+        {
+            name.0 = vec![ObjectNamePart::Identifier(ident(schema)), own];
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,267 @@
+//! CREATE TABLE AS and SELECT INTO: a table with the columns and the rows of a query.
+//!
+//! The table is created as CREATE TABLE does it; then the rows are inserted by the same transaction. The grammar is our
+//! own: sqlparser's has no list of names.
+
+use std::sync::Arc;
+
+use sqlparser::{
+    ast::{self, Ident, ObjectName, SetExpr},
+    keywords::Keyword,
+    parser::{IsOptional, Parser, ParserError},
+    tokenizer::Token,
+};
+
+use super::{
+    context::ChangeContext,
+    create::{check_column_count, duplicate_column_name},
+    skip,
+};
+use crate::{
+    bind::{
+        Binder,
+        names::name_of,
+        write::{Insert, InsertSource, Rules},
+    },
+    catalog::{
+        Change, Table,
+        definition::{ColumnDef, Definition, TableDef},
+    },
+    error::{Result, SqlError, SqlState},
+    expr::Expr,
+    query::Query,
+    result::RowSink,
+    transaction::ActiveTransaction,
+};
+
+/// Such a statement, as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct TableAsTree {
+    name: ObjectName,
+    if_not_exists: bool,
+    columns: Vec<Ident>,
+    pub(crate) query: Box<ast::Query>,
+    with_data: bool,
+    /// SELECT INTO.
+    is_into: bool,
+    /// An option that is not supported.
+    refused: Option<String>,
+}
+
+/// Such a statement, after binding.
+pub(crate) struct TableAs {
+    name: ObjectName,
+    if_not_exists: bool,
+    columns: Vec<ColumnDef>,
+    pub(crate) query: Query,
+    with_data: bool,
+    is_into: bool,
+}
+
+impl TableAsTree {
+    /// Parses CREATE TABLE AS, if it comes next.
+    pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
+        use Keyword::{
+            AS, COMMIT, CREATE, DATA, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, NO, NOT, ON, TABLE, TEMP, TEMPORARY,
+            UNLOGGED, USING, WITH, WITHOUT,
+        };
+        if !comes_next(parser) {
+            return Ok(None);
+        }
+        parser.expect_keyword_is(CREATE)?;
+        let mut refused = None;
+        while let Some(word) = parser.parse_one_of_keywords(&[GLOBAL, LOCAL, TEMP, TEMPORARY, UNLOGGED]) {
+            if word != UNLOGGED {
+                refused.get_or_insert_with(|| "a temporary table".to_owned());
+            }
+        }
+        parser.expect_keyword_is(TABLE)?;
+        let if_not_exists = parser.parse_keywords(&[IF, NOT, EXISTS]);
+        let name = parser.parse_object_name(false)?;
+        let columns = parser.parse_parenthesized_column_list(IsOptional::Optional, false)?;
+        if parser.parse_keyword(USING) {
+            let method = parser.parse_identifier()?;
+            refused.get_or_insert_with(|| format!("the access method {method}"));
+        }
+        let _ = parser.parse_keyword(WITHOUT);
+        let _ = parser.parse_options(WITH)?;
+        if parser.parse_keywords(&[ON, COMMIT]) {
+            refused.get_or_insert_with(|| "ON COMMIT".to_owned());
+            while !parser.peek_keyword(AS) && parser.peek_token_ref().token != Token::EOF {
+                parser.next_token();
+            }
+        }
+        parser.expect_keyword_is(AS)?;
+        let query = if parser.peek_keyword(EXECUTE) {
+            refused.get_or_insert_with(|| "CREATE TABLE AS EXECUTE".to_owned());
+            while !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+                parser.next_token();
+            }
+            crate::parse::query("SELECT 1")?
+        } else {
+            parser.parse_query()?
+        };
+        let with_data = !parser.parse_keywords(&[WITH, NO, DATA]);
+        if with_data {
+            let _ = parser.parse_keywords(&[WITH, DATA]);
+        }
+        Ok(Some(Self { name, if_not_exists, columns, query, with_data, is_into: false, refused }))
+    }
+
+    /// Returns the statement that a query is whose first SELECT has INTO.
+    pub(crate) fn of_query(query: &ast::Query) -> Option<Self> {
+        if !has_into(&query.body) {
+            return None;
+        }
+        let mut query = Box::new(query.clone());
+        let ast::SelectInto { temporary, targets, .. } = into_of(&mut query.body)?.take()?;
+        let name = match &targets[..] {
+            [ast::Expr::Identifier(name)] => Some(ObjectName::from(vec![name.clone()])),
+            [ast::Expr::CompoundIdentifier(names)] => Some(ObjectName::from(names.clone())),
+            _ => None,
+        };
+        let refused = match &name {
+            _ if temporary => Some("a temporary table".to_owned()),
+            Some(_) => None,
+            None => Some("INTO of variables".to_owned()),
+        };
+        let name = name.unwrap_or_else(|| ObjectName(Vec::new()));
+        let (columns, with_data) = (Vec::new(), true);
+        Some(Self { name, if_not_exists: false, columns, query, with_data, is_into: true, refused })
+    }
+}
+
+/// Whether the first SELECT of a query has INTO.
+fn has_into(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.into.is_some(),
+        SetExpr::SetOperation { left, .. } => has_into(left),
+        SetExpr::Query(query) => has_into(&query.body),
+        _ => false,
+    }
+}
+
+/// Returns the INTO of the first SELECT of a query.
+fn into_of(body: &mut SetExpr) -> Option<&mut Option<ast::SelectInto>> {
+    match body {
+        SetExpr::Select(select) => Some(&mut select.into),
+        SetExpr::SetOperation { left, .. } => into_of(left),
+        SetExpr::Query(query) => into_of(&mut query.body),
+        _ => None,
+    }
+}
+
+/// Whether CREATE TABLE AS comes next: behind the name there are at most a list in parentheses, and options, before AS.
+fn comes_next(parser: &Parser<'_>) -> bool {
+    use Keyword::{AS, CREATE, GLOBAL, LOCAL, TABLE, TEMP, TEMPORARY, UNLOGGED};
+    let is = |at: usize, wanted: &[Keyword]| match &parser.peek_nth_token_ref(at).token {
+        Token::Word(word) => word.quote_style.is_none() && wanted.contains(&word.keyword),
+        _ => false,
+    };
+    let mut at = 1;
+    while is(at, &[GLOBAL, LOCAL, TEMP, TEMPORARY, UNLOGGED]) {
+        at += 1;
+    }
+    if !is(0, &[CREATE]) || !is(at, &[TABLE]) {
+        return false;
+    }
+    let mut depth = 0usize;
+    loop {
+        at += 1;
+        match &parser.peek_nth_token_ref(at).token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::EOF | Token::SemiColon => return false,
+            _ if depth == 0 && is(at, &[AS]) => return true,
+            _ => {}
+        }
+    }
+}
+
+impl TableAs {
+    /// Binds the statement; the result has no columns.
+    pub(crate) fn bind(binder: &mut Binder<'_>, tree: &TableAsTree) -> Result<Self> {
+        if let Some(refused) = &tree.refused {
+            return Err(SqlError::unsupported(refused));
+        }
+        let (query, columns) = binder.query(&tree.query)?;
+        if tree.columns.len() > columns.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
+        }
+        let mut names = tree.columns.iter().map(name_of);
+        let column = |column: crate::result::Column| ColumnDef {
+            name: names.next().unwrap_or(column.name),
+            ty: column.ty,
+            modifier: column.modifier,
+            not_null: false,
+            default: None,
+            identity: None,
+            is_dropped: false,
+            missing: None,
+        };
+        let columns = columns.into_iter().map(column).collect();
+        let TableAsTree { name, if_not_exists, with_data, is_into, .. } = tree.clone();
+        Ok(Self { name, if_not_exists, columns, query, with_data, is_into })
+    }
+
+    /// Returns the statement's name in messages.
+    pub(crate) fn words(&self) -> &'static str {
+        if self.is_into { "SELECT INTO" } else { "CREATE TABLE AS" }
+    }
+
+    /// Returns the INSERT that fills the table.
+    pub(crate) fn insert(&self, table: Arc<Table>) -> Insert {
+        let row = (0..self.columns.len()).map(Expr::Column).collect();
+        Insert {
+            table,
+            rules: Rules::default(),
+            references: None,
+            source: InsertSource::Query(Box::new(self.query.clone()), row),
+            conflict: None,
+            returning: None,
+        }
+    }
+}
+
+impl ChangeContext<'_> {
+    /// Creates the table, without its rows; `None`: it exists already, or is to stay empty.
+    pub(crate) fn create_table_as(
+        &self,
+        active: &mut ActiveTransaction,
+        create: &TableAs,
+        rows: &mut dyn RowSink,
+    ) -> Result<Option<Arc<Table>>> {
+        let (schema, name) = self.place_of(active, &create.name)?;
+        if active.catalog.find(&schema, &name).is_some() {
+            let message = format!("relation \"{name}\" already exists");
+            if create.if_not_exists {
+                skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
+                return Ok(None);
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+        }
+        let columns = create.columns.clone();
+        check_column_count(columns.len())?;
+        for (at, column) in columns.iter().enumerate() {
+            if columns[..at].iter().any(|known| known.name == column.name) {
+                return Err(duplicate_column_name(&column.name));
+            }
+        }
+        let id = self.catalog_number()?;
+        // The name first: what is taken after it is not given back.
+        self.take_name(active, &schema, &name, true)?;
+        let def = TableDef {
+            id,
+            schema,
+            name,
+            columns,
+            primary_key: None,
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            relation_file: self.relation_file(active)?,
+            unfinished: None,
+        };
+        self.apply(active, vec![Change::Put(Definition::Table(def))])?;
+        Ok(active.catalog.table(id).filter(|_| create.with_data).cloned())
+    }
+}
