@@ -1,8 +1,9 @@
 //! CREATE TYPE, ALTER TYPE, DROP TYPE and DROP DOMAIN.
 //!
-//! 1. *A type's changes have an order*: a transaction that changes a type, drops it, or gives it to a column of a table, a
-//!    domain or an expression that the catalog stores, reads the type's row, which has to be what its catalog has, and writes it with another generation. So of two such
-//!    transactions at the same time one loses, and one that comes before the first is published fails with 40001.
+//! 1. *A type's changes have an order*: a transaction that changes a type, drops it, or gives it to a column of a table,
+//!    a domain or an expression that the catalog stores, reads the type's row, which has to be what its catalog has, and
+//!    writes it with another generation. So of two such transactions at the same time one loses, and one that comes
+//!    before the first is published fails with 40001.
 //! 2. *A transaction that uses a table knows the types of its columns*: a change of a type holds all tables with such
 //!    columns alone, and publishing it counts as a change of their definitions (`catalog`, invariant 1).
 //! 3. *Values keep their meaning*: the position of a label never changes, and no other label gets it
