@@ -31,7 +31,7 @@ pub fn drop(name: &str, place: &Place) -> Result<(), Failure> {
 }
 
 pub fn list(place: &Place) -> Result<(), Failure> {
-    let text = "SELECT rolname FROM pg_roles WHERE rolname <> current_user ORDER BY rolname";
+    let text = "SELECT rolname FROM pg_roles WHERE rolname <> current_user AND rolname !~ '^pg_' ORDER BY rolname";
     let names = run(&mut open(place)?, text).map_err(failed)?;
     names.texts().concat().iter().for_each(|name| println!("{name}"));
     Ok(())

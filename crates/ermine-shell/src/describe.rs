@@ -54,9 +54,11 @@ pub fn describe(shell: &mut Shell, kind: Kind, pattern: Option<&str>) -> io::Res
         (Kind::Databases, _) => {
             listed(shell, "List of databases", "SELECT datname AS \"Name\" FROM pg_catalog.pg_database ORDER BY 1")
         }
-        (Kind::Roles, _) => {
-            listed(shell, "List of roles", "SELECT rolname AS \"Role name\" FROM pg_catalog.pg_roles ORDER BY 1")
-        }
+        (Kind::Roles, _) => listed(
+            shell,
+            "List of roles",
+            "SELECT rolname AS \"Role name\" FROM pg_catalog.pg_roles WHERE rolname !~ '^pg_' ORDER BY 1",
+        ),
     }
 }
 

@@ -365,7 +365,13 @@ impl ChangeContext<'_> {
             self.drop_dependents(active, (&what, &format!("index {name}")), keys, (cascade, &[]), rows)?;
             self.take_name(active, &def.schema, name, false)?;
         } else if def.primary_key.as_ref().is_some_and(|key| key.name == name) {
-            return Err(SqlError::unsupported("dropping a primary key"));
+            def.primary_key = None;
+            let what = format!("constraint {name} on table {}", def.name);
+            let keys = self.without_index(active, &def);
+            self.drop_dependents(active, (&what, &format!("index {name}")), keys, cascade, rows)?;
+            self.take_name(active, &def.schema, name, false)?;
+            // The rows move to numbers.
+            return self.rewrite(active, def, Vec::new(), None);
         } else if checks == def.checks.len() {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name);
             if !if_exists {

@@ -60,7 +60,7 @@ Check constraints:
         ("\\dt+", &[" public | t    | table | ann   | permanent   | heap          |"]),
         ("\\di", &[" public | t_b_idx | index | ann   | t"]),
         ("\\ds", &[" public | t_e_seq | sequence | ann"]),
-        ("\\dn", &[" public | ann"]),
+        ("\\dn", &[" public | pg_database_owner"]),
         ("\\l", &[" shop | ann   | UTF8     | C       | C     |            | libc            |"]),
         (
             "\\du",
