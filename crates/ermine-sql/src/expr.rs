@@ -36,6 +36,8 @@ pub(crate) enum Expr {
     Aggregate(usize),
     /// An aggregate of an enclosing query, by the number of levels up.
     OuterAggregate(usize, usize),
+    /// A window function of the query, until the places of rows are known.
+    Window(usize),
     Binary(Function<Binary>, Box<[Expr; 2]>),
     Prefix(Function<Prefix>, Box<Expr>),
     Call(Function<Call>, Vec<Expr>),
@@ -303,6 +305,7 @@ impl Expr {
             | Self::Outer(..)
             | Self::Aggregate(_)
             | Self::OuterAggregate(..)
+            | Self::Window(_)
             | Self::Next(_)
             | Self::LastGiven(_) => Vec::new(),
             Self::Binary(_, operands)

@@ -20,7 +20,7 @@ use crate::{
     },
     error::Result,
     expr::{Evaluator, Expr, Frame, Subquery, SubqueryKind},
-    query::{Body, Distinct, Join, Query, Select, Source, SourceKind},
+    query::{Body, Distinct, Join, Query, Select, Source, SourceKind, window::Windows},
     types::{Environment, Value},
 };
 
@@ -125,6 +125,7 @@ impl<'e> Folder<'e> {
         match &mut query.body {
             Body::Select(select) => self.select(select)?,
             Body::Values(rows) => self.all(rows.iter_mut().flatten())?,
+            Body::WorkTable(_) => {}
             Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.query(side))?,
         }
         self.all(query.limit.iter_mut().chain(&mut query.offset))
@@ -199,6 +200,7 @@ fn drop_output(query: &mut Query) {
         && select.sets.is_empty()
     {
         select.output.clear();
+        select.windows = Windows::default();
         select.distinct = Distinct::No;
         query.order.clear();
         query.width = 0;

@@ -11,6 +11,7 @@ use super::{
     Binder, Scope,
     rewrite::{rewrite, rewrite_inside},
     source::From,
+    window::refuse_windows,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -50,6 +51,7 @@ impl Binder<'_> {
     /// Assigns an aggregate, bound where it occurs, to the query that it belongs to.
     pub(super) fn place_aggregate(&mut self, mut call: AggregateCall) -> Result<Expr> {
         let misplaced = |message: &str| SqlError::new(SqlState::GROUPING_ERROR, message);
+        refuse_windows(call.exprs(), || misplaced("aggregate function calls cannot contain window function calls"))?;
         let mut levels = Levels::default();
         call.exprs().try_for_each(|expr| levels.look_at(expr))?;
         let level = levels.columns.into_iter().chain(levels.aggregates).min().unwrap_or(0);
@@ -72,8 +74,11 @@ impl Binder<'_> {
                 })?;
             }
         }
-        aggregates.push(call);
-        let at = aggregates.len() - 1;
+        let known = aggregates.iter().position(|known| *known == call);
+        let at = known.unwrap_or_else(|| {
+            aggregates.push(call);
+            aggregates.len() - 1
+        });
         Ok(if level == 0 { Expr::Aggregate(at) } else { Expr::OuterAggregate(level, at) })
     }
 }

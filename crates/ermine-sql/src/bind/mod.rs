@@ -15,13 +15,15 @@ pub(crate) mod references;
 mod rewrite;
 mod select;
 mod source;
+mod window;
+mod with;
 pub(crate) mod write;
 
 use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::collation::Derived;
+use self::{collation::Derived, window::WindowScope};
 use crate::{
     catalog::{Catalog, Relation, Table},
     collation::Collation,
@@ -56,6 +58,8 @@ pub(crate) struct Binder<'a> {
     named: Vec<Named>,
     /// Number of queries by which references to named ones have been replaced.
     expanded: usize,
+    /// Number of recursive queries so far.
+    recursions: usize,
     /// The current depth of nested expressions.
     depth: usize,
     /// The collation of the operands bound so far, inside an expression.
@@ -104,6 +108,10 @@ pub(crate) struct Scope {
     hidden: usize,
     /// The aggregates found so far, where aggregates are allowed.
     aggregates: Option<Vec<AggregateCall>>,
+    /// The windows and the window functions found so far, where window functions are allowed.
+    windows: Option<WindowScope>,
+    /// The clause that allows no window functions; empty: one that is not named.
+    clause: &'static str,
 }
 
 #[derive(Clone)]
@@ -138,6 +146,7 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             named: Vec::new(),
             expanded: 0,
+            recursions: 0,
             depth: 0,
             collation: None,
         }

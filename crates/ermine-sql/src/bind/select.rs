@@ -1,17 +1,19 @@
 //! Queries.
 
-use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use sqlparser::ast::{
     self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByKind, OrderBySort, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, visit_relations,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
 };
 
 use super::{
-    Binder, Named, Scope, ScopeColumn, Typed, check_equality,
+    Binder, Scope, ScopeColumn, Typed, check_equality,
     group::{add_decided, grouped},
-    join_order::{is_volatile, need, order_joins, uses_outer},
+    join_order::{need, order_joins, uses_outer},
     names::{name_of, relation_of},
+    window::{WindowScope, refuse_windows},
+    with::{check_no_work_table, keep_recursions, uses_work_table},
 };
 use crate::{
     collation::Collation,
@@ -107,42 +109,6 @@ impl Binder<'_> {
         Ok((bound, columns))
     }
 
-    /// Binds the queries of WITH, and adds their names.
-    fn with_queries(&mut self, query: &ast::Query, with: &ast::With) -> Result<()> {
-        if with.recursive {
-            return Err(SqlError::unsupported("WITH RECURSIVE"));
-        }
-        let mut uses: HashMap<String, usize> = HashMap::new();
-        let _ = visit_relations(query, |name| {
-            if let Ok((None, name)) = relation_of(name) {
-                *uses.entry(name).or_default() += 1;
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        for table in &with.cte_tables {
-            let before = self.expanded;
-            let (query, mut columns) = self.query(&table.query)?;
-            if uses_outer(&query, 1) {
-                return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
-            }
-            let (there, wanted) = (columns.len(), table.alias.columns.len());
-            if wanted > there {
-                let name = name_of(&table.alias.name);
-                let message =
-                    format!("WITH query \"{name}\" has {there} columns available but {wanted} columns specified");
-                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
-            }
-            for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
-                column.name = name_of(&name.name);
-            }
-            let name = name_of(&table.alias.name);
-            let is_kept = is_volatile(&query) || uses.get(&name).is_some_and(|uses| *uses > 1);
-            let expanded = std::mem::replace(&mut self.expanded, before) - before;
-            self.named.push(Named { name, query: Arc::new(query), columns, is_kept, expanded });
-        }
-        Ok(())
-    }
-
     /// Binds LIMIT, OFFSET and FETCH.
     fn limits(&mut self, bound: &mut Query, query: &ast::Query) -> Result<()> {
         let (limit, offset) = match &query.limit_clause {
@@ -179,8 +145,8 @@ impl Binder<'_> {
     }
 
     /// Binds a number of rows.
-    fn count(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
-        self.scopes.push(Scope::default());
+    fn count(&mut self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
+        self.scopes.push(Scope { clause, ..Scope::default() });
         let typed = self.expr(expr);
         self.scopes.pop();
         let typed = typed?;
@@ -193,7 +159,7 @@ impl Binder<'_> {
         }
     }
 
-    fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
+    pub(super) fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
         match body {
             SetExpr::Select(select) => self.select(select, &[]),
             SetExpr::Query(query) => self.untyped_query(query),
@@ -253,7 +219,7 @@ impl Binder<'_> {
     }
 
     /// Converts a column of a query to another type.
-    fn change_output(&mut self, query: &mut Query, at: usize, from: SqlType, to: SqlType) -> Result<()> {
+    pub(super) fn change_output(&mut self, query: &mut Query, at: usize, from: SqlType, to: SqlType) -> Result<()> {
         if from == to {
             return Ok(());
         }
@@ -266,11 +232,12 @@ impl Binder<'_> {
             Body::Select(select) => change(&mut select.output[at]),
             Body::Values(rows) => rows.iter_mut().try_for_each(|row| change(&mut row[at])),
             Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.change_output(side, at, from, to)),
+            Body::WorkTable(_) => unreachable!("it is the source of a query"),
         }
     }
 
     fn values(&mut self, values: &ast::Values) -> Result<(Query, Vec<Column>)> {
-        self.scopes.push(Scope::default());
+        self.scopes.push(Scope { clause: "VALUES", ..Scope::default() });
         let bound = self.value_rows(values);
         self.scopes.pop();
         let rows = bound?;
@@ -313,7 +280,7 @@ impl Binder<'_> {
     /// Binds a query in an expression.
     pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
         let (query, columns) = self.apart(|this| this.query(query))?;
-        let is_correlated = !self.scopes.is_empty() && uses_outer(&query, 1);
+        let is_correlated = !self.scopes.is_empty() && (uses_outer(&query, 1) || uses_work_table(&query));
         Ok((Expr::Subquery(Subquery { query: Arc::new(query), kind, is_correlated }), columns))
     }
 
@@ -321,9 +288,6 @@ impl Binder<'_> {
         if select.into.is_some() || !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some()
         {
             return Err(SqlError::unsupported("this clause of SELECT"));
-        }
-        if !select.named_window.is_empty() {
-            return Err(SqlError::unsupported("WINDOW"));
         }
         self.scopes.push(Scope::default());
         let bound = self.select_inside(select, keys);
@@ -335,6 +299,7 @@ impl Binder<'_> {
         let mut from = self.from(&select.from)?;
         let scope = self.scopes.last_mut().expect("a query has a scope");
         scope.aggregates = Some(Vec::new());
+        scope.windows = Some(WindowScope::new(&select.named_window)?);
         let mut output = self.projection(&select.projection)?;
         let width = output.exprs.len();
         // After the results, as PostgreSQL does it, which shows in errors; aggregates are not allowed in it.
@@ -368,31 +333,42 @@ impl Binder<'_> {
             order.push(sort_key(at, &key.options)?);
         }
         let distinct = self.distinct_by(select.distinct.as_ref(), &mut output, width)?;
+        self.unused_windows()?;
+        let mut windows = self.scopes.last_mut().expect("a query has a scope").take_windows();
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take()).unwrap_or_default();
-        let groups = self.group_keys(&select.group_by, &output)?;
+        if !aggregates.is_empty() {
+            check_no_work_table(&from.sources)?;
+        }
+        let groups = self.without_windows("GROUP BY", |this| this.group_keys(&select.group_by, &output))?;
         let group = match groups.is_empty() && aggregates.is_empty() && having.is_none() {
             true => None,
             false => {
                 self.settle_output(&mut output)?;
                 let mut keys = groups;
-                output.exprs.iter().chain(&having).try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
+                let exprs = output.exprs.iter().chain(&having).chain(windows.exprs());
+                exprs.into_iter().try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
                 let scope = self.scopes.last().expect("a query has a scope");
                 let exprs = std::mem::take(&mut output.exprs);
                 output.exprs = exprs.into_iter().map(|expr| grouped(expr, &keys, scope)).collect::<Result<_>>()?;
+                windows.try_map(&mut |expr| grouped(expr, &keys, scope))?;
                 let having = having.map(|having| grouped(having, &keys, scope)).transpose()?;
                 Some(Group { keys, aggregates, having })
             }
         };
         let (has_sets, columns) = (!output.sets.is_empty(), std::mem::take(&mut output.columns));
-        let Output { exprs, sets, untyped, .. } = output;
-        let mut bound = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
+        let Output { mut exprs, sets, untyped, .. } = output;
+        let width_below = group.as_ref().map_or(from.width, Group::width);
+        let windows = windows.place(width_below, &mut exprs);
+        let mut bound = Select { group, windows, output: exprs, sets, untyped, distinct, ..Select::default() };
         // Groups are produced in no order, and DISTINCT sees rows before they are sorted.
-        let may_be_ordered = bound.group.is_none() && !has_sets && matches!(bound.distinct, Distinct::No);
+        let is_gathered = bound.group.is_some() || !bound.windows.is_empty();
+        let may_be_ordered = !is_gathered && !has_sets && matches!(bound.distinct, Distinct::No);
         let is_ordered = order_joins(&mut bound, &mut from, filter, if may_be_ordered { &order } else { &[] });
         if may_be_ordered && is_ordered {
             order.clear();
         }
         need(&mut bound);
+        keep_recursions(&mut bound, self.scopes.len() > 1);
         let query =
             Query { body: Body::Select(Box::new(bound)), order, width, limit: None, offset: None, locks: Vec::new() };
         Ok((query, columns))
@@ -509,7 +485,7 @@ impl Binder<'_> {
 
     /// Binds the expressions returned for the rows that a statement writes.
     pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
-        let mut output = self.projection(items)?;
+        let mut output = self.without_windows("RETURNING", |this| this.projection(items))?;
         self.settle_output(&mut output)?;
         if output.exprs.iter().any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in RETURNING"));
@@ -606,6 +582,9 @@ impl Binder<'_> {
                 bound.push(expr);
             }
         }
+        refuse_windows(&bound, || {
+            SqlError::new(SqlState::WINDOWING_ERROR, "window functions are not allowed in GROUP BY")
+        })?;
         Ok(bound)
     }
 }

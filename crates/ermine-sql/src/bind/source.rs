@@ -8,6 +8,7 @@ use super::{
     Binder, EXPANDED_MAX, Named, Scope, ScopeColumn, Typed,
     join_order::{is_volatile, need, order_joins},
     names::{name_of, relation_of, simple_name},
+    with::uses_work_table,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -170,7 +171,8 @@ impl Binder<'_> {
                 let (query, columns) = bound?;
                 // In a query in an expression it is run for each outer row.
                 let is_outermost = self.scopes.len() == 1;
-                let kind = if is_outermost && is_volatile(&query) { SourceKind::Once } else { SourceKind::Derived };
+                let is_once = is_outermost && is_volatile(&query) && !uses_work_table(&query);
+                let kind = if is_once { SourceKind::Once } else { SourceKind::Derived };
                 self.add(from, kind(Arc::new(query)), &columns, "", alias.as_ref(), join)
             }
             TableFactor::Derived { lateral: true, subquery, alias, .. } => {

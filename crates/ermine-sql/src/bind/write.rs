@@ -261,11 +261,11 @@ impl Binder<'_> {
     }
 
     /// Binds a condition on a table's rows.
-    pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+    pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         self.condition_on(&table.def, expr, clause)
     }
 
-    fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+    fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         self.scopes.push(scope_of(&[(table, &table.name)]));
         let condition = self.condition(expr, clause);
         self.scopes.pop();

@@ -25,7 +25,7 @@ struct InGroup {
 }
 
 /// One aggregate of one group.
-struct Gathering {
+pub(super) struct Gathering {
     accumulator: Accumulator,
     /// Bytes that are counted for the accumulator itself.
     counted: usize,
@@ -93,7 +93,8 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn gather(
+    /// Adds a row to an aggregate.
+    pub(super) fn gather(
         &self,
         call: &AggregateCall,
         gathering: &mut Gathering,
@@ -133,17 +134,25 @@ impl Run<'_> {
 
 impl InGroup {
     fn new(keys: Vec<Value>, calls: &[AggregateCall]) -> Self {
-        let gathering = |call: &AggregateCall| Gathering {
-            accumulator: call.aggregate.accumulator(),
-            counted: 0,
-            seen: call.is_distinct.then(HashSet::new),
-            waiting: Vec::new(),
-        };
-        Self { keys, aggregates: calls.iter().map(gathering).collect() }
+        Self { keys, aggregates: calls.iter().map(Gathering::new).collect() }
     }
 }
 
 impl Gathering {
+    pub(super) fn new(call: &AggregateCall) -> Self {
+        Self {
+            accumulator: call.aggregate.accumulator(),
+            counted: 0,
+            seen: call.is_distinct.then(HashSet::new),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Returns the result for the rows that have been added, to which others may follow; they have no order.
+    pub(super) fn so_far(&self) -> Result<Value> {
+        self.accumulator.clone().finish()
+    }
+
     /// Adds the arguments of a row.
     fn add(
         &mut self,

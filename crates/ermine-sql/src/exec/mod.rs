@@ -8,11 +8,14 @@ mod build;
 mod group;
 mod instrumentation;
 mod lock;
+mod partition;
 mod query;
+mod recursion;
 pub(crate) mod references;
 mod scan;
 mod sort;
 mod subquery;
+mod window;
 pub(crate) mod write;
 
 pub(crate) use build::{
@@ -30,6 +33,8 @@ use std::{
 };
 
 use ermine::OwnedTransaction;
+
+use self::recursion::WorkTable;
 
 use crate::{
     catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, sequence::Sequence},
@@ -104,6 +109,8 @@ pub(crate) struct Run<'r> {
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
     /// Rows of system tables, by the address of the table: computed once.
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
+    /// Rows of the last runs of recursive terms, by the numbers of their queries.
+    work_tables: RefCell<HashMap<usize, WorkTable>>,
     /// Rows of queries that are run once, by their address.
     once: RefCell<HashMap<usize, Arc<RowBuffer>>>,
 }
@@ -133,6 +140,7 @@ impl<'r> Run<'r> {
             nested: Cell::new(0),
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
+            work_tables: RefCell::default(),
             once: RefCell::default(),
         }
     }

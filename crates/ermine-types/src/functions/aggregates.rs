@@ -15,7 +15,7 @@ use super::{
 };
 
 /// An aggregate function, resolved for a call.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Aggregate {
     kind: Kind,
     /// The types that the arguments have to be cast to; none for `count(*)`.
