@@ -127,6 +127,9 @@ fn select(of: &Select, mut depth: usize, lines: &mut Lines<'_>) {
     }
     if let Some(group) = &of.group {
         line(depth, if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" }, lines);
+        if group.sets.len() > 1 {
+            detail(depth, &format!("Grouping Sets: {}", group.sets.len()), lines);
+        }
         depth += 1;
     }
     match &of.sources[..] {

@@ -148,7 +148,7 @@ impl<'e> Folder<'e> {
             };
             let is_same = |condition: &Expr| !condition.is_volatile() && !condition.has(&differs);
             let (before, having): (Vec<_>, Vec<_>) = having.conjuncts().into_iter().partition(is_same);
-            let kept = if group.keys.is_empty() { before.clone() } else { Vec::new() };
+            let kept = if group.has_whole() { before.clone() } else { Vec::new() };
             let having: Vec<_> = kept.into_iter().chain(having).collect();
             select.before.splice(0..0, before);
             group.having = (!having.is_empty()).then_some(Expr::And(having));

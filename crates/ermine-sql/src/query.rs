@@ -168,15 +168,25 @@ pub(crate) enum Distinct {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Vec<Expr>,
+    /// The keys of each grouping set, by their places; all keys, unless there are GROUPING SETS, ROLLUP or CUBE. Those
+    /// that a set does not have are NULL in its groups.
+    pub(crate) sets: Vec<Vec<usize>>,
+    /// For each call of GROUPING the keys that are its arguments, by their places.
+    pub(crate) groupings: Vec<Vec<usize>>,
     pub(crate) aggregates: Vec<AggregateCall>,
     /// Refers to the keys and aggregates.
     pub(crate) having: Option<Expr>,
 }
 
 impl Group {
-    /// Returns the number of places of the row of a group.
+    /// Returns the number of places of the row of a group: keys, results of GROUPING, aggregates.
     pub(crate) fn width(&self) -> usize {
-        self.keys.len() + self.aggregates.len()
+        self.keys.len() + self.groupings.len() + self.aggregates.len()
+    }
+
+    /// Whether it has a group for all rows, even if there are none.
+    pub(crate) fn has_whole(&self) -> bool {
+        self.sets.iter().any(Vec::is_empty)
     }
 }
 

@@ -127,6 +127,9 @@ impl Binder<'_> {
             let what = format_args!("{name} anywhere but in FROM, or alone in a list of results,").to_string();
             return Err(SqlError::unsupported(what));
         }
+        if name == "grouping" {
+            return self.grouping(&arguments);
+        }
         if functions::is_aggregate(&name) {
             return self.aggregate(&name, function, list, &arguments, is_star);
         }

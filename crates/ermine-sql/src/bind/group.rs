@@ -4,7 +4,7 @@
 //! that contains it. So an aggregate in a subquery may belong to an outer query: it is computed there, over that
 //! query's rows, and is a value like a column in the subquery.
 //!
-//! The row of a group consists of the keys of the group, followed by its aggregates. Subqueries see that row as their
+//! The row of a group consists of the keys of the group, the results of GROUPING, and the aggregates. Subqueries see that row as their
 //! outer row.
 
 use super::{
@@ -37,7 +37,7 @@ impl Levels {
             match &expr {
                 Expr::Column(_) if depth == 0 => Self::add(&mut self.columns, 0),
                 Expr::Outer(level, _) if *level >= depth => Self::add(&mut self.columns, level - depth),
-                Expr::Aggregate(_) if depth == 0 => Self::add(&mut self.aggregates, 0),
+                Expr::Aggregate(_) | Expr::Grouping(_) if depth == 0 => Self::add(&mut self.aggregates, 0),
                 Expr::OuterAggregate(level, _) if *level >= depth => Self::add(&mut self.aggregates, level - depth),
                 _ => {}
             }
@@ -113,7 +113,8 @@ pub(super) fn grouped(expr: Expr, keys: &[Expr], scope: &Scope) -> Result<Expr> 
         return Ok(Expr::Column(at));
     }
     match expr {
-        Expr::Aggregate(at) => return Ok(Expr::Column(keys.len() + at)),
+        Expr::Grouping(at) => return Ok(Expr::Column(keys.len() + at)),
+        Expr::Aggregate(at) => return Ok(Expr::Column(keys.len() + scope.groupings.len() + at)),
         Expr::Column(at) => return Err(ungrouped(at, scope, "must appear in the GROUP BY clause")),
         _ => {}
     }
@@ -128,7 +129,9 @@ pub(super) fn grouped(expr: Expr, keys: &[Expr], scope: &Scope) -> Result<Expr> 
             let missing = || ungrouped(at, scope, "is used by a query inside: it must appear in the GROUP BY clause");
             Ok(Expr::Outer(level, key.ok_or_else(missing)?))
         }
-        Expr::OuterAggregate(level, at) if level == depth => Ok(Expr::Outer(level, keys.len() + at)),
+        Expr::OuterAggregate(level, at) if level == depth => {
+            Ok(Expr::Outer(level, keys.len() + scope.groupings.len() + at))
+        }
         other => Ok(other),
     })
 }

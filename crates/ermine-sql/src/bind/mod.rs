@@ -7,6 +7,7 @@ mod call;
 mod collation;
 mod expr;
 mod group;
+mod grouping_sets;
 mod join_order;
 mod lock;
 pub(crate) mod names;
@@ -108,6 +109,8 @@ pub(crate) struct Scope {
     hidden: usize,
     /// The aggregates found so far, where aggregates are allowed.
     aggregates: Option<Vec<AggregateCall>>,
+    /// The arguments of the calls of GROUPING found so far.
+    groupings: Vec<Vec<Expr>>,
     /// The windows and the window functions found so far, where window functions are allowed.
     windows: Option<WindowScope>,
     /// The clause that allows no window functions; empty: one that is not named.

@@ -10,9 +10,10 @@ use sqlparser::ast::{
 use super::{
     Binder, Scope, ScopeColumn, Typed, check_equality,
     group::{add_decided, grouped},
+    grouping_sets::{Keys, Results},
     join_order::{need, order_joins, uses_outer},
     names::{name_of, relation_of},
-    window::{WindowScope, refuse_windows},
+    window::WindowScope,
     with::{check_no_work_table, keep_recursions, uses_work_table},
 };
 use crate::{
@@ -339,20 +340,27 @@ impl Binder<'_> {
         if !aggregates.is_empty() {
             check_no_work_table(&from.sources)?;
         }
-        let groups = self.without_windows("GROUP BY", |this| this.group_keys(&select.group_by, &output))?;
-        let group = match groups.is_empty() && aggregates.is_empty() && having.is_none() {
+        let results = Results { exprs: &output.exprs, columns: &output.columns };
+        let Keys { mut keys, mut sets } =
+            self.without_windows("GROUP BY", |this| this.group_keys(&select.group_by, results))?;
+        let is_ungrouped = keys.is_empty() && sets.len() == 1 && !has_group_by(&select.group_by);
+        let groupings = self.grouping_places(&keys)?;
+        let group = match is_ungrouped && aggregates.is_empty() && having.is_none() {
             true => None,
             false => {
                 self.settle_output(&mut output)?;
-                let mut keys = groups;
-                let exprs = output.exprs.iter().chain(&having).chain(windows.exprs());
-                exprs.into_iter().try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
+                if let [set] = &mut sets[..] {
+                    let own = keys.len();
+                    let mut exprs = output.exprs.iter().chain(&having).chain(windows.exprs());
+                    exprs.try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
+                    set.extend(own..keys.len());
+                }
                 let scope = self.scopes.last().expect("a query has a scope");
                 let exprs = std::mem::take(&mut output.exprs);
                 output.exprs = exprs.into_iter().map(|expr| grouped(expr, &keys, scope)).collect::<Result<_>>()?;
                 windows.try_map(&mut |expr| grouped(expr, &keys, scope))?;
                 let having = having.map(|having| grouped(having, &keys, scope)).transpose()?;
-                Some(Group { keys, aggregates, having })
+                Some(Group { keys, sets, groupings, aggregates, having })
             }
         };
         let (has_sets, columns) = (!output.sets.is_empty(), std::mem::take(&mut output.columns));
@@ -494,7 +502,7 @@ impl Binder<'_> {
     }
 
     /// Returns the place among the results that ORDER BY or GROUP BY refers to by a number or a name.
-    fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
+    pub(super) fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
         match expr {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), .. }) => Ok(None),
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. })
@@ -546,47 +554,11 @@ impl Binder<'_> {
             }
         }
     }
+}
 
-    fn group_keys(&mut self, group: &GroupByExpr, output: &Output) -> Result<Vec<Expr>> {
-        let GroupByExpr::Expressions(keys, modifiers) = group else {
-            return Err(SqlError::unsupported("GROUP BY ALL"));
-        };
-        if !modifiers.is_empty() {
-            return Err(SqlError::unsupported("GROUP BY with a modifier"));
-        }
-        let mut bound: Vec<Expr> = Vec::new();
-        for key in keys {
-            // A column takes precedence over a result of the same name.
-            let as_column = match key {
-                ast::Expr::Value(_) => None,
-                key => self.expr(key).ok(),
-            };
-            let expr = match as_column {
-                Some(typed) => {
-                    let (expr, ty) = self.settle(typed)?;
-                    check_equality(ty)?;
-                    expr
-                }
-                None => match self.output_place(key, &output.columns, "GROUP BY")? {
-                    Some(at) => {
-                        check_equality(output.columns[at].ty)?;
-                        output.exprs[at].clone()
-                    }
-                    None => {
-                        let typed = self.expr(key)?;
-                        self.settle(typed)?.0
-                    }
-                },
-            };
-            if !bound.contains(&expr) {
-                bound.push(expr);
-            }
-        }
-        refuse_windows(&bound, || {
-            SqlError::new(SqlState::WINDOWING_ERROR, "window functions are not allowed in GROUP BY")
-        })?;
-        Ok(bound)
-    }
+/// Whether there is a GROUP BY, perhaps of the empty grouping set alone.
+fn has_group_by(group: &GroupByExpr) -> bool {
+    matches!(group, GroupByExpr::Expressions(items, _) if !items.is_empty())
 }
 
 pub(crate) fn is_descending(options: &ast::OrderByOptions) -> Result<bool> {

@@ -106,7 +106,9 @@ impl Checker {
                 self.assert_readable(*levels, *at);
             }
             Expr::Parameter(at) => assert!(*at < self.parameters, "parameter {at} of {}", self.parameters),
-            Expr::Aggregate(_) | Expr::OuterAggregate(..) => panic!("{expr:?} outside of its group"),
+            Expr::Aggregate(_) | Expr::OuterAggregate(..) | Expr::Grouping(_) => {
+                panic!("{expr:?} outside of its group")
+            }
             Expr::Window(_) => panic!("{expr:?} without a place"),
             Expr::And(operands) | Expr::Or(operands) | Expr::Coalesce(operands) | Expr::Extreme(_, operands) => {
                 assert!(!operands.is_empty(), "{expr:?}");
@@ -162,6 +164,8 @@ impl Checker {
             if let Some(group) = &select.group {
                 checker.exprs(&group.keys);
                 checker.exprs(group.aggregates.iter().flat_map(|call| call.exprs()));
+                let mut places = group.sets.iter().chain(&group.groupings).flatten();
+                assert!(places.all(|at| *at < group.keys.len()), "{group:?}");
                 let grouped = vec![true; group.width()];
                 *checker.rows.last_mut().expect("pushed above") = grouped;
                 checker.exprs(&group.having);
