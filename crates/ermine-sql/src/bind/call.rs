@@ -95,14 +95,16 @@ impl Binder<'_> {
                 format!("function {} does not exist", function.name),
             ));
         }
-        if !function.within_group.is_empty() {
-            return Err(SqlError::unsupported("WITHIN GROUP"));
-        }
         if let Some(nulls) = function.null_treatment {
             return Err(SqlError::unsupported(nulls));
         }
         if function.uses_odbc_syntax || function.parameters != FunctionArguments::None {
             return Err(SqlError::unsupported(format_args!("the call {function}")));
+        }
+        if let FunctionArguments::List(list) = &function.args
+            && !function.within_group.is_empty()
+        {
+            return self.ordered_aggregate(&name, function, list);
         }
         if let Some(over) = &function.over {
             return self.window_call(&name, function, over);

@@ -11,6 +11,7 @@ mod grouping_sets;
 mod join_order;
 mod lock;
 pub(crate) mod names;
+mod ordered;
 pub(crate) mod path;
 pub(crate) mod references;
 mod rewrite;

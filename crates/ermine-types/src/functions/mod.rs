@@ -11,6 +11,7 @@ mod collections;
 mod encodings;
 mod formats;
 mod math;
+mod ordered;
 pub(crate) mod pattern;
 pub(crate) mod posix;
 mod regexp;
@@ -28,7 +29,7 @@ use crate::{
 
 use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
-pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
+pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate, is_ordered_set, ordered_set_aggregate};
 pub use collections::series;
 pub(crate) use math::square_root;
 pub use strings::quote_ident;
