@@ -4,8 +4,8 @@
 //! that contains it. So an aggregate in a subquery may belong to an outer query: it is computed there, over that
 //! query's rows, and is a value like a column in the subquery.
 //!
-//! The row of a group consists of the keys of the group, the results of GROUPING, and the aggregates. Subqueries see that row as their
-//! outer row.
+//! The row of a group consists of the keys of the group, the results of GROUPING, and the aggregates. Subqueries see
+//! that row as their outer row.
 
 use super::{
     Binder, Scope,
