@@ -10,7 +10,7 @@ use crate::{
     exec::{Actual, Instrumentation},
     expr::Expr,
     plan::Plan,
-    query::{Access, Body, Join, Members, Path, Query, Select, Source, SourceKind},
+    query::{Access, Body, Join, Members, Path, Query, Select, SetOperation, Source, SourceKind},
 };
 
 /// Returns the lines of a plan, with the measurements of its parts, if it was run.
@@ -108,8 +108,13 @@ fn query(of: &Query, mut depth: usize, lines: &mut Lines<'_>) {
     match &of.body {
         Body::Select(of) => select(of, depth, lines),
         Body::Values(rows) => line(depth, &format!("Values ({} rows)", rows.len()), lines),
+        Body::WorkTable(_) => line(depth, "WorkTable Scan", lines),
         Body::Set { operation, all, sides } => {
-            line(depth, &format!("{operation:?}{}", if *all { " All" } else { "" }), lines);
+            let name = match operation {
+                SetOperation::Recursion(_) => "Recursive Union".to_owned(),
+                operation => format!("{operation:?}{}", if *all { " All" } else { "" }),
+            };
+            line(depth, &name, lines);
             sides.iter().for_each(|side| query(side, depth + 1, lines));
         }
     }
@@ -121,8 +126,15 @@ fn select(of: &Select, mut depth: usize, lines: &mut Lines<'_>) {
         line(depth, "Unique", lines);
         depth += 1;
     }
+    for _ in &of.windows.all {
+        line(depth, "WindowAgg", lines);
+        depth += 1;
+    }
     if let Some(group) = &of.group {
         line(depth, if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" }, lines);
+        if group.sets.len() > 1 {
+            detail(depth, &format!("Grouping Sets: {}", group.sets.len()), lines);
+        }
         depth += 1;
     }
     match &of.sources[..] {

@@ -36,6 +36,10 @@ pub(crate) enum Expr {
     Aggregate(usize),
     /// An aggregate of an enclosing query, by the number of levels up.
     OuterAggregate(usize, usize),
+    /// A call of GROUPING, until the grouping is known.
+    Grouping(usize),
+    /// A window function of the query, until the places of rows are known.
+    Window(usize),
     Binary(Function<Binary>, Box<[Expr; 2]>),
     Prefix(Function<Prefix>, Box<Expr>),
     Call(Function<Call>, Vec<Expr>),
@@ -322,6 +326,8 @@ impl Expr {
             | Self::Outer(..)
             | Self::Aggregate(_)
             | Self::OuterAggregate(..)
+            | Self::Grouping(_)
+            | Self::Window(_)
             | Self::Next(_)
             | Self::LastGiven(_) => Vec::new(),
             Self::Binary(_, operands)

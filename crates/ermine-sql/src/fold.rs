@@ -20,7 +20,7 @@ use crate::{
     },
     error::Result,
     expr::{Evaluator, Expr, Frame, Subquery, SubqueryKind},
-    query::{Body, Distinct, Join, Query, Select, Source, SourceKind},
+    query::{Body, Distinct, Join, Query, Select, Source, SourceKind, window::Windows},
     types::{Environment, Value},
 };
 
@@ -125,6 +125,7 @@ impl<'e> Folder<'e> {
         match &mut query.body {
             Body::Select(select) => self.select(select)?,
             Body::Values(rows) => self.all(rows.iter_mut().flatten())?,
+            Body::WorkTable(_) => {}
             Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.query(side))?,
         }
         self.all(query.limit.iter_mut().chain(&mut query.offset))
@@ -147,7 +148,7 @@ impl<'e> Folder<'e> {
             };
             let is_same = |condition: &Expr| !condition.is_volatile() && !condition.has(&differs);
             let (before, having): (Vec<_>, Vec<_>) = having.conjuncts().into_iter().partition(is_same);
-            let kept = if group.keys.is_empty() { before.clone() } else { Vec::new() };
+            let kept = if group.has_whole() { before.clone() } else { Vec::new() };
             let having: Vec<_> = kept.into_iter().chain(having).collect();
             select.before.splice(0..0, before);
             group.having = (!having.is_empty()).then_some(Expr::And(having));
@@ -200,6 +201,7 @@ fn drop_output(query: &mut Query) {
         && select.sets.is_empty()
     {
         select.output.clear();
+        select.windows = Windows::default();
         select.distinct = Distinct::No;
         query.order.clear();
         query.width = 0;

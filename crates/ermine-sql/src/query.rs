@@ -1,7 +1,10 @@
 //! Queries after binding: the input of the executor.
 
+pub(crate) mod window;
+
 use std::sync::Arc;
 
+use self::window::Windows;
 use crate::{
     catalog::Table,
     error::Result,
@@ -29,7 +32,7 @@ impl Query {
     pub(crate) fn untyped(&self) -> &[usize] {
         match &self.body {
             Body::Select(select) => &select.untyped,
-            Body::Values(_) | Body::Set { .. } => &[],
+            Body::Values(_) | Body::WorkTable(_) | Body::Set { .. } => &[],
         }
     }
 
@@ -40,7 +43,8 @@ impl Query {
         let [source] = &select.sources[..] else { return None };
         let SourceKind::Table(table) = &source.kind else { return None };
         let is_whole = self.order.is_empty() && self.limit.is_none() && self.offset.is_none() && self.locks.is_empty();
-        let is_plain = select.group.is_none() && matches!(select.distinct, Distinct::No) && select.sets.is_empty();
+        let is_ungathered = select.group.is_none() && select.windows.is_empty();
+        let is_plain = is_ungathered && matches!(select.distinct, Distinct::No) && select.sets.is_empty();
         (is_whole && is_plain && source.join == Join::Inner && source.hash.is_none()).then_some((select, source, table))
     }
 }
@@ -80,7 +84,13 @@ pub(crate) enum Wait {
 pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
-    Set { operation: SetOperation, all: bool, sides: Box<[Query; 2]> },
+    /// The rows that the last run of a recursive term returned, by the number of the recursive query.
+    WorkTable(usize),
+    Set {
+        operation: SetOperation,
+        all: bool,
+        sides: Box<[Query; 2]>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +98,9 @@ pub(crate) enum SetOperation {
     Union,
     Intersect,
     Except,
+    /// The rows of the left side, and those of the right one, which is run on the rows of its last run, or those of the
+    /// left side, until it has none; with the number of the query.
+    Recursion(usize),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,13 +110,14 @@ pub(crate) struct SortKey {
     pub(crate) nulls_first: bool,
 }
 
-/// Rows of sources, joined by nested loops in their order; grouped or not.
+/// Rows of sources, joined by nested loops in their order; grouped or not, with the results of window functions or not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Select {
     /// Conditions that depend on no source.
     pub(crate) before: Vec<Expr>,
     pub(crate) sources: Vec<Source>,
     pub(crate) group: Option<Group>,
+    pub(crate) windows: Windows,
     pub(crate) output: Vec<Expr>,
     /// Places in the output whose values are arrays: they are expanded in parallel, one row per element.
     pub(crate) sets: Vec<usize>,
@@ -125,6 +139,7 @@ impl Select {
                 call.exprs_mut().try_for_each(&mut *change)?;
             }
         }
+        self.windows.exprs_mut().try_for_each(&mut *change)?;
         self.output.iter_mut().try_for_each(change)
     }
 }
@@ -142,12 +157,29 @@ pub(crate) enum Distinct {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Vec<Expr>,
+    /// The keys of each grouping set, by their places; all keys, unless there are GROUPING SETS, ROLLUP or CUBE. Those
+    /// that a set does not have are NULL in its groups.
+    pub(crate) sets: Vec<Vec<usize>>,
+    /// For each call of GROUPING the keys that are its arguments, by their places.
+    pub(crate) groupings: Vec<Vec<usize>>,
     pub(crate) aggregates: Vec<AggregateCall>,
     /// Refers to the keys and aggregates.
     pub(crate) having: Option<Expr>,
 }
 
-#[derive(Clone, Debug)]
+impl Group {
+    /// Returns the number of places of the row of a group: keys, results of GROUPING, aggregates.
+    pub(crate) fn width(&self) -> usize {
+        self.keys.len() + self.groupings.len() + self.aggregates.len()
+    }
+
+    /// Whether it has a group for all rows, even if there are none.
+    pub(crate) fn has_whole(&self) -> bool {
+        self.sets.iter().any(Vec::is_empty)
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct AggregateCall {
     pub(crate) aggregate: Aggregate,
     pub(crate) arguments: Vec<Expr>,

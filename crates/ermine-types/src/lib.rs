@@ -25,6 +25,7 @@ pub mod cast;
 pub mod datetime;
 pub mod error;
 pub mod functions;
+pub mod in_range;
 pub mod json;
 pub mod keywords;
 pub mod memory;

@@ -6,7 +6,7 @@ use sqlparser::ast::{
     self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
 };
 
-use super::{Binder, Typed, collation::Derived, names};
+use super::{Binder, Typed, collation::Derived, names, window::is_window_function};
 use crate::{
     catalog::Relation,
     error::{Result, SqlError, SqlState},
@@ -95,17 +95,19 @@ impl Binder<'_> {
                 format!("function {} does not exist", function.name),
             ));
         }
-        if function.over.is_some() {
-            return Err(SqlError::unsupported(format_args!("the window function {name}")));
-        }
-        if !function.within_group.is_empty() {
-            return Err(SqlError::unsupported("WITHIN GROUP"));
-        }
         if let Some(nulls) = function.null_treatment {
             return Err(SqlError::unsupported(nulls));
         }
         if function.uses_odbc_syntax || function.parameters != FunctionArguments::None {
             return Err(SqlError::unsupported(format_args!("the call {function}")));
+        }
+        if let FunctionArguments::List(list) = &function.args
+            && !function.within_group.is_empty()
+        {
+            return self.ordered_aggregate(&name, function, list);
+        }
+        if let Some(over) = &function.over {
+            return self.window_call(&name, function, over);
         }
         let list = match &function.args {
             FunctionArguments::None => return self.plain_function(&name, &[]),
@@ -122,21 +124,20 @@ impl Binder<'_> {
             FunctionArguments::Subquery(_) => return Err(SqlError::unsupported("a query as an argument")),
             FunctionArguments::List(list) => list,
         };
-        let mut arguments = Vec::new();
-        let mut is_star = false;
-        for argument in &list.args {
-            match argument {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => arguments.push(expr),
-                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => is_star = true,
-                other => return Err(SqlError::unsupported(format_args!("the argument {other}"))),
-            }
-        }
+        let (arguments, is_star) = expressions_of(list)?;
         if matches!(&*name, "unnest" | "generate_series" | "generate_subscripts") {
             let what = format_args!("{name} anywhere but in FROM, or alone in a list of results,").to_string();
             return Err(SqlError::unsupported(what));
         }
+        if name == "grouping" {
+            return self.grouping(&arguments);
+        }
         if functions::is_aggregate(&name) {
             return self.aggregate(&name, function, list, &arguments, is_star);
+        }
+        if is_window_function(&name) {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         if is_star || list.duplicate_treatment.is_some() || !list.clauses.is_empty() || function.filter.is_some() {
             let message = format!("{name} is not an aggregate function");
@@ -146,10 +147,12 @@ impl Binder<'_> {
     }
 
     pub(super) fn plain_function(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
-        let mut all = Vec::new();
-        for argument in arguments {
-            all.push(self.expr(argument)?);
-        }
+        let all = arguments.iter().map(|argument| self.expr(argument)).collect::<Result<_>>()?;
+        self.plain_function_of(name, all)
+    }
+
+    /// Binds a call of a function that is no aggregate, with bound values as arguments.
+    pub(super) fn plain_function_of(&mut self, name: &str, all: Vec<Typed>) -> Result<Typed> {
         match (name, &all[..]) {
             ("coalesce", [_, ..]) => {
                 let (all, ty) = self.common(all, "COALESCE")?;
@@ -274,7 +277,8 @@ impl Binder<'_> {
         Ok(Typed::new(self.place_aggregate(call)?, result))
     }
 
-    fn aggregate_call(
+    /// Binds the call of an aggregate, of groups or over a window.
+    pub(super) fn aggregate_call(
         &mut self,
         name: &str,
         function: &ast::Function,
@@ -328,6 +332,20 @@ impl Binder<'_> {
         }
         Ok(AggregateCall { aggregate, arguments: bound, is_distinct, filter, order })
     }
+}
+
+/// Returns the arguments of a call, and whether it has a star among them.
+pub(super) fn expressions_of(list: &ast::FunctionArgumentList) -> Result<(Vec<&ast::Expr>, bool)> {
+    let mut arguments = Vec::new();
+    let mut is_star = false;
+    for argument in &list.args {
+        match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => arguments.push(expr),
+            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => is_star = true,
+            other => return Err(SqlError::unsupported(format_args!("the argument {other}"))),
+        }
+    }
+    Ok((arguments, is_star))
 }
 
 /// Returns GREATEST or LEAST. That values of a type have no order comes up only after all types are checked.

@@ -38,8 +38,12 @@ impl Binder<'_> {
     }
 
     /// Binds a condition.
-    pub(crate) fn condition(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
-        let typed = self.expr(expr)?;
+    pub(crate) fn condition(&mut self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
+        let typed = match clause {
+            "WHERE" | "HAVING" | "FILTER" => self.without_windows(clause, |this| this.expr(expr))?,
+            "JOIN/ON" => self.without_windows("JOIN conditions", |this| this.expr(expr))?,
+            _ => self.expr(expr)?,
+        };
         match typed.ty {
             Some(SqlType::BOOL) | None => self.coerce(typed, SqlType::BOOL),
             Some(ty) => {

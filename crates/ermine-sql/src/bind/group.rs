@@ -4,13 +4,14 @@
 //! that contains it. So an aggregate in a subquery may belong to an outer query: it is computed there, over that
 //! query's rows, and is a value like a column in the subquery.
 //!
-//! The row of a group consists of the keys of the group, followed by its aggregates. Subqueries see that row as their
-//! outer row.
+//! The row of a group consists of the keys of the group, the results of GROUPING, and the aggregates. Subqueries see
+//! that row as their outer row.
 
 use super::{
     Binder, Scope,
     rewrite::{rewrite, rewrite_inside},
     source::From,
+    window::refuse_windows,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -36,7 +37,7 @@ impl Levels {
             match &expr {
                 Expr::Column(_) if depth == 0 => Self::add(&mut self.columns, 0),
                 Expr::Outer(level, _) if *level >= depth => Self::add(&mut self.columns, level - depth),
-                Expr::Aggregate(_) if depth == 0 => Self::add(&mut self.aggregates, 0),
+                Expr::Aggregate(_) | Expr::Grouping(_) if depth == 0 => Self::add(&mut self.aggregates, 0),
                 Expr::OuterAggregate(level, _) if *level >= depth => Self::add(&mut self.aggregates, level - depth),
                 _ => {}
             }
@@ -50,6 +51,7 @@ impl Binder<'_> {
     /// Assigns an aggregate, bound where it occurs, to the query that it belongs to.
     pub(super) fn place_aggregate(&mut self, mut call: AggregateCall) -> Result<Expr> {
         let misplaced = |message: &str| SqlError::new(SqlState::GROUPING_ERROR, message);
+        refuse_windows(call.exprs(), || misplaced("aggregate function calls cannot contain window function calls"))?;
         let mut levels = Levels::default();
         call.exprs().try_for_each(|expr| levels.look_at(expr))?;
         let level = levels.columns.into_iter().chain(levels.aggregates).min().unwrap_or(0);
@@ -72,8 +74,11 @@ impl Binder<'_> {
                 })?;
             }
         }
-        aggregates.push(call);
-        let at = aggregates.len() - 1;
+        let known = aggregates.iter().position(|known| *known == call);
+        let at = known.unwrap_or_else(|| {
+            aggregates.push(call);
+            aggregates.len() - 1
+        });
         Ok(if level == 0 { Expr::Aggregate(at) } else { Expr::OuterAggregate(level, at) })
     }
 }
@@ -108,7 +113,8 @@ pub(super) fn grouped(expr: Expr, keys: &[Expr], scope: &Scope) -> Result<Expr> 
         return Ok(Expr::Column(at));
     }
     match expr {
-        Expr::Aggregate(at) => return Ok(Expr::Column(keys.len() + at)),
+        Expr::Grouping(at) => return Ok(Expr::Column(keys.len() + at)),
+        Expr::Aggregate(at) => return Ok(Expr::Column(keys.len() + scope.groupings.len() + at)),
         Expr::Column(at) => return Err(ungrouped(at, scope, "must appear in the GROUP BY clause")),
         _ => {}
     }
@@ -123,7 +129,9 @@ pub(super) fn grouped(expr: Expr, keys: &[Expr], scope: &Scope) -> Result<Expr> 
             let missing = || ungrouped(at, scope, "is used by a query inside: it must appear in the GROUP BY clause");
             Ok(Expr::Outer(level, key.ok_or_else(missing)?))
         }
-        Expr::OuterAggregate(level, at) if level == depth => Ok(Expr::Outer(level, keys.len() + at)),
+        Expr::OuterAggregate(level, at) if level == depth => {
+            Ok(Expr::Outer(level, keys.len() + scope.groupings.len() + at))
+        }
         other => Ok(other),
     })
 }

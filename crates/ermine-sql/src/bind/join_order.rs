@@ -66,6 +66,7 @@ fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
             }
         }
         Body::Values(rows) => rows.iter().flatten().for_each(|expr| expr.visit(see)),
+        Body::WorkTable(_) => {}
         Body::Set { sides, .. } => sides.iter().for_each(|side| visit_query(side, see)),
     }
 }
@@ -90,6 +91,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
         }
     }
     // In a grouped query these are places of keys and aggregates, and references to outer rows.
+    select.windows.exprs().for_each(|expr| expr.visit(see));
     select.output.iter().for_each(|expr| expr.visit(see));
 }
 
@@ -125,7 +127,8 @@ pub(super) fn order_joins(
     };
     let mut order = search(&sources, &conditions);
     let (plain, mut left) = (sources.len(), Vec::new());
-    loop {
+    // Results of window functions have the places behind the sources.
+    while select.windows.is_empty() || select.group.is_some() {
         let converted = convert_members(&mut sources, &mut conditions[..given], from.width, &left);
         if converted.is_empty() {
             break;
@@ -265,7 +268,7 @@ fn know_results(select: &mut Select, sources: &mut [Source], conditions: &mut Ve
     }
     let on = sources.iter_mut().flat_map(|source| &mut source.on);
     let output: Vec<&mut Expr> = match &mut select.group {
-        None => select.output.iter_mut().collect(),
+        None => select.windows.exprs_mut().chain(&mut select.output).collect(),
         // The results refer to the keys and aggregates.
         Some(group) => {
             let aggregates = group.aggregates.iter_mut().flat_map(AggregateCall::exprs_mut);

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use super::{
     join_order::{is_known, is_volatile, outer_places, path_of, uses_outer},
     path::{Chosen, column_in},
+    with::uses_work_table,
 };
 use crate::{
     catalog::Catalog,
@@ -255,7 +256,7 @@ impl<'j> Joins<'j> {
             && !chosen.as_ref().is_some_and(|chosen| depends(chosen, &is_outer))
             && !source.kind.exprs().iter().any(|expr| expr.has(&is_outer))
             && match &source.kind {
-                SourceKind::Derived(query) => !uses_outer(query, 1) && !is_volatile(query),
+                SourceKind::Derived(query) => !uses_outer(query, 1) && !is_volatile(query) && !uses_work_table(query),
                 _ => true,
             };
         if is_first && !is_fixed {
@@ -357,6 +358,7 @@ fn size(catalog: &Catalog, kind: &SourceKind) -> f64 {
 fn query_size(catalog: &Catalog, query: &Query) -> f64 {
     let rows = match &query.body {
         Body::Values(rows) => rows.len() as f64,
+        Body::WorkTable(_) => 10.0,
         Body::Set { sides, .. } => sides.iter().map(|side| query_size(catalog, side)).sum(),
         Body::Select(select) => {
             let of_source = |source: &Source| match &source.kind {

@@ -39,6 +39,9 @@ fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
     if select.group.is_some() {
         return refused("GROUP BY, HAVING or aggregate functions");
     }
+    if !select.windows.is_empty() {
+        return refused("window functions");
+    }
     if !matches!(select.distinct, Distinct::No) {
         return refused("DISTINCT");
     }

@@ -10,11 +10,13 @@ mod enumeration;
 mod expr;
 mod generated;
 mod group;
+mod grouping_sets;
 mod join_conditions;
 mod join_order;
 mod join_search;
 mod lock;
 pub(crate) mod names;
+mod ordered;
 pub(crate) mod path;
 mod pull_up;
 pub(crate) mod references;
@@ -24,13 +26,15 @@ mod sequence;
 mod source;
 pub(crate) mod view;
 pub(crate) mod view_write;
+mod window;
+mod with;
 pub(crate) mod write;
 
 use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::{collation::Derived, view::Recorder};
+use self::{collation::Derived, view::Recorder, window::WindowScope};
 use crate::{
     catalog::{Catalog, Relation, Table, View},
     collation::Collation,
@@ -79,6 +83,8 @@ pub(crate) struct Binder<'a> {
     named: Vec<Named>,
     /// Number of queries by which references to named ones have been replaced.
     expanded: usize,
+    /// Number of recursive queries so far.
+    recursions: usize,
     /// The current depth of nested expressions.
     depth: usize,
     /// The collation of the operands bound so far, inside an expression.
@@ -132,6 +138,12 @@ pub(crate) struct Scope {
     hidden: usize,
     /// The aggregates found so far, where aggregates are allowed.
     aggregates: Option<Vec<AggregateCall>>,
+    /// The arguments of the calls of GROUPING found so far.
+    groupings: Vec<Vec<Expr>>,
+    /// The windows and the window functions found so far, where window functions are allowed.
+    windows: Option<WindowScope>,
+    /// The clause that allows no window functions; empty: one that is not named.
+    clause: &'static str,
 }
 
 #[derive(Clone)]
@@ -177,6 +189,7 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             named: Vec::new(),
             expanded: 0,
+            recursions: 0,
             depth: 0,
             collation: None,
         }

@@ -5,7 +5,7 @@
 //! in the row, which nothing fills: expressions that read them are rewritten before the joins are ordered
 //! ([`From::take_replaced`]).
 //!
-//! A query stays apart if it has DISTINCT, groups, ORDER BY, LIMIT, sets or volatile functions, if a result is large or a
+//! A query stays apart if it has DISTINCT, groups, window functions, ORDER BY, LIMIT, sets or volatile functions, if a result is large or a
 //! query for each row, or if rows of it are to be locked. On the nullable side of a LEFT JOIN it also has to be a single table all of whose results are NULL where
 //! the join finds no row. A query that contains a LEFT JOIN, or correlated queries, has to come first in
 //! FROM, where its conditions are as good as those of WHERE.
@@ -19,6 +19,7 @@ use super::{
     join_order::{is_null_with, is_volatile, is_volatile_itself, need, order_joins},
     rewrite::rewrite,
     source::From,
+    with::{keep_recursions, uses_work_table},
 };
 use crate::{
     catalog::Catalog,
@@ -51,19 +52,20 @@ pub(super) enum Derived {
 }
 
 impl Unordered {
-    /// Orders the sources; `is_limited`: only the first rows may be needed.
-    pub(super) fn into_query(mut self, catalog: &Catalog, is_limited: bool) -> Query {
+    /// Orders the sources; `is_limited`: only the first rows may be needed; `is_repeated`: it is run for each row around.
+    pub(super) fn into_query(mut self, catalog: &Catalog, is_limited: bool, is_repeated: bool) -> Query {
         self.replace();
         let Self { mut select, mut from, filter, mut order, width } = self;
         // Groups are produced in no order, and DISTINCT sees rows before they are sorted.
-        let may_be_ordered =
-            select.group.is_none() && select.sets.is_empty() && matches!(select.distinct, Distinct::No);
+        let is_gathered = select.group.is_some() || !select.windows.is_empty() || !select.sets.is_empty();
+        let may_be_ordered = !is_gathered && matches!(select.distinct, Distinct::No);
         let wanted = if may_be_ordered { &order[..] } else { &[] };
         let is_ordered = order_joins(catalog, &mut select, &mut from, filter, wanted, is_limited);
         if may_be_ordered && is_ordered {
             order.clear();
         }
         need(&mut select);
+        keep_recursions(&mut select, is_repeated);
         Query { body: Body::Select(Box::new(select)), order, width, limit: None, offset: None, locks: Vec::new() }
     }
 
@@ -71,7 +73,10 @@ impl Unordered {
     pub(super) fn replace(&mut self) {
         self.filter.append(&mut self.from.filter);
         match &mut self.select.group {
-            None => self.from.replace_in_all(self.filter.iter_mut().chain(&mut self.select.output)),
+            None => {
+                let windows = self.select.windows.exprs_mut();
+                self.from.replace_in_all(self.filter.iter_mut().chain(&mut self.select.output).chain(windows));
+            }
             // The results refer to the keys and aggregates.
             Some(group) => {
                 let aggregates = group.aggregates.iter_mut().flat_map(|call| call.exprs_mut());
@@ -84,7 +89,8 @@ impl Unordered {
     /// FROM, and no join turns it to the nullable side.
     fn is_simple(&self, join: Join, is_first: bool) -> bool {
         let Self { select, from, filter, order, width } = self;
-        let is_plain = select.group.is_none() && matches!(select.distinct, Distinct::No) && select.sets.is_empty();
+        let is_gathered = select.group.is_some() || !select.windows.is_empty() || !select.sets.is_empty();
+        let is_plain = !is_gathered && matches!(select.distinct, Distinct::No);
         let is_whole = order.is_empty() && select.output.len() == *width;
         let is_fixed = self.has(&is_fixed) || from.sources.iter().any(has_fixed_rows);
         if !is_plain || !is_whole || from.sources.is_empty() || is_fixed {
@@ -129,7 +135,7 @@ fn is_costly(result: &Expr) -> bool {
 fn has_fixed_rows(source: &Source) -> bool {
     match &source.kind {
         SourceKind::Table(_) | SourceKind::System(_) => false,
-        SourceKind::Derived(query) => is_volatile(query),
+        SourceKind::Derived(query) => is_volatile(query) || uses_work_table(query),
         SourceKind::Once(_) | SourceKind::Lateral(_) | SourceKind::Members(_) => true,
         SourceKind::Series { bounds, .. } => bounds.iter().any(|bound| bound.has(&is_fixed)),
         SourceKind::Unnest { arrays, .. } => arrays.iter().any(|array| array.has(&is_fixed)),
@@ -199,13 +205,14 @@ impl Binder<'_> {
                 if sources <= SOURCES_MAX && unordered.is_simple(join, is_first) {
                     return self.pull_up(from, *unordered, &columns, (name, alias), join);
                 }
-                unordered.into_query(self.catalog, false)
+                unordered.into_query(self.catalog, false, self.scopes.len() > 1)
             }
             Derived::Query(query) => query,
         };
         // In a query in an expression it is run for each outer row.
         let is_outermost = self.scopes.len() == 1;
-        let kind = if is_outermost && is_volatile(&query) { SourceKind::Once } else { SourceKind::Derived };
+        let is_once = is_outermost && is_volatile(&query) && !uses_work_table(&query);
+        let kind = if is_once { SourceKind::Once } else { SourceKind::Derived };
         self.add(from, kind(Arc::new(query)), &columns, name, alias, join)
     }
 

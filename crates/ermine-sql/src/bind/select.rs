@@ -1,19 +1,22 @@
 //! Queries.
 
-use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use sqlparser::ast::{
     self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByKind, OrderBySort, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, visit_relations,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
 };
 
 use super::{
-    Binder, Named, SELECTS_NESTED_MAX, Scope, ScopeColumn, Typed, check_equality,
+    Binder, SELECTS_NESTED_MAX, Scope, ScopeColumn, Typed, check_equality,
     group::{add_decided, grouped},
-    join_order::{is_volatile, uses_outer},
+    grouping_sets::{Keys, Results},
+    join_order::uses_outer,
     names::{name_of, relation_of},
-    pull_up::{Unordered, plain_select},
+    pull_up::Unordered,
     source::From,
+    window::WindowScope,
+    with::{check_no_work_table, uses_work_table},
 };
 use crate::{
     collation::Collation,
@@ -118,44 +121,6 @@ impl Binder<'_> {
         Ok((bound, columns))
     }
 
-    /// Binds the queries of WITH, and adds their names.
-    fn with_queries(&mut self, query: &ast::Query, with: &ast::With) -> Result<()> {
-        if with.recursive {
-            return Err(SqlError::unsupported("WITH RECURSIVE"));
-        }
-        let mut uses: HashMap<String, usize> = HashMap::new();
-        let _ = visit_relations(query, |name| {
-            if let Ok((None, name)) = relation_of(name) {
-                *uses.entry(name).or_default() += 1;
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        for table in &with.cte_tables {
-            let before = self.expanded;
-            let (query, mut columns) = self.query(&table.query)?;
-            if uses_outer(&query, 1) {
-                return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
-            }
-            let (there, wanted) = (columns.len(), table.alias.columns.len());
-            if wanted > there {
-                let name = name_of(&table.alias.name);
-                let message =
-                    format!("WITH query \"{name}\" has {there} columns available but {wanted} columns specified");
-                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
-            }
-            for (column, name) in columns.iter_mut().zip(&table.alias.columns) {
-                column.name = name_of(&name.name);
-            }
-            let name = name_of(&table.alias.name);
-            let is_kept = is_volatile(&query) || uses.get(&name).is_some_and(|uses| *uses > 1);
-            let expanded = std::mem::replace(&mut self.expanded, before) - before;
-            let may_be_moved = !is_kept && !matches!(table.materialized, Some(ast::CteAsMaterialized::Materialized));
-            let tree = plain_select(&table.query).filter(|_| may_be_moved).map(|_| Arc::new((*table.query).clone()));
-            self.named.push(Named { name, query: Arc::new(query), columns, tree, is_kept, expanded });
-        }
-        Ok(())
-    }
-
     /// Binds LIMIT, OFFSET and FETCH.
     fn limits(&mut self, bound: &mut Query, query: &ast::Query) -> Result<()> {
         let (limit, offset) = match &query.limit_clause {
@@ -192,8 +157,8 @@ impl Binder<'_> {
     }
 
     /// Binds a number of rows.
-    fn count(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
-        self.scopes.push(Scope::default());
+    fn count(&mut self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
+        self.scopes.push(Scope { clause, ..Scope::default() });
         let typed = self.expr(expr);
         self.scopes.pop();
         let typed = typed?;
@@ -206,7 +171,7 @@ impl Binder<'_> {
         }
     }
 
-    fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
+    pub(super) fn body(&mut self, body: &SetExpr) -> Result<(Query, Vec<Column>)> {
         match body {
             SetExpr::Select(select) => self.select(select, &[], false),
             SetExpr::Query(query) => self.untyped_query(query),
@@ -270,7 +235,7 @@ impl Binder<'_> {
     }
 
     /// Converts a column of a query to another type.
-    fn change_output(&mut self, query: &mut Query, at: usize, from: SqlType, to: SqlType) -> Result<()> {
+    pub(super) fn change_output(&mut self, query: &mut Query, at: usize, from: SqlType, to: SqlType) -> Result<()> {
         if from == to {
             return Ok(());
         }
@@ -283,11 +248,12 @@ impl Binder<'_> {
             Body::Select(select) => change(&mut select.output[at]),
             Body::Values(rows) => rows.iter_mut().try_for_each(|row| change(&mut row[at])),
             Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.change_output(side, at, from, to)),
+            Body::WorkTable(_) => unreachable!("it is the source of a query"),
         }
     }
 
     fn values(&mut self, values: &ast::Values) -> Result<(Query, Vec<Column>)> {
-        self.scopes.push(Scope::default());
+        self.scopes.push(Scope { clause: "VALUES", ..Scope::default() });
         let bound = self.value_rows(values);
         self.scopes.pop();
         let rows = bound?;
@@ -330,7 +296,7 @@ impl Binder<'_> {
     /// Binds a query in an expression.
     pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
         let (query, columns) = self.apart(|this| this.query(query))?;
-        let is_correlated = !self.scopes.is_empty() && uses_outer(&query, 1);
+        let is_correlated = !self.scopes.is_empty() && (uses_outer(&query, 1) || uses_work_table(&query));
         Ok((Expr::Subquery(Subquery { query: Arc::new(query), kind, is_correlated }), columns))
     }
 
@@ -342,7 +308,7 @@ impl Binder<'_> {
         is_limited: bool,
     ) -> Result<(Query, Vec<Column>)> {
         let (bound, columns) = self.unordered_select(select, keys, 0)?;
-        Ok((bound.into_query(self.catalog, is_limited), columns))
+        Ok((bound.into_query(self.catalog, is_limited, !self.scopes.is_empty()), columns))
     }
 
     /// Binds a SELECT, the places of whose sources begin at `first`.
@@ -357,9 +323,6 @@ impl Binder<'_> {
         }
         if !select.lateral_views.is_empty() || select.qualify.is_some() || select.top.is_some() {
             return Err(SqlError::unsupported("this clause of SELECT"));
-        }
-        if !select.named_window.is_empty() {
-            return Err(SqlError::unsupported("WINDOW"));
         }
         if self.select_depth == SELECTS_NESTED_MAX {
             let message = format!("queries and views are nested in more than {SELECTS_NESTED_MAX} others");
@@ -383,6 +346,7 @@ impl Binder<'_> {
         self.more_sources(&mut from, &select.from)?;
         let scope = self.scopes.last_mut().expect("a query has a scope");
         scope.aggregates = Some(Vec::new());
+        scope.windows = Some(WindowScope::new(&select.named_window)?);
         let mut output = self.projection(&select.projection)?;
         let width = output.exprs.len();
         // After the results, as PostgreSQL does it, which shows in errors; aggregates are not allowed in it.
@@ -416,23 +380,39 @@ impl Binder<'_> {
             order.push(sort_key(at, &key.options)?);
         }
         let distinct = self.distinct_by(select.distinct.as_ref(), &mut output, width)?;
+        self.unused_windows()?;
+        let mut windows = self.scopes.last_mut().expect("a query has a scope").take_windows();
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take()).unwrap_or_default();
-        let groups = self.group_keys(&select.group_by, &output)?;
-        let group = match groups.is_empty() && aggregates.is_empty() && having.is_none() {
+        if !aggregates.is_empty() {
+            check_no_work_table(&from.sources)?;
+        }
+        let results = Results { exprs: &output.exprs, columns: &output.columns };
+        let Keys { mut keys, mut sets } =
+            self.without_windows("GROUP BY", |this| this.group_keys(&select.group_by, results))?;
+        let is_ungrouped = keys.is_empty() && sets.len() == 1 && !has_group_by(&select.group_by);
+        let groupings = self.grouping_places(&keys)?;
+        let group = match is_ungrouped && aggregates.is_empty() && having.is_none() {
             true => None,
             false => {
                 self.settle_output(&mut output)?;
-                let mut keys = groups;
-                output.exprs.iter().chain(&having).try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
+                if let [set] = &mut sets[..] {
+                    let own = keys.len();
+                    let mut exprs = output.exprs.iter().chain(&having).chain(windows.exprs());
+                    exprs.try_for_each(|expr| add_decided(&mut keys, expr, &from))?;
+                    set.extend(own..keys.len());
+                }
                 let scope = self.scopes.last().expect("a query has a scope");
                 let exprs = std::mem::take(&mut output.exprs);
                 output.exprs = exprs.into_iter().map(|expr| grouped(expr, &keys, scope)).collect::<Result<_>>()?;
+                windows.try_map(&mut |expr| grouped(expr, &keys, scope))?;
                 let having = having.map(|having| grouped(having, &keys, scope)).transpose()?;
-                Some(Group { keys, aggregates, having })
+                Some(Group { keys, sets, groupings, aggregates, having })
             }
         };
-        let Output { exprs, columns, sets, untyped } = output;
-        let select = Select { group, output: exprs, sets, untyped, distinct, ..Select::default() };
+        let Output { mut exprs, columns, sets, untyped } = output;
+        let width_below = group.as_ref().map_or(from.width, Group::width);
+        let windows = windows.place(width_below, &mut exprs);
+        let select = Select { group, windows, output: exprs, sets, untyped, distinct, ..Select::default() };
         Ok((Unordered { select, from, filter, order, width }, columns))
     }
 
@@ -556,7 +536,7 @@ impl Binder<'_> {
 
     /// Binds the expressions returned for the rows that a statement writes.
     pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
-        let mut output = self.projection(items)?;
+        let mut output = self.without_windows("RETURNING", |this| this.projection(items))?;
         self.settle_output(&mut output)?;
         if output.exprs.iter().any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in RETURNING"));
@@ -565,7 +545,7 @@ impl Binder<'_> {
     }
 
     /// Returns the place among the results that ORDER BY or GROUP BY refers to by a number or a name.
-    fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
+    pub(super) fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
         match expr {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), .. }) => Ok(None),
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. })
@@ -617,44 +597,11 @@ impl Binder<'_> {
             }
         }
     }
+}
 
-    fn group_keys(&mut self, group: &GroupByExpr, output: &Output) -> Result<Vec<Expr>> {
-        let GroupByExpr::Expressions(keys, modifiers) = group else {
-            return Err(SqlError::unsupported("GROUP BY ALL"));
-        };
-        if !modifiers.is_empty() {
-            return Err(SqlError::unsupported("GROUP BY with a modifier"));
-        }
-        let mut bound: Vec<Expr> = Vec::new();
-        for key in keys {
-            // A column takes precedence over a result of the same name.
-            let as_column = match key {
-                ast::Expr::Value(_) => None,
-                key => self.expr(key).ok(),
-            };
-            let expr = match as_column {
-                Some(typed) => {
-                    let (expr, ty) = self.settle(typed)?;
-                    check_equality(ty)?;
-                    expr
-                }
-                None => match self.output_place(key, &output.columns, "GROUP BY")? {
-                    Some(at) => {
-                        check_equality(output.columns[at].ty)?;
-                        output.exprs[at].clone()
-                    }
-                    None => {
-                        let typed = self.expr(key)?;
-                        self.settle(typed)?.0
-                    }
-                },
-            };
-            if !bound.contains(&expr) {
-                bound.push(expr);
-            }
-        }
-        Ok(bound)
-    }
+/// Whether there is a GROUP BY, perhaps of the empty grouping set alone.
+fn has_group_by(group: &GroupByExpr) -> bool {
+    matches!(group, GroupByExpr::Expressions(items, _) if !items.is_empty())
 }
 
 pub(crate) fn is_descending(options: &ast::OrderByOptions) -> Result<bool> {

@@ -329,7 +329,7 @@ impl Binder<'_> {
     }
 
     /// Binds a condition on a table's rows.
-    pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+    pub(crate) fn row_condition(&mut self, table: &Table, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         self.condition_on(&table.def, expr, clause)
     }
 
@@ -341,7 +341,7 @@ impl Binder<'_> {
         value
     }
 
-    fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &str) -> Result<Expr> {
+    fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         self.scopes.push(scope_of(&[(table, &table.name)]));
         let condition = self.condition(expr, clause);
         self.scopes.pop();

@@ -368,7 +368,7 @@ impl ChangeContext<'_> {
             def.primary_key = None;
             let what = format!("constraint {name} on table {}", def.name);
             let keys = self.without_index(active, &def);
-            self.drop_dependents(active, (&what, &format!("index {name}")), keys, cascade, rows)?;
+            self.drop_dependents(active, (&what, &format!("index {name}")), keys, (cascade, &[]), rows)?;
             self.take_name(active, &def.schema, name, false)?;
             // The rows move to numbers.
             return self.rewrite(active, def, Vec::new(), None);

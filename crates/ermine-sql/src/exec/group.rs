@@ -1,6 +1,8 @@
 //! Groups and aggregates.
+//!
+//! Each row belongs to a group of each grouping set: with several sets a row is added as often as there are sets.
 
-use std::{ops::ControlFlow, slice};
+use std::{mem, ops::ControlFlow, slice};
 
 use hashbrown::{HashMap, HashSet};
 
@@ -10,7 +12,7 @@ use super::{
     sort::one_key,
 };
 use crate::{
-    error::Result,
+    error::{Result, SqlError},
     expr::Frame,
     functions::Accumulator,
     memory::{ENTRY, Kept, bytes_of},
@@ -20,12 +22,14 @@ use crate::{
 
 /// The state of one group.
 struct InGroup {
+    /// The grouping set.
+    set: usize,
     keys: Vec<Value>,
     aggregates: Vec<Gathering>,
 }
 
 /// One aggregate of one group.
-struct Gathering {
+pub(super) struct Gathering {
     accumulator: Accumulator,
     /// Bytes that are counted for the accumulator itself.
     counted: usize,
@@ -47,36 +51,53 @@ impl Run<'_> {
         let mut groups: Vec<InGroup> = Vec::new();
         let mut by_key: HashMap<Box<[u8]>, usize> = HashMap::new();
         let mut kept = Kept::new(&self.environment.memory);
-        if group.keys.is_empty() {
-            groups.push(InGroup::new(Vec::new(), &group.aggregates));
+        let add_group = |key: &[u8], keys: Vec<Value>, set, groups: &mut Vec<InGroup>, kept: &mut Kept<'_>| {
+            let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
+            kept.add(key.len() + ENTRY + bytes_of(&keys) + own)?;
+            groups.push(InGroup::new(set, keys, &group.aggregates));
+            Ok::<_, SqlError>(groups.len() - 1)
+        };
+        let mut whole = vec![None; group.sets.len()];
+        for (set, _) in group.sets.iter().enumerate().filter(|(_, set)| set.is_empty()) {
+            let keys = vec![Value::Null; group.keys.len()];
+            whole[set] = Some(add_group(&[], keys, set, &mut groups, &mut kept)?);
         }
         let _ = self.joined(select, outer, &mut |row| {
             let frame = Frame { row, outer };
-            let at = if group.keys.is_empty() {
-                0
-            } else {
-                let keys = group.keys.iter().map(|key| Ok(key.eval(&frame, self)?.into_owned()));
-                let keys = keys.collect::<Result<Vec<_>>>()?;
-                let key = key_of(&keys);
-                match by_key.get(&key[..]) {
-                    Some(at) => *at,
+            let keys = group.keys.iter().map(|key| Ok(key.eval(&frame, self)?.into_owned()));
+            let mut keys = keys.collect::<Result<Vec<_>>>()?;
+            for (set, places) in group.sets.iter().enumerate() {
+                let at = match whole[set] {
+                    Some(at) => at,
                     None => {
-                        let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
-                        kept.add(key.len() + ENTRY + bytes_of(&keys) + own)?;
-                        groups.push(InGroup::new(keys, &group.aggregates));
-                        by_key.insert(key[..].into(), groups.len() - 1);
-                        groups.len() - 1
+                        let own = match group.sets.len() {
+                            1 => mem::take(&mut keys),
+                            _ => masked(&keys, places),
+                        };
+                        let mut key = key_of(&own);
+                        if group.sets.len() > 1 {
+                            key.extend_from_slice(&set.to_be_bytes());
+                        }
+                        match by_key.get(&key[..]) {
+                            Some(at) => *at,
+                            None => {
+                                let at = add_group(&key, own, set, &mut groups, &mut kept)?;
+                                by_key.insert(key[..].into(), at);
+                                at
+                            }
+                        }
                     }
+                };
+                for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {
+                    self.gather(call, gathering, &frame, &mut kept)?;
                 }
-            };
-            for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {
-                self.gather(call, gathering, &frame, &mut kept)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
         let mark = self.environment.memory.mark();
-        for InGroup { keys: mut row, aggregates } in groups {
+        for InGroup { set, keys: mut row, aggregates } in groups {
             self.next_row(mark);
+            row.extend(group.groupings.iter().map(|keys| grouping(keys, &group.sets[set])));
             for (call, gathering) in group.aggregates.iter().zip(aggregates) {
                 row.push(gathering.finish(call, self.environment, &mut kept)?);
             }
@@ -93,7 +114,8 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn gather(
+    /// Adds a row to an aggregate.
+    pub(super) fn gather(
         &self,
         call: &AggregateCall,
         gathering: &mut Gathering,
@@ -131,19 +153,38 @@ impl Run<'_> {
     }
 }
 
+/// Returns the keys of a grouping set, with NULL in the places of the others.
+fn masked(keys: &[Value], set: &[usize]) -> Vec<Value> {
+    let keys = keys.iter().enumerate();
+    keys.map(|(at, key)| if set.contains(&at) { key.clone() } else { Value::Null }).collect()
+}
+
+/// Returns the result of GROUPING: a bit for each key, 1 if the grouping set lacks it; the last key has the lowest bit.
+fn grouping(keys: &[usize], set: &[usize]) -> Value {
+    Value::Int4(keys.iter().fold(0, |bits, key| bits << 1 | i32::from(!set.contains(key))))
+}
+
 impl InGroup {
-    fn new(keys: Vec<Value>, calls: &[AggregateCall]) -> Self {
-        let gathering = |call: &AggregateCall| Gathering {
-            accumulator: call.aggregate.accumulator(),
-            counted: 0,
-            seen: call.is_distinct.then(HashSet::new),
-            waiting: Vec::new(),
-        };
-        Self { keys, aggregates: calls.iter().map(gathering).collect() }
+    fn new(set: usize, keys: Vec<Value>, calls: &[AggregateCall]) -> Self {
+        Self { set, keys, aggregates: calls.iter().map(Gathering::new).collect() }
     }
 }
 
 impl Gathering {
+    pub(super) fn new(call: &AggregateCall) -> Self {
+        Self {
+            accumulator: call.aggregate.accumulator(),
+            counted: 0,
+            seen: call.is_distinct.then(HashSet::new),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Returns the result for the rows that have been added, to which others may follow; they have no order.
+    pub(super) fn so_far(&self) -> Result<Value> {
+        self.accumulator.clone().finish()
+    }
+
     /// Adds the arguments of a row.
     fn add(
         &mut self,

@@ -9,11 +9,14 @@ mod group;
 mod hash;
 mod instrumentation;
 mod lock;
+mod partition;
 mod query;
+mod recursion;
 pub(crate) mod references;
 mod scan;
 mod sort;
 mod subquery;
+mod window;
 pub(crate) mod write;
 
 pub(crate) use build::{
@@ -31,6 +34,8 @@ use std::{
 };
 
 use ermine::OwnedTransaction;
+
+use self::recursion::WorkTable;
 
 use crate::{
     catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, sequence::Sequence},
@@ -105,6 +110,8 @@ pub(crate) struct Run<'r> {
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
     /// Rows of system tables, by the address of the table: computed once.
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
+    /// Rows of the last runs of recursive terms, by the numbers of their queries.
+    work_tables: RefCell<HashMap<usize, WorkTable>>,
     /// Rows of queries that are run once, by their address.
     once: RefCell<HashMap<usize, Arc<RowBuffer>>>,
     hashes: hash::Hashes<'r>,
@@ -138,6 +145,7 @@ impl<'r> Run<'r> {
             nested: Cell::new(0),
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
+            work_tables: RefCell::default(),
             once: RefCell::default(),
             hashes: hash::Hashes::default(),
             member_sets: RefCell::default(),

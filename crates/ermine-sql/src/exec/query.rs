@@ -88,7 +88,7 @@ impl Run<'_> {
                 Distinct::On(places) => &places[..],
                 Distinct::No | Distinct::Rows => &[],
             },
-            Body::Values(_) | Body::Set { .. } => &[],
+            Body::Values(_) | Body::WorkTable(_) | Body::Set { .. } => &[],
         };
         let wanted = limit
             .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
@@ -120,7 +120,7 @@ impl Run<'_> {
             // The sort keys of a SELECT DISTINCT are among its results, so equal rows are adjacent.
             let (select, distinct) = match &query.body {
                 Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
-                Body::Select(_) | Body::Values(_) | Body::Set { .. } => (None, 0),
+                Body::Select(_) | Body::Values(_) | Body::WorkTable(_) | Body::Set { .. } => (None, 0),
             };
             let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
             let mut gather = |row: &[Value]| {
@@ -170,6 +170,10 @@ impl Run<'_> {
                     }
                 }
                 Ok(ControlFlow::Continue(()))
+            }
+            Body::WorkTable(id) => self.work_table(*id, emit),
+            Body::Set { operation: SetOperation::Recursion(id), all, sides } => {
+                self.recursion(*id, *all, sides, outer, emit)
             }
             Body::Set { operation, all, sides } => self.set_operation(*operation, *all, sides, outer, emit),
         }
@@ -255,9 +259,22 @@ impl Run<'_> {
             select.sets.iter().try_for_each(|at| kept.add(shown[*at].bytes()))?;
             spread(&select.sets, &mut shown, emit)
         };
+        match select.windows.is_empty() {
+            true => self.joined_or_grouped(select, outer, &mut show),
+            false => self.windowed(select, outer, &mut show),
+        }
+    }
+
+    /// Emits the rows of the groups of a query, or of its sources if it has no groups.
+    pub(super) fn joined_or_grouped(
+        &self,
+        select: &Select,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
         match &select.group {
-            None => self.joined(select, outer, &mut show),
-            Some(group) => self.grouped(select, group, outer, &mut show),
+            None => self.joined(select, outer, emit),
+            Some(group) => self.grouped(select, group, outer, emit),
         }
     }
 

@@ -58,7 +58,10 @@ impl Expr {
             Self::Parameter(at) => return Ok(Cow::Borrowed(run.parameter(*at))),
             Self::Column(at) => return Ok(Cow::Borrowed(&frame.row[*at])),
             Self::Outer(levels, at) => frame.around(*levels).row[*at].clone(),
-            Self::Aggregate(_) | Self::OuterAggregate(..) => unreachable!("the binder replaces aggregates"),
+            Self::Aggregate(_) | Self::OuterAggregate(..) | Self::Grouping(_) => {
+                unreachable!("the binder replaces aggregates")
+            }
+            Self::Window(_) => unreachable!("the binder replaces window functions"),
             Self::Binary(function, operands) => binary(function, operands, frame, run)?,
             Self::Prefix(function, operand) => {
                 let operand = operand.eval(frame, run)?;

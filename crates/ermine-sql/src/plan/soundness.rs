@@ -21,7 +21,7 @@ use crate::{
     bind::write::{Change, Insert, InsertSource, Rules},
     catalog::Table,
     expr::{Expr, Subquery, SubqueryKind},
-    query::{Access, Body, Distinct, Hash, Path, Query, Select, Source, SourceKind, TableSource},
+    query::{Access, Body, Distinct, Hash, Path, Query, Select, Source, SourceKind, TableSource, window::Windows},
 };
 
 impl Plan {
@@ -107,7 +107,10 @@ impl Checker {
                 self.assert_readable(*levels, *at);
             }
             Expr::Parameter(at) => assert!(*at < self.parameters, "parameter {at} of {}", self.parameters),
-            Expr::Aggregate(_) | Expr::OuterAggregate(..) => panic!("{expr:?} outside of its group"),
+            Expr::Aggregate(_) | Expr::OuterAggregate(..) | Expr::Grouping(_) => {
+                panic!("{expr:?} outside of its group")
+            }
+            Expr::Window(_) => panic!("{expr:?} without a place"),
             Expr::And(operands) | Expr::Or(operands) | Expr::Coalesce(operands) | Expr::Extreme(_, operands) => {
                 assert!(!operands.is_empty(), "{expr:?}");
             }
@@ -137,6 +140,7 @@ impl Checker {
                 self.on_row(Readable::new(), |checker| checker.exprs(rows.iter().flatten()));
                 width
             }
+            Body::WorkTable(_) => query.width,
             Body::Set { sides, .. } => {
                 sides.iter().for_each(|side| self.query(side));
                 assert_eq!(sides[0].width, sides[1].width);
@@ -158,17 +162,17 @@ impl Checker {
             for source in &select.sources {
                 checker.source(source, &mut taken);
             }
-            match &select.group {
-                None => checker.exprs(&select.output),
-                Some(group) => {
-                    checker.exprs(&group.keys);
-                    checker.exprs(group.aggregates.iter().flat_map(|call| call.exprs()));
-                    let grouped = vec![true; group.keys.len() + group.aggregates.len()];
-                    let joined = mem::replace(checker.rows.last_mut().expect("pushed above"), grouped);
-                    checker.exprs(group.having.iter().chain(&select.output));
-                    *checker.rows.last_mut().expect("pushed above") = joined;
-                }
+            if let Some(group) = &select.group {
+                checker.exprs(&group.keys);
+                checker.exprs(group.aggregates.iter().flat_map(|call| call.exprs()));
+                let mut places = group.sets.iter().chain(&group.groupings).flatten();
+                assert!(places.all(|at| *at < group.keys.len()), "{group:?}");
+                let grouped = vec![true; group.width()];
+                *checker.rows.last_mut().expect("pushed above") = grouped;
+                checker.exprs(&group.having);
             }
+            checker.windows(&select.windows);
+            checker.exprs(&select.output);
         });
         let width = select.output.len();
         assert!(select.sets.iter().all(|at| *at < width), "{:?} in {width} columns", select.sets);
@@ -177,6 +181,21 @@ impl Checker {
             assert!(places.iter().all(|at| *at < width), "{places:?} in {width} columns");
         }
         width
+    }
+
+    /// Checks window functions, and makes the places of their results readable.
+    fn windows(&mut self, windows: &Windows) {
+        if windows.is_empty() {
+            return;
+        }
+        self.exprs(windows.exprs());
+        let row = self.rows.last_mut().expect("that of the sources or groups");
+        assert!(row.len() <= windows.first, "results at {} of {} places", windows.first, row.len());
+        let mut places: Vec<_> = windows.all.iter().flat_map(|window| &window.calls).map(|call| call.at).collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(windows.first..windows.width()), "{windows:?}");
+        row.resize(windows.first, false);
+        row.resize(windows.width(), true);
     }
 
     /// Checks a source, and makes its places readable.

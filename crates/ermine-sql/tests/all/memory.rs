@@ -62,6 +62,14 @@ fn statements() -> Vec<String> {
         "SELECT count(DISTINCT n::text) {rows}",
         "SELECT max(repeat('x', n)) FROM generate_series(1, 1000000, 200000) AS s(n)",
         "SELECT n, max(repeat('x', 100)) {rows} GROUP BY n",
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n) {rows}",
+        "SELECT n, n + 1, count(*) {rows} GROUP BY CUBE (n, n + 1)",
+        // Window functions, recursion.
+        "SELECT sum(n) OVER (ORDER BY n DESC) {rows}",
+        "SELECT array_agg(n) OVER (ORDER BY n) FROM generate_series(1, 400) AS s(n)",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 30000) SELECT count(*) FROM r",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r, generate_series(1, 30000) WHERE n < 2) \
+            SELECT count(*) FROM r",
         // Arrays, and queries in expressions.
         "SELECT array_length(ARRAY(SELECT n {rows} WHERE n > 0), 1)",
         "SELECT 1 WHERE 5 IN (SELECT n + 10 {rows})",

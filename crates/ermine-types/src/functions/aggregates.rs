@@ -11,11 +11,11 @@ use crate::{
 use super::{
     Unresolved,
     collections::{to_json, write_json},
-    unresolved,
+    ordered, unresolved,
 };
 
 /// An aggregate function, resolved for a call.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Aggregate {
     kind: Kind,
     /// The types that the arguments have to be cast to; none for `count(*)`.
@@ -42,6 +42,10 @@ enum Kind {
         is_root: bool,
         is_population: bool,
     },
+    /// The ordered-set aggregates: the sorted value precedes the direct argument.
+    PercentileCont,
+    PercentileDisc,
+    Mode,
 }
 
 fn kind(name: &str) -> Option<Kind> {
@@ -62,6 +66,9 @@ fn kind(name: &str) -> Option<Kind> {
         "stddev_pop" => spread(true, true),
         "variance" | "var_samp" => spread(false, false),
         "var_pop" => spread(false, true),
+        "percentile_cont" => Kind::PercentileCont,
+        "percentile_disc" => Kind::PercentileDisc,
+        "mode" => Kind::Mode,
         _ => return None,
     })
 }
@@ -69,6 +76,47 @@ fn kind(name: &str) -> Option<Kind> {
 /// Whether an aggregate of this name exists.
 pub fn is_aggregate(name: &str) -> bool {
     kind(name).is_some()
+}
+
+/// Whether an ordered-set aggregate of this name exists.
+pub fn is_ordered_set(name: &str) -> bool {
+    kind(name).is_some_and(Kind::is_ordered_set)
+}
+
+impl Kind {
+    fn is_ordered_set(self) -> bool {
+        matches!(self, Self::PercentileCont | Self::PercentileDisc | Self::Mode)
+    }
+}
+
+/// Returns the ordered-set aggregate that a call means, by the types of its direct arguments and of its sort keys.
+pub fn ordered_set_aggregate(name: &str, direct: &[Option<SqlType>], sorted: &[SqlType]) -> Result<Aggregate> {
+    use SqlType as T;
+    let unknown = || {
+        let direct = direct.iter().map(|ty| ty.map_or("unknown".into(), SqlType::name));
+        let types: Vec<_> = direct.chain(sorted.iter().map(|ty| ty.name())).collect();
+        unresolved(Unresolved::Unknown, &format!("{name}({})", types.join(", ")))
+    };
+    let (Some(kind), [value]) = (kind(name), sorted) else { return Err(unknown()) };
+    let fraction = match (kind, direct) {
+        (Kind::Mode, []) => None,
+        (Kind::Mode, _) | (_, [] | [_, _, ..]) => return Err(unknown()),
+        (_, [Some(ty)]) if ty.is_array && T::scalar(ty.scalar).is_numeric() => Some(T::FLOAT8.array()),
+        (_, [Some(ty)]) if !ty.is_numeric() => return Err(unknown()),
+        _ => Some(T::FLOAT8),
+    };
+    let value = match kind {
+        Kind::PercentileCont if value.is_numeric() => T::FLOAT8,
+        Kind::PercentileCont if *value == T::INTERVAL => T::INTERVAL,
+        Kind::PercentileCont => return Err(unknown()),
+        _ => *value,
+    };
+    let is_array = fraction.is_some_and(|ty| ty.is_array);
+    if is_array && value.is_array {
+        return Err(unknown());
+    }
+    let arguments = [value].into_iter().chain(fraction).collect();
+    Ok(Aggregate { kind, arguments, result: if is_array { value.array() } else { value } })
 }
 
 /// Returns the aggregate that a call means. `argument` is the first argument's type: `None` for one without a type, and
@@ -125,6 +173,10 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             let ty = argument.ok_or_else(|| unresolved(Unresolved::Ambiguous, &call()))?;
             (vec![ty], ty.array())
         }
+        Kind::PercentileCont | Kind::PercentileDisc | Kind::Mode => {
+            let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         Kind::Json | Kind::JsonText => {
             let ty = argument.ok_or_else(|| unresolved(Unresolved::Undetermined, &call()))?;
             (vec![ty], if kind == Kind::Json { T::JSONB } else { T::JSON })
@@ -137,13 +189,13 @@ impl Aggregate {
     /// Whether its result contains all values that are added.
     #[inline]
     pub fn keeps_values(&self) -> bool {
-        matches!(self.kind, Kind::Join | Kind::Array | Kind::Json | Kind::JsonText)
+        matches!(self.kind, Kind::Join | Kind::Array | Kind::Json | Kind::JsonText) || self.kind.is_ordered_set()
     }
 
     /// Whether it keeps them as separate parts, which [`Accumulator::bytes`] does not count.
     #[inline]
     pub fn keeps_each(&self) -> bool {
-        matches!(self.kind, Kind::Array | Kind::Json)
+        matches!(self.kind, Kind::Array | Kind::Json) || self.kind.is_ordered_set()
     }
 
     /// Begins a group of rows.
@@ -194,6 +246,8 @@ enum State {
     Bytes(Vec<u8>),
     Values(Vec<Value>),
     Json(Vec<Json>),
+    /// Values in their order, and the direct argument.
+    Ordered(Vec<Value>, Value),
 }
 
 impl Accumulator {
@@ -250,6 +304,10 @@ impl Accumulator {
                     values.push(value.clone());
                 }
             }
+            Kind::PercentileCont | Kind::PercentileDisc | Kind::Mode => match &mut self.state {
+                State::Ordered(values, _) => values.push(value.clone()),
+                state => *state = State::Ordered(vec![value.clone()], arguments.get(1).cloned().unwrap_or(Value::Null)),
+            },
             Kind::JsonText => {
                 if let State::Empty = self.state {
                     self.state = State::Text(String::new());
@@ -391,6 +449,14 @@ impl Accumulator {
             State::Text(text) => Ok(text.into()),
             State::Bytes(bytes) => Ok(Value::Bytea(bytes.into())),
             State::Json(values) => Json::Array(values).check_depth().map(Value::json),
+            State::Ordered(values, fraction) => match self.kind {
+                Kind::Mode => Ok(ordered::mode(&values, self.argument)),
+                kind => {
+                    let is_continuous = kind == Kind::PercentileCont;
+                    let one = if is_continuous { ordered::percentile_cont } else { ordered::percentile_disc };
+                    ordered::percentiles(&values, &fraction, self.argument.scalar, one)
+                }
+            },
             State::Values(values) => collect_array(values, self.result.scalar).map(Value::array),
             State::Integers { count, sum, squares } => match self.kind {
                 Kind::Sum if self.result == SqlType::INT8 => sum

@@ -12,6 +12,7 @@ mod encodings;
 mod extensions;
 mod formats;
 mod math;
+mod ordered;
 pub(crate) mod pattern;
 pub(crate) mod posix;
 mod regexp;
@@ -30,7 +31,7 @@ use crate::{
 use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
 pub use crate::keywords::quote_ident;
-pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate};
+pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate, is_ordered_set, ordered_set_aggregate};
 pub use collections::series;
 pub(crate) use math::square_root;
 
