@@ -48,7 +48,7 @@ pub(super) struct Unordered {
 /// A query in FROM, bound.
 pub(super) enum Derived {
     Unordered(Box<Unordered>),
-    Query(Query),
+    Query(Box<Query>),
 }
 
 impl Unordered {
@@ -179,7 +179,7 @@ impl Binder<'_> {
         let candidate = plain_select(query).filter(|_| !self.keeps_sources);
         let Some(select) = candidate else {
             let (query, columns) = self.query(query)?;
-            return Ok((Derived::Query(query), columns));
+            return Ok((Derived::Query(Box::new(query)), columns));
         };
         let (mut bound, columns) = self.unordered_select(select, &[], first)?;
         for at in mem::take(&mut bound.select.untyped) {
@@ -207,7 +207,7 @@ impl Binder<'_> {
                 }
                 unordered.into_query(self.catalog, false, self.scopes.len() > 1)
             }
-            Derived::Query(query) => query,
+            Derived::Query(query) => *query,
         };
         // In a query in an expression it is run for each outer row.
         let is_outermost = self.scopes.len() == 1;
