@@ -89,7 +89,6 @@ pub(super) const TABLES: &[Described] = empty! {
         name NAME version TEXT installed BOOL superuser BOOL trusted BOOL relocatable BOOL schema NAME
         requires NAMES comment TEXT
     }
-    0 pg_available_extensions { name NAME default_version TEXT installed_version TEXT comment TEXT }
     2607 pg_conversion {
         oid OID conname NAME connamespace OID conowner OID conforencoding INT4 contoencoding INT4 conproc REGPROC
         condefault BOOL
