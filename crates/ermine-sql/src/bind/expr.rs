@@ -801,27 +801,8 @@ impl Binder<'_> {
         let path = Typed::new(Expr::Array(SqlType::TEXT, path), SqlType::TEXT.array());
         self.binary("#>", json, path)
     }
-
-    /// Binds a test of whether a value is among the results of a query.
-    fn holds(&mut self, operand: &ast::Expr, comparison: Comparison, query: &ast::Query, all: bool) -> Result<Expr> {
-        // The query first, as PostgreSQL does it, which shows in errors.
-        let (subquery, columns) = self.subquery(query, SubqueryKind::Exists)?;
-        let operand = self.expr(operand)?;
-        let [column] = &columns[..] else { return Err(one_column()) };
-        let resolved = operators::resolve_binary(comparison.name(), operand.ty, Some(column.ty))?;
-        // Values of varchar are compared as texts.
-        let is_as_text = column.ty == SqlType::VARCHAR && resolved.right == SqlType::TEXT;
-        if resolved.right != column.ty && !is_as_text || resolved.left != resolved.right {
-            // The column is not converted: the operand has to be of its type.
-            let operand = self.convert(operand, column.ty, -1, Context::Assignment)?;
-            return Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }));
-        }
-        let operand = self.coerce(operand, resolved.left)?;
-        Ok(with_kind(subquery, SubqueryKind::Holds { operand: Box::new(operand), comparison, all }))
-    }
 }
 
-/// Returns an expression without the parentheses around it.
 /// Returns an expression without the parentheses around it.
 pub(crate) fn unnested(expr: &ast::Expr) -> &ast::Expr {
     match expr {
@@ -841,14 +822,14 @@ fn signed(expr: &ast::Expr) -> Option<(&str, bool)> {
     }
 }
 
-fn with_kind(subquery: Expr, kind: SubqueryKind) -> Expr {
+pub(super) fn with_kind(subquery: Expr, kind: SubqueryKind) -> Expr {
     match subquery {
         Expr::Subquery(subquery) => Expr::Subquery(Subquery { kind, ..subquery }),
         other => other,
     }
 }
 
-fn one_column() -> SqlError {
+pub(super) fn one_column() -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column")
 }
 

@@ -113,7 +113,8 @@ pub(super) fn order_joins(
     inner.for_each(|source| conditions.extend(source.on.drain(..).map(Some)));
     conditions.extend(filter.into_iter().map(Some));
     // A full join has rows without those of its first source.
-    if !sources.iter().any(|source| source.join == Join::Full) {
+    let is_full = sources.iter().any(|source| source.join == Join::Full);
+    if !is_full {
         know_results(select, &mut sources, &mut conditions);
     }
     place(&mut conditions, &[], sources.is_empty(), &mut select.before);
@@ -128,7 +129,7 @@ pub(super) fn order_joins(
     let mut order = search(&sources, &conditions);
     let (plain, mut left) = (sources.len(), Vec::new());
     // Results of window functions have the places behind the sources.
-    while select.windows.is_empty() || select.group.is_some() {
+    while !is_full && (select.windows.is_empty() || select.group.is_some()) {
         let converted = convert_members(&mut sources, &mut conditions[..given], from.width, &left);
         if converted.is_empty() {
             break;

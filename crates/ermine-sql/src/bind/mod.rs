@@ -15,6 +15,7 @@ mod join_conditions;
 mod join_order;
 mod join_search;
 mod lock;
+mod membership;
 pub(crate) mod names;
 mod ordered;
 pub(crate) mod path;

@@ -625,6 +625,8 @@ fn wrap_with(
     let is_filled_up = |(_, expr): (&usize, &Expr)| *expr == Expr::Constant(Value::Null) || is_null_with(expr, &own);
     if let [only] = &mut from.sources[start..]
         && matches!(only.kind, SourceKind::Table(_))
+        // A full join has rows that meet none of its conditions.
+        && (join != Join::Inner || only.on.is_empty())
         && from.replaced.range(first..).all(is_filled_up)
     {
         only.join = join;

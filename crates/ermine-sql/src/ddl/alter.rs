@@ -209,6 +209,7 @@ impl ChangeContext<'_> {
         (if_exists, cascade): (bool, bool),
         rows: &mut dyn RowSink,
     ) -> Result<()> {
+        let before = def.clone();
         for name in columns.iter().map(name_of) {
             match def.column(&name) {
                 Some(at) => {
@@ -225,6 +226,8 @@ impl ChangeContext<'_> {
                         self.drop_column(active, &mut def, at)?;
                     }
                 }
+                // It was computed from another one, and went with it.
+                None if before.column(&name).is_some() => {}
                 None if if_exists => {
                     let message = format!("column \"{name}\" does not exist, skipping");
                     skip(rows, SqlState::UNDEFINED_COLUMN, message);

@@ -150,7 +150,7 @@ impl ChangeContext<'_> {
     }
 
     /// Drops a view that the transaction holds alone. Other views may use it only if they are dropped `together`.
-    fn drop_view(
+    pub(super) fn drop_view(
         &self,
         active: &mut ActiveTransaction,
         view: &View,

@@ -29,7 +29,7 @@ use crate::{
         plain,
     },
     catalog::{
-        Change, Relation, Table,
+        Change, Relation, Table, View,
         definition::{DefaultDef, Definition, TableDef},
     },
     error::{Result, SqlError, SqlState},
@@ -263,6 +263,9 @@ impl ChangeContext<'_> {
             let domain = self.environment.user_type_name(domain);
             (format!("type {domain}"), format!("type {shown}"))
         }));
+        let views = self.views_with(active, oid)?;
+        let view = |view: &Arc<View>| (format!("view {}", view.def.name), format!("type {shown}"));
+        dependents.extend(views.iter().map(view));
         let in_use = |detail: String| {
             let message = format!("cannot drop type {shown} because other objects depend on it");
             SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
@@ -283,6 +286,13 @@ impl ChangeContext<'_> {
                 rows.notice("NOTICE", &notice);
             }
         }
+        for view in views {
+            // It may have gone with another one.
+            if active.catalog.view(view.def.id).is_some() {
+                active.take_view(&view, self.patience)?;
+                self.drop_view(active, &view, &[], true, rows)?;
+            }
+        }
         for domain in domains {
             self.drop_type(active, domain.oid, true, rows)?;
         }
@@ -295,8 +305,22 @@ impl ChangeContext<'_> {
         match self.broken_definition(active, bound) {
             None => Ok(()),
             Some(broken) => Err(in_use(format!("an expression of {broken} depends on type {shown}"))
-                .hint("Drop the default, the constraint or the index that uses it.")),
+                .hint("Drop the default, the generated column, the constraint or the index that uses it.")),
         }
+    }
+
+    /// Returns the views whose queries name a type, or have columns of it.
+    fn views_with(&self, active: &ActiveTransaction, oid: u32) -> Result<Vec<Arc<View>>> {
+        let environment = self.environment_of(active);
+        let mut views = Vec::new();
+        for view in active.catalog.views() {
+            let mut used: BTreeSet<_> = view.def.columns.iter().filter_map(|column| column.ty.created()).collect();
+            collect_types(&crate::parse::stored_query(&view.def.query)?, &environment, &mut used);
+            if used.contains(&oid) {
+                views.push(view.clone());
+            }
+        }
+        Ok(views)
     }
 
     /// Drops the columns of a table that have a type, with the constraints on them.
@@ -382,7 +406,7 @@ type Parts<'d> = (BTreeSet<u32>, BTreeSet<&'d str>);
 fn parts_of_table(def: &TableDef) -> Parts<'_> {
     let columns = || def.live_columns().map(|(_, column)| column);
     let defaults = columns().filter_map(|column| match &column.default {
-        Some(DefaultDef::Expression(text)) => Some(&**text),
+        Some(DefaultDef::Expression(text) | DefaultDef::Generated(text)) => Some(&**text),
         _ => None,
     });
     let checks = def.checks.iter().map(|check| &*check.condition);

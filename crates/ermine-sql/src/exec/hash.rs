@@ -143,6 +143,7 @@ fn key_at<'k>(rows: &[HashedRow], keys: &'k [u8], row: u32) -> &'k [u8] {
 
 impl<'r> Run<'r> {
     /// Emits the rows of a source that match the rows before it, each put into `row`.
+    #[inline(never)]
     pub(super) fn hashed_rows(
         &self,
         (source, hash): (&Source, &Hash),
@@ -172,6 +173,7 @@ impl<'r> Run<'r> {
     }
 
     /// Emits the same rows as `hashed_rows` without a hash.
+    #[inline(never)]
     fn scanned_rows(
         &self,
         (source, hash): (&Source, &Hash),
@@ -195,6 +197,7 @@ impl<'r> Run<'r> {
     }
 
     /// Returns the hash of a source, which is made if it is missing; `None` if a scan is better.
+    #[inline(never)]
     fn hashed(
         &self,
         source: &Source,
@@ -253,6 +256,7 @@ impl<'r> Run<'r> {
     }
 
     /// Notes that the row of a full join's source that is being emitted has met another.
+    #[inline(never)]
     pub(super) fn note_met(&self, source: &Source) {
         if let Some(State::Built(rows)) = self.hashes.0.borrow().get(&(std::ptr::from_ref(source) as usize)) {
             rows.met.borrow_mut()[rows.current.get()] = true;
@@ -260,6 +264,7 @@ impl<'r> Run<'r> {
     }
 
     /// Emits the rows of a full join's source that have met no other, with NULL in all other places.
+    #[inline(never)]
     pub(super) fn unmet_rows(
         &self,
         (source, hash): (&Source, &Hash),

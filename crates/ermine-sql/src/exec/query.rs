@@ -294,6 +294,7 @@ impl Run<'_> {
             if self.loop_over(&select.sources, &mut row, outer, emit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
+            debug_assert!(select.sources.iter().all(|source| source.join != Join::Full) || select.sources.len() == 2);
             match &select.sources[..] {
                 [_, source] if source.join == Join::Full => match &source.hash {
                     Some(hash) => self.unmet_rows((source, hash), &mut row, outer, &mut |row| emit(row)),
@@ -431,6 +432,7 @@ impl Run<'_> {
     }
 
     /// Emits the values of a condition IN.
+    #[inline(never)]
     fn member_rows(
         &self,
         members: &Members,
@@ -473,6 +475,7 @@ impl Run<'_> {
     }
 
     /// Emits the numbers of `generate_series`; none if a bound is NULL.
+    #[inline(never)]
     fn series_rows(
         &self,
         bounds: &[Expr; 3],
@@ -508,6 +511,7 @@ impl Run<'_> {
     }
 
     /// Emits the elements of arrays, of all their dimensions.
+    #[inline(never)]
     fn element_rows(
         &self,
         arrays: &[Expr],

@@ -88,6 +88,8 @@ impl Run<'_> {
         Ok(flow)
     }
 
+    // Sources are looped over inside one another, on one stack: what is inlined here would take room in each loop.
+    #[inline(never)]
     fn row_under(
         &self,
         source: &TableSource,
@@ -122,6 +124,7 @@ impl Run<'_> {
     }
 
     /// Returns the part of a path that is to be read.
+    #[inline(never)]
     fn part(&self, table: &Table, access: &Access, frame: &Frame<'_>) -> Result<Part> {
         let mut prefix = KeyBuffer::new();
         for bound in &access.equal {
@@ -233,6 +236,8 @@ pub(super) fn whole_row(table: &Table, bytes: &[u8]) -> Result<Vec<Value>> {
 }
 
 /// Returns the value that a row has in a column that was added after the row was written.
+#[cold]
+#[inline(never)]
 fn missing(column: &ColumnDef) -> Result<Value> {
     let Some(bytes) = &column.missing else { return Ok(Value::Null) };
     let mut values = Vec::new();

@@ -5,7 +5,7 @@ use super::{
     definitions::{self, ConstraintKind, IndexView, constraints, indexes},
 };
 use crate::catalog::{
-    comments::{PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE},
+    comments::{PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE},
     definition::{DefaultDef, ObjectId},
 };
 
@@ -30,6 +30,11 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
     for table in known.catalog.tables() {
         let def = &table.def;
         all.push(((PG_CLASS, def.id, 0), schema_of(&def.schema), "n"));
+        for (at, column) in def.live_columns() {
+            let domain = known.catalog.types.of_column(def.id, at).map(|domain| domain.oid);
+            let ty = domain.or_else(|| column.ty.created());
+            all.extend(ty.map(|ty| (column_of(def.id, at), (PG_TYPE, ty, 0), "n")));
+        }
         for (at, column) in def.live_columns().filter(|(_, column)| column.identity.is_none()) {
             let default = (PG_ATTRDEF, definitions::part(def.id, at + 1), 0);
             all.extend(column.default.iter().map(|_| (default, column_of(def.id, at), "a")));
@@ -66,10 +71,17 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
             all.push(((PG_CLASS, def.id, 0), column_of(table, at), if is_identity { "i" } else { "a" }));
         }
     }
+    for ty in known.catalog.types.all() {
+        all.push(((PG_TYPE, ty.oid, 0), schema_of(&ty.schema), "n"));
+        let base = ty.domain().and_then(|domain| domain.base.created());
+        all.extend(base.map(|base| ((PG_TYPE, ty.oid, 0), (PG_TYPE, base, 0), "n")));
+    }
     for view in known.catalog.views() {
         let (own, rule) = ((PG_CLASS, view.def.id, 0), (PG_REWRITE, definitions::part(view.def.id, 0), 0));
         all.push((own, schema_of(&view.def.schema), "n"));
         all.push((rule, own, "i"));
+        let types = view.def.columns.iter().filter_map(|column| column.ty.created());
+        all.extend(types.map(|ty| (rule, (PG_TYPE, ty, 0), "n")));
         let uses_whole = |id: u32| !view.def.uses.iter().any(|(own, _)| *own == id);
         let whole = view.def.relations.iter().filter(|relation| uses_whole(relation.id));
         all.extend(whole.map(|relation| (rule, (PG_CLASS, relation.id, 0), "n")));

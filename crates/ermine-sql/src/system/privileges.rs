@@ -32,7 +32,7 @@ pub(super) fn initial(values: &[Value], catalog: &Catalog, environment: &Environ
     let known = INITIAL.iter().find(|(known, ..)| *known == &**kind);
     let Some((_, of_all, of_owner)) = known else {
         let message = format!("unrecognized object type abbreviation: {kind}");
-        return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     };
     let owner = match role_name(Known::new(catalog, environment), *owner) {
         Some(name) => quote_ident(name),

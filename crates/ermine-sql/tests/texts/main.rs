@@ -291,6 +291,11 @@ fn many_names_are_answered() {
         for times in [40, 350, 3000, 100_000] {
             let texts = [
                 format!("SELECT 1 FROM {}", many(times, &|n| format!("u AS u{n}"), ", ")),
+                format!(
+                    "SELECT 1 FROM {} WHERE {}",
+                    many(times, &|n| format!("u AS u{n}"), ", "),
+                    many(times - 1, &|n| format!("u{n}.v = u{}.v", n + 1), " AND ")
+                ),
                 format!("CREATE TABLE wide ({})", many(times, &|n| format!("c{n} integer"), ", ")),
                 format!(
                     "WITH c0 AS (SELECT 1), {} SELECT 1",
