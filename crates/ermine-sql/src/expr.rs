@@ -244,7 +244,7 @@ pub(crate) struct Conversion {
     pub(crate) is_explicit: bool,
 }
 
-/// What a domain excludes.
+/// The rules of a domain, after binding.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BoundDomain {
     /// Its name in messages.

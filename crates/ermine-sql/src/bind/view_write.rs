@@ -25,7 +25,7 @@ use crate::{
     system::views::{NOT_ONE_TABLE, only_relation, reason_of},
 };
 
-/// What a statement does with the rows of a view.
+/// The effect of a statement on the rows of a view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writes {
     Insert,

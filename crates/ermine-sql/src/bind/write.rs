@@ -34,7 +34,7 @@ use crate::{
 /// The conditions on the rows of a table, and on which rows its partial indexes contain.
 #[derive(Default)]
 pub(crate) struct Rules {
-    /// What the domains of columns exclude, evaluated on the row.
+    /// The conditions of the domains of columns, evaluated on the row.
     pub(crate) domains: Vec<Expr>,
     /// Evaluated on the row.
     pub(crate) checks: Vec<(String, Expr)>,

@@ -49,7 +49,7 @@ enum Target {
     /// A type or a domain.
     Type(ObjectName),
     View(ObjectName),
-    /// What cannot have a comment here.
+    /// Kinds of objects that cannot have a comment here.
     Other(String),
 }
 

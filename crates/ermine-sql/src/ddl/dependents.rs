@@ -1,4 +1,4 @@
-//! What depends on an object that is dropped or changed: foreign keys and views.
+//! The objects that depend on one that is dropped or changed: foreign keys and views.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     transaction::ActiveTransaction,
 };
 
-/// What depends on an object directly.
+/// The objects that depend on another directly.
 #[derive(Default)]
 pub(super) struct Dependents {
     pub(super) keys: Vec<Arc<ForeignKeyDef>>,
