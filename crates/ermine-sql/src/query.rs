@@ -249,16 +249,6 @@ impl Source {
         Self { first, width, kind, join, on: Vec::new(), filter: Vec::new(), hash: None, name }
     }
 
-    /// Whether its rows depend on the rows of sources before it.
-    pub(crate) fn looks_before(&self) -> bool {
-        let looks = |expr: &Expr| match expr {
-            Expr::Column(_) => true,
-            Expr::Subquery(subquery) => subquery.is_correlated,
-            _ => false,
-        };
-        self.kind.exprs().iter().any(|expr| expr.has(&looks))
-    }
-
     /// Whether a place of a row is one of its columns.
     pub(crate) fn has_place(&self, at: usize) -> bool {
         (self.first..self.first + self.width).contains(&at)

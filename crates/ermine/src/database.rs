@@ -522,7 +522,18 @@ impl Database {
     }
 
     /// Returns about how many rows a table has, at no cost: the number of RowIds that it has handed out, which is never
-    /// less, and more by those of rows that were deleted and whose RowIds no insert has used again.
+    /// less, and more by those of rows that were deleted and whose RowIds no insert has used again, and by those that
+    /// workers have in stock.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options};
+    /// let db = Database::open_in_memory(Options::default())?;
+    /// let names = db.table::<u64, String>("names")?;
+    /// assert_eq!(db.estimated_rows(&names)?, 0);
+    /// db.run(|txn| (0..10_000).try_for_each(|id| txn.insert(&names, &id, "a name")))?;
+    /// assert!((10_000..20_000).contains(&db.estimated_rows(&names)?));
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
     pub fn estimated_rows<K, V>(&self, table: &Table<K, V>) -> Result<u64> {
         let id = table.id_in(self.identity().address())?;
         Ok(with_engine!(&*self.engine, engine => engine.tables.estimated_rows(id)))

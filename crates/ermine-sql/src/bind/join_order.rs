@@ -350,6 +350,15 @@ pub(super) fn outer_places(query: &Query, level: usize, places: &mut BTreeSet<us
     });
 }
 
+/// Collects the places of the row of a query that an expression reads, also in the queries in it.
+pub(super) fn places_in(expr: &Expr, places: &mut BTreeSet<usize>) {
+    expr.visit(&mut |inner| match inner {
+        Expr::Column(at) => drop(places.insert(*at)),
+        Expr::Subquery(subquery) => outer_places(&subquery.query, 1, places),
+        _ => {}
+    });
+}
+
 /// Determines which columns of tables are needed. Results of queries in FROM that are not needed become NULL, and are
 /// not evaluated.
 pub(super) fn need(select: &mut Select) {

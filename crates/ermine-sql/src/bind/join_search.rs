@@ -9,10 +9,10 @@
 //! and hashed ([`Hash`](crate::query::Hash)), or it is read again for each row before it. A hash wins over an index loop
 //! only if it is cheaper by far: a loop reads nothing that is not joined, and so conflicts with fewer writers.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
-    join_order::{is_known, is_volatile, outer_places, path_of, uses_outer},
+    join_order::{is_known, is_volatile, path_of, places_in, uses_outer},
     path::{Chosen, column_in},
     with::uses_work_table,
 };
@@ -125,8 +125,7 @@ impl<'j> Joins<'j> {
             let is_next = |at: &usize| needs[*at].iter().all(|needed| !left.contains(needed));
             let candidates = left.iter().copied().filter(is_next).map(|at| self.step(at, &known, rows, false));
             let best = candidates.min_by(|one, other| one.weight().total_cmp(&other.weight()));
-            // A source needs only sources that are written before it, so one can always be next.
-            let Some(best) = best else { break };
+            let best = best.expect("a source needs only sources that are written before it: one can always be next");
             left.retain(|at| *at != best.at);
             known.push(self.places(best.at));
             steps.push(best);
@@ -154,16 +153,8 @@ impl<'j> Joins<'j> {
     /// Returns the sources that must come before a source.
     fn needs(&self, at: usize) -> Vec<usize> {
         let source = &self.sources[at];
-        let mut places = std::collections::BTreeSet::new();
-        let mut see = |expr: &Expr| {
-            expr.visit(&mut |inner| match inner {
-                Expr::Column(at) => drop(places.insert(*at)),
-                Expr::Subquery(subquery) => outer_places(&subquery.query, 1, &mut places),
-                _ => {}
-            });
-        };
-        source.on.iter().for_each(&mut see);
-        source.kind.exprs().iter().for_each(&mut see);
+        let mut places = BTreeSet::new();
+        source.on.iter().chain(source.kind.exprs()).for_each(|expr| places_in(expr, &mut places));
         let own = source.first..source.first + source.width;
         let foreign = |of: usize| places.iter().any(|at| !own.contains(at) && self.sources[of].has_place(*at));
         let mut needs: Vec<usize> = (0..self.sources.len()).filter(|of| *of != at && foreign(*of)).collect();

@@ -1,12 +1,16 @@
 //! Sources of rows: tables, queries, functions, and how they are joined.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, TableFactor};
 
 use super::{
     Binder, Named, Scope, ScopeColumn, Typed,
-    join_order::{is_null_with, need, order_joins},
+    join_order::{is_null_with, need, order_joins, places_in},
     names::{name_of, relation_of, simple_name},
     pull_up::{Derived, replace_all},
     sequence::sequence_source,
@@ -108,10 +112,12 @@ impl Binder<'_> {
             }
             _ => return Err(SqlError::unsupported("this kind of join")),
         };
-        let before = self.scope().columns.len();
+        let (before, end) = (self.scope().columns.len(), from.width);
         self.source(from, &join.relation, kind)?;
-        if kind == Join::Full && from.sources.last().is_some_and(Source::looks_before) {
-            let message = "invalid reference to a FROM-clause entry to the left of FULL JOIN";
+        let is_lateral = from.sources.last().is_some_and(|right| reads(right, first..end));
+        if (is_turned || kind == Join::Full) && is_lateral {
+            let which = if is_turned { "RIGHT" } else { "FULL" };
+            let message = format!("invalid reference to a FROM-clause entry to the left of {which} JOIN");
             return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
                 .detail("The combining JOIN type must be INNER or LEFT for a LATERAL reference."));
         }
@@ -605,6 +611,13 @@ fn addition_of(factor: &TableFactor) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Whether the rows of a source depend on some places of the rows before it.
+fn reads(source: &Source, places: Range<usize>) -> bool {
+    let mut read = BTreeSet::new();
+    source.kind.exprs().iter().for_each(|expr| places_in(expr, &mut read));
+    read.range(places).next().is_some()
 }
 
 /// Combines the sources from `start` on, whose columns begin at `first`, into one source: they are joined before any

@@ -243,6 +243,12 @@ impl ReferentialAction {
 }
 
 impl ColumnDef {
+    /// Returns a column without rules.
+    pub(crate) fn new(name: String, ty: SqlType, modifier: i32) -> Self {
+        let (not_null, default, identity, is_dropped, missing) = (false, None, None, false, None);
+        Self { name, ty, modifier, not_null, default, identity, is_dropped, missing }
+    }
+
     /// Returns the expression of a generated column.
     pub(crate) fn generation(&self) -> Option<&str> {
         match &self.default {

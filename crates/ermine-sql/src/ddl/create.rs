@@ -143,16 +143,7 @@ impl ChangeContext<'_> {
                 (ty, modifier, false)
             }
         };
-        let mut def = ColumnDef {
-            name: name.clone(),
-            ty,
-            modifier,
-            not_null: is_serial,
-            default: None,
-            identity: None,
-            is_dropped: false,
-            missing: None,
-        };
+        let mut def = ColumnDef { not_null: is_serial, ..ColumnDef::new(name.clone(), ty, modifier) };
         let generated = column_options(column, &mut def, table_name, all)?;
         def.default = def.default.map(|default| self.drawn(active, default, ty));
         let options = generated.or(is_serial.then_some(&[]));

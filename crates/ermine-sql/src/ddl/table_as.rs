@@ -189,15 +189,8 @@ impl TableAs {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
         }
         let mut names = tree.columns.iter().map(name_of);
-        let column = |column: crate::result::Column| ColumnDef {
-            name: names.next().unwrap_or(column.name),
-            ty: column.ty,
-            modifier: column.modifier,
-            not_null: false,
-            default: None,
-            identity: None,
-            is_dropped: false,
-            missing: None,
+        let column = |column: crate::result::Column| {
+            ColumnDef::new(names.next().unwrap_or(column.name), column.ty, column.modifier)
         };
         let columns = columns.into_iter().map(column).collect();
         let TableAsTree { name, if_not_exists, with_data, is_into, .. } = tree.clone();

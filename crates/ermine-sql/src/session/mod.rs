@@ -26,6 +26,7 @@ pub(crate) mod plan;
 mod row_wait;
 pub(crate) mod settings;
 mod sizes;
+mod statement;
 mod text;
 pub(crate) mod tree;
 mod types;
@@ -35,7 +36,7 @@ mod waits;
 use std::{
     cell::RefCell,
     path::PathBuf,
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -46,6 +47,7 @@ pub use self::{
     check::SqlVerification,
     completion::{Completion, Status},
     copy::CopyIn,
+    statement::Prepared,
 };
 use self::{
     completion::Tagged,
@@ -53,6 +55,7 @@ use self::{
     row_wait::RowWait,
     settings::{Extent, Settings},
     sizes::Sizes,
+    statement::MadeFor,
     tree::Tree,
     waits::Waits,
 };
@@ -70,7 +73,7 @@ use crate::{
     parse::tree_bytes,
     plan::Plan,
     prepared::PreparedStore,
-    result::{Column, MORE, RowSink},
+    result::{MORE, RowSink},
     row_buffer::RowBuffer,
     transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed, view_changed},
     types::{Environment, SqlType, Value},
@@ -229,40 +232,6 @@ enum State {
     },
 }
 
-/// A statement that has been parsed and bound.
-pub struct Prepared {
-    /// `None`: the text was empty.
-    pub(crate) tree: Option<Tree>,
-    /// The text as it was prepared; empty if it came in a text with other statements.
-    text: Arc<str>,
-    pub(crate) bound: Bound,
-    sizes: Sizes,
-    /// Version of the catalog that it was bound against; `None`: it was bound against objects that only a transaction
-    /// has.
-    version: Option<u64>,
-    /// The number of changes so far of the settings that binding depends on.
-    settings: u64,
-    /// The memory that the statement takes.
-    _held: Held,
-}
-
-impl Prepared {
-    /// Returns the types of the parameters.
-    pub fn parameters(&self) -> &[SqlType] {
-        &self.bound.parameters
-    }
-
-    /// Returns the columns of the result; `None`: the statement returns no rows.
-    pub fn columns(&self) -> Option<&[Column]> {
-        self.bound.columns.as_deref()
-    }
-
-    /// Whether it is a COPY, which goes in or out as a whole.
-    pub fn is_copy(&self) -> bool {
-        matches!(self.bound.plan, Plan::CopyFrom(_) | Plan::CopyTo(_))
-    }
-}
-
 /// Maximum number of plans that a session remembers.
 const PLANS_MAX: usize = 512;
 /// Maximum bytes of a text whose plan is remembered.
@@ -280,8 +249,7 @@ impl Session {
             }
             _ => Some(self.shared.catalog.version()),
         };
-        let is_current = version.is_some() && known.version == version;
-        (is_current && !known.sizes.are_outdated()).then(|| known.clone())
+        (version.is_some() && known.made_for.version == version).then(|| known.clone())
     }
 
     /// Reserves the memory of the tree of a text, before the tree exists.
@@ -329,9 +297,8 @@ impl Session {
                 tree: None,
                 text: "".into(),
                 bound: Bound::nothing(),
-                sizes: Sizes::default(),
-                settings: 0,
-                version: None,
+                made_for: MadeFor::default(),
+                renewed: Mutex::default(),
                 _held: held,
             })),
             (Some(_), false) => {
@@ -342,7 +309,7 @@ impl Session {
                 let bound = self.bind(statement, parameters)?;
                 let prepared = Prepared { text: activity::shown(text), _held: held, ..bound };
                 let prepared = Arc::new(prepared);
-                if parameters.is_empty() && prepared.version.is_some() {
+                if parameters.is_empty() && prepared.made_for.version.is_some() {
                     self.remember(text, &prepared);
                 }
                 Ok(prepared)
@@ -370,10 +337,9 @@ impl Session {
         Ok(Prepared {
             tree: Some(tree),
             text: "".into(),
-            sizes: Sizes::new(&catalog, &bound.tables),
+            made_for: MadeFor { version, settings: self.settings_changed, sizes: Sizes::new(&catalog, &bound.tables) },
             bound,
-            settings: self.settings_changed,
-            version,
+            renewed: Mutex::default(),
             _held: Held::default(),
         })
     }
@@ -763,21 +729,8 @@ impl Session {
         if !self.environment.types.is_empty() {
             rows.types(&self.environment.types);
         }
-        let again;
-        let is_current = prepared.version == Some(active.catalog.version) && prepared.settings == self.settings_changed;
-        let bound = if is_current && active.changes.is_empty() && prepared.sizes.fit(&active.catalog) {
-            &prepared.bound
-        } else {
-            let tree = prepared.tree.as_ref().expect("what has no statement is not run");
-            // The parameters were given with the types of the old plan.
-            let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
-            again = plan::bind(tree, &active.catalog, &self.environment, &self.search_path, &types)?;
-            let (old, new) = (prepared.bound.columns.as_deref(), again.columns.as_deref());
-            if !self.is_simple && !plan::same_types(old, new) {
-                return Err(plan::other_columns());
-            }
-            &again
-        };
+        let renewed = self.renewed(prepared, active)?;
+        let bound = renewed.as_deref().unwrap_or(&prepared.bound);
         if active.is_read_only() {
             check_reads(&bound.plan)?;
         }

@@ -88,7 +88,7 @@ impl Session {
         }
         let prepared = Arc::new(prepared);
         if let Some(text) = text
-            && prepared.version.is_some()
+            && prepared.made_for.version.is_some()
             && prepared.bound.parameters.is_empty()
         {
             self.remember(text, &prepared);

@@ -178,16 +178,7 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
 
 /// Returns a view's column as one of a table.
 pub(super) fn view_column(column: &ViewColumnDef) -> ColumnDef {
-    ColumnDef {
-        name: column.name.clone(),
-        ty: column.ty,
-        modifier: column.modifier,
-        not_null: false,
-        default: None,
-        identity: None,
-        is_dropped: false,
-        missing: None,
-    }
+    ColumnDef::new(column.name.clone(), column.ty, column.modifier)
 }
 
 /// Returns the defaults of all columns.
