@@ -172,7 +172,8 @@ fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
                 lines,
             );
             if let Some(condition) = condition {
-                detail(depth, &format!("Index Cond: {condition}"), lines);
+                let kind = if table.access.cursor.is_some() { "TID" } else { "Index" };
+                detail(depth, &format!("{kind} Cond: {condition}"), lines);
             }
         }
         SourceKind::Derived(inner) | SourceKind::Once(inner) => {
@@ -220,6 +221,9 @@ fn access(table: &Table, access: &Access) -> (String, Option<String>) {
             (Some(&index.name), index.columns.iter().map(|column| column.0).collect())
         }
     };
+    if let Some(cursor) = &access.cursor {
+        return ("Tid Scan".into(), Some(format!("CURRENT OF {cursor}")));
+    }
     let column = |at: usize| &*table.def.columns[columns[at]].name;
     let mut bounds: Vec<String> = access
         .equal

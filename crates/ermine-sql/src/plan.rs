@@ -1,17 +1,13 @@
 //! Plans: the operations of a statement once it is bound.
 
+mod declare;
 mod soundness;
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use sqlparser::ast;
-
+pub(crate) use self::declare::{Declare, declare};
 use crate::{
-    bind::{
-        Binder,
-        names::name_of,
-        write::{Change, Insert},
-    },
+    bind::write::{Change, Insert},
     copy::{CopyFrom, CopyTo},
     ddl::{Definition, table_as::TableAs},
     error::{Result, SqlError},
@@ -20,8 +16,7 @@ use crate::{
     failure::EngineResult as _,
     fold::Folder,
     query::Query,
-    result::{Column, MORE},
-    system::reg,
+    result::MORE,
     types::{Environment, Value},
 };
 
@@ -97,31 +92,6 @@ impl Plan {
     pub(crate) fn is_preparable(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
     }
-}
-
-/// DECLARE, after binding.
-pub(crate) struct Declare {
-    pub(crate) name: String,
-    pub(crate) is_binary: bool,
-    pub(crate) query: Query,
-    pub(crate) columns: Vec<Column>,
-}
-
-/// Binds DECLARE.
-pub(crate) fn declare(binder: &mut Binder<'_>, declared: &[ast::Declare]) -> Result<Declare> {
-    let [ast::Declare { names, binary, scroll, hold, for_query: Some(query), .. }] = declared else {
-        return Err(SqlError::unsupported("this form of DECLARE"));
-    };
-    let [name] = &names[..] else { return Err(SqlError::unsupported("DECLARE of several names")) };
-    if *scroll == Some(true) {
-        return Err(SqlError::unsupported("SCROLL CURSOR"));
-    }
-    if *hold == Some(true) {
-        return Err(SqlError::unsupported("CURSOR WITH HOLD"));
-    }
-    let (query, mut columns) = binder.query(query)?;
-    let query = reg::named(query, &mut columns);
-    Ok(Declare { name: name_of(name), is_binary: *binary == Some(true), query, columns })
 }
 
 /// Runs a plan; returns the tag.

@@ -402,6 +402,8 @@ pub(crate) struct Access {
     pub(crate) lower: Option<(Comparison, Bound)>,
     pub(crate) upper: Option<(Comparison, Bound)>,
     pub(crate) reverse: bool,
+    /// Only the row that this cursor is on (WHERE CURRENT OF).
+    pub(crate) cursor: Option<Box<str>>,
 }
 
 /// A value that a column of a path is compared with.
@@ -417,6 +419,6 @@ pub(crate) struct Bound {
 impl Access {
     /// Returns the access to all rows.
     pub(crate) fn full(path: Path) -> Self {
-        Self { path, equal: Vec::new(), is_point: false, lower: None, upper: None, reverse: false }
+        Self { path, equal: Vec::new(), is_point: false, lower: None, upper: None, reverse: false, cursor: None }
     }
 }

@@ -79,6 +79,22 @@ impl RowBuffer {
         Ok(fetched)
     }
 
+    /// Returns the number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns a row by its place.
+    pub(crate) fn row(&self, at: usize) -> &[Value] {
+        &self.rows[at]
+    }
+
+    /// Drops the first rows.
+    pub(crate) fn drop_first(&mut self, count: usize) {
+        self.bytes -= self.rows.drain(..count).map(|row| bytes_of(&row)).sum::<usize>();
+        self.held.shrink_to(self.bytes);
+    }
+
     /// Drops all rows.
     pub fn clear(&mut self) {
         (self.rows, self.bytes) = (VecDeque::new(), 0);

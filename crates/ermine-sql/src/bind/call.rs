@@ -12,6 +12,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{AdvisoryAction, AdvisoryCall, Expr, Function, NextOf, SubqueryKind},
     functions,
+    parse::CURRENT_OF,
     query::AggregateCall,
     system,
     types::{Environment, SqlType, Value, cast::Context},
@@ -77,6 +78,9 @@ impl Binder<'_> {
 
     pub(super) fn function(&mut self, function: &ast::Function) -> Result<Typed> {
         let (schema, name) = names::relation_of(&function.name)?;
+        if name == CURRENT_OF {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"OF\""));
+        }
         if let Some(schema) = schema.filter(|schema| schema != "pg_catalog") {
             // The arguments first, as PostgreSQL does it, which shows in errors.
             if let FunctionArguments::List(list) = &function.args {

@@ -552,9 +552,15 @@ impl Binder<'_> {
         let writes = if assignments.is_some() { Writes::Update } else { Writes::Delete };
         let (table, key_at, mut below) = self.target(&mut from, target, writes)?;
         self.more_sources(&mut from, others)?;
+        let cursor = filter.and_then(parse::current_of).map(name_of);
+        if cursor.is_some() && below.is_some() {
+            return Err(SqlError::unsupported("WHERE CURRENT OF on a view"));
+        }
         let mut filter = match filter {
-            Some(condition) => fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts(),
-            None => Vec::new(),
+            Some(condition) if cursor.is_none() => {
+                fold_condition(self.condition(condition, "WHERE")?, self.environment).conjuncts()
+            }
+            _ => Vec::new(),
         };
         filter.splice(0..0, std::mem::take(&mut from.filter));
         let (mut returning, columns) = match returning {
@@ -575,6 +581,9 @@ impl Binder<'_> {
         order_joins(self.catalog, &mut select, &mut from, filter, &[], false);
         for source in &mut select.sources {
             if let SourceKind::Table(table) = &mut source.kind {
+                if table.key_at == Some(key_at) {
+                    table.access.cursor = cursor.as_deref().map(Box::from);
+                }
                 table.needed = (0..source.width - usize::from(table.key_at.is_some())).collect();
             }
         }

@@ -45,7 +45,7 @@ use crate::{
     memory::Kept,
     query::Query,
     row_buffer::RowBuffer,
-    system::SystemTable,
+    system::{SystemTable, own::Own},
     types::{Environment, Value},
 };
 
@@ -95,6 +95,8 @@ pub(crate) struct Run<'r> {
     pub(crate) is_read_only: bool,
     /// The numbers by which its session and its transaction have advisory locks; `None`: it belongs to no session.
     pub(crate) session: Option<(u64, u64)>,
+    /// The objects of its session; `None`: it belongs to none.
+    pub(crate) own: Option<Own<'r>>,
     /// How long to wait for an advisory lock; zero: without a limit.
     pub(crate) lock_timeout: Duration,
     /// When foreign keys are examined.
@@ -137,6 +139,7 @@ impl<'r> Run<'r> {
             level: Level::Serializable,
             is_read_only: false,
             session: None,
+            own: None,
             lock_timeout: Duration::ZERO,
             deferral: Deferral::default(),
             examines_again: false,
@@ -157,7 +160,7 @@ impl<'r> Run<'r> {
         if let Some(known) = self.system_rows.borrow().get(&table.address()) {
             return Ok(known.clone());
         }
-        let rows = Arc::new(table.rows(self.catalog, self.environment, &|| self.txn.database().statistics()));
+        let rows = Arc::new(table.rows(self.catalog, self.environment, self.own, &|| self.txn.database().statistics()));
         let mut kept = Kept::new(&self.environment.memory);
         rows.iter().try_for_each(|row| kept.add_row(row))?;
         kept.stays();

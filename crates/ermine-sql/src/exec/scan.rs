@@ -7,6 +7,7 @@ use ermine::{EncodedRange, KeyBuffer};
 use super::{EachEntry, EachJoined, Run};
 use crate::{
     catalog::{Table, definition::ColumnDef},
+    cursors::missing as missing_cursor,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Frame},
     failure::EngineResult as _,
@@ -126,6 +127,9 @@ impl Run<'_> {
     /// Returns the part of a path that is to be read.
     #[inline(never)]
     fn part(&self, table: &Table, access: &Access, frame: &Frame<'_>) -> Result<Part> {
+        if let Some(cursor) = &access.cursor {
+            return self.current_of(cursor, table);
+        }
         let mut prefix = KeyBuffer::new();
         for bound in &access.equal {
             match self.fit(bound, frame)? {
@@ -177,6 +181,25 @@ impl Run<'_> {
             RangeBound::Unbounded => None,
         };
         Ok(Part::Range(RawRange(EncodedRange { lower, upper })))
+    }
+
+    /// Returns the row that a cursor is on.
+    #[cold]
+    fn current_of(&self, name: &str, table: &Table) -> Result<Part> {
+        let Some([own, held]) = self.own.map(|own| own.cursors) else { return Err(missing_cursor(name)) };
+        let Some(cursor) = own.find(name) else {
+            return Err(match held.find(name) {
+                Some(_) => {
+                    let message = format!("cursor \"{name}\" is held from a previous transaction");
+                    SqlError::new(SqlState::INVALID_CURSOR_STATE, message)
+                }
+                None => missing_cursor(name),
+            });
+        };
+        Ok(match cursor.current(table.def.id, table.name())? {
+            Value::Bytea(key) => Part::Point(KeyBuffer::from_slice(key)),
+            _ => Part::Nothing,
+        })
     }
 
     /// Converts the value that a column is compared with to the column's type.

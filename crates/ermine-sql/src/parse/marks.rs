@@ -2,11 +2,12 @@
 //! tokens once: texts may be long.
 
 use sqlparser::{
+    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart},
     keywords::Keyword,
     tokenizer::{Token, TokenWithSpan, Whitespace},
 };
 
-/// Inserts tokens, each before the token at its place, in the order of the places.
+/// Inserts tokens, each before the token at its place or behind the last one, in the order of the places.
 fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
     if places.is_empty() {
         return;
@@ -19,6 +20,9 @@ fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
             all.push(TokenWithSpan::new(mark, token.span));
         }
         all.push(token);
+    }
+    if let Some(end) = all.last().map(|token| token.span) {
+        all.extend(places.map(|(_, mark)| TokenWithSpan::new(mark, end)));
     }
     *tokens = all;
 }
@@ -64,6 +68,43 @@ pub(super) fn mark_overriding(tokens: &mut Vec<TokenWithSpan>) {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
     }
     put_in(tokens, places);
+}
+
+/// The name of the function that stands for CURRENT OF, which the grammar lacks; its argument is the cursor's name.
+pub(crate) const CURRENT_OF: &str = "\u{1}current of";
+
+/// Replaces WHERE CURRENT OF name by a call of a function.
+pub(super) fn mark_current_of(tokens: &mut Vec<TokenWithSpan>) {
+    let words = tokens.iter().enumerate().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<_> = words.map(|(at, token)| (at, &token.token)).collect();
+    let mut found = Vec::new();
+    for four in words.windows(4) {
+        let [(_, before), (at, Token::Word(current)), (of, behind), (name, Token::Word(_))] = four else { continue };
+        let is_current = current.quote_style.is_none() && current.value.eq_ignore_ascii_case("current");
+        if is_current && is_word(before, &[Keyword::WHERE]) && is_word(behind, &[Keyword::OF]) {
+            found.push((*at, *of, *name));
+        }
+    }
+    let mut places = Vec::new();
+    for (at, of, name) in found {
+        tokens[at].token = Token::make_word(CURRENT_OF, Some('"'));
+        tokens[of].token = Token::LParen;
+        places.push((name + 1, Token::RParen));
+    }
+    put_in(tokens, places);
+}
+
+/// Returns the name of the cursor, if a condition is CURRENT OF.
+pub(crate) fn current_of(condition: &Expr) -> Option<&Ident> {
+    let Expr::Function(function) = condition else { return None };
+    let [ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match &list.args[..] {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(cursor)))] if name.value == CURRENT_OF => {
+            Some(cursor)
+        }
+        _ => None,
+    }
 }
 
 /// Marks lists of values that begin with a query, `IN ((SELECT ..), ..)` or `IN ((SELECT ..) + 1)`, which the grammar

@@ -25,13 +25,13 @@ use sqlparser::{
 
 pub(crate) use self::{
     grammar::{check_grammar, check_query},
-    marks::OVERRIDING,
+    marks::{CURRENT_OF, OVERRIDING, current_of},
     measure::tree_bytes,
     precedence::correct_precedence,
     windows::{Excluded, exclusion_of},
 };
 use self::{
-    marks::{mark_lists, mark_overriding, mark_subscripts, mark_trims},
+    marks::{mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
     tables::expand_tables,
@@ -89,6 +89,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);
     mark_overriding(&mut tokens);
+    mark_current_of(&mut tokens);
     join_literals(&mut tokens)?;
     rewrite_frames(&mut tokens);
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))

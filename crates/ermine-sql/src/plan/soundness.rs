@@ -46,7 +46,7 @@ impl Plan {
             }
             Self::Declare(declare) => {
                 checker.query(&declare.query);
-                assert_eq!(declare.columns.len(), declare.query.width);
+                assert!(declare.columns.len() <= declare.query.width);
             }
             Self::TableAs(create) => checker.query(&create.query),
             Self::Explain { plan, .. } => plan.assert_sound(plan.columns(), parameters),
@@ -281,6 +281,7 @@ impl Checker {
 
     fn access(&mut self, TableSource { table, access, .. }: &TableSource) {
         let Access { path, equal, is_point, lower, upper, .. } = access;
+        assert!(access.cursor.is_none() || equal.is_empty() && lower.is_none() && upper.is_none(), "{access:?}");
         let columns: Vec<_> = match path {
             Path::Primary => table.def.primary_key.iter().flat_map(|key| &key.columns).copied().collect(),
             Path::Index(at) => table.def.indexes[*at].columns.iter().map(|(column, _)| *column).collect(),

@@ -1,7 +1,7 @@
-//! Cursors: queries whose rows are fetched in parts, within a transaction.
+//! Cursors: queries whose rows are fetched in parts.
 //!
 //! The executor pushes rows to its consumer without stopping. So a query is run when its cursor is declared, and its
-//! rows are kept: later writes of the transaction do not change them, and they are only fetched forward.
+//! rows are kept: later writes of the transaction do not change them.
 
 use sqlparser::{
     ast::CloseCursor,
@@ -11,37 +11,27 @@ use sqlparser::{
 };
 
 use super::{
-    Session, State,
+    Session, State, now,
     plan::{other_columns, same_types},
 };
 use crate::{
     bind::names::name_of,
-    cursors::{Cursor, Cursors},
+    cursors::{About, Count, Cursor, Cursors, Movement, Position, missing},
     error::{Result, SqlError, SqlState},
     exec::Run,
     plan::Declare,
     result::{Column, MORE, RowSink},
     row_buffer::RowBuffer,
     transaction::ActiveTransaction,
-    types::Value,
 };
 
 /// FETCH or MOVE, as it was written.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     name: String,
-    count: Count,
+    movement: Movement,
     /// MOVE: the rows are left out.
     is_move: bool,
-}
-
-/// Which rows are fetched.
-#[derive(Clone, Debug)]
-enum Count {
-    Next(usize),
-    All,
-    /// Rows other than the next ones: these words.
-    Other(String),
 }
 
 impl Fetch {
@@ -53,72 +43,66 @@ impl Fetch {
             _ => return Ok(None),
         };
         parser.next_token();
-        Self::parse_rest(parser, is_move).map(Some)
-    }
-
-    fn parse_rest(parser: &mut Parser<'_>, is_move: bool) -> Result<Self, ParserError> {
-        const OTHERS: [Keyword; 6] =
-            [Keyword::PRIOR, Keyword::FIRST, Keyword::LAST, Keyword::ABSOLUTE, Keyword::RELATIVE, Keyword::BACKWARD];
-        let count = if let Some(word) = parser.parse_one_of_keywords(&OTHERS) {
-            Count::parse(parser)?;
-            Count::Other(format!("{word:?}"))
-        } else if parser.parse_keyword(Keyword::NEXT) {
-            Count::Next(1)
-        } else {
-            let _ = parser.parse_keyword(Keyword::FORWARD);
-            Count::parse(parser)?
-        };
+        let movement = movement(parser)?;
         let _ = parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]);
-        Ok(Self { name: name_of(&parser.parse_identifier()?), count, is_move })
+        Ok(Some(Self { name: name_of(&parser.parse_identifier()?), movement, is_move }))
     }
 }
 
-impl Count {
-    /// Parses a number or ALL; one row if neither is present.
-    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
-        if parser.parse_keyword(Keyword::ALL) {
-            return Ok(Self::All);
-        }
-        if parser.consume_token(&Token::Minus) {
-            parser.parse_literal_uint()?;
-            return Ok(Self::Other("BACKWARD".into()));
-        }
-        if !matches!(parser.peek_token_ref().token, Token::Number(..)) {
-            return Ok(Self::Next(1));
-        }
-        Ok(match parser.parse_literal_uint()? {
-            0 => Self::Other("0".into()),
-            count => Self::Next(count.try_into().unwrap_or(usize::MAX)),
-        })
+/// Parses the direction and the number of rows: the next row if neither is present.
+fn movement(parser: &mut Parser<'_>) -> Result<Movement, ParserError> {
+    use Keyword::{ABSOLUTE, BACKWARD, FIRST, FORWARD, LAST, NEXT, PRIOR, RELATIVE};
+    const WORDS: [Keyword; 8] = [NEXT, PRIOR, FIRST, LAST, ABSOLUTE, RELATIVE, FORWARD, BACKWARD];
+    let one = Count::Rows(1);
+    // The last word is the name of the cursor.
+    let word = match parser.peek_nth_token_ref(1).token {
+        Token::SemiColon | Token::EOF => None,
+        _ => parser.parse_one_of_keywords(&WORDS),
+    };
+    Ok(match word {
+        Some(PRIOR) => Movement::Backward(one),
+        Some(FIRST) => Movement::Absolute(1),
+        Some(LAST) => Movement::Absolute(-1),
+        Some(ABSOLUTE) => Movement::Absolute(number(parser)?),
+        Some(RELATIVE) => Movement::Relative(number(parser)?),
+        Some(FORWARD) => Movement::Forward(count(parser)?),
+        Some(BACKWARD) => Movement::Backward(count(parser)?),
+        Some(_) => Movement::Forward(one),
+        None => Movement::Forward(count(parser)?),
+    })
+}
+
+/// Parses a number or ALL; one row if neither is present.
+fn count(parser: &mut Parser<'_>) -> Result<Count, ParserError> {
+    if parser.parse_keyword(Keyword::ALL) {
+        return Ok(Count::All);
+    }
+    match parser.peek_token_ref().token {
+        Token::Number(..) | Token::Minus | Token::Plus => number(parser).map(Count::Rows),
+        _ => Ok(Count::Rows(1)),
     }
 }
 
-/// Takes rows that are left out.
-struct Nowhere;
-
-impl RowSink for Nowhere {
-    fn columns(&mut self, _: &[Column]) -> Result<()> {
-        Ok(())
-    }
-
-    fn row(&mut self, _: &[Value]) -> Result<()> {
-        Ok(())
-    }
-
-    fn complete(&mut self, _: &str) -> Result<()> {
-        Ok(())
+/// Parses a number of 32 bits, with or without a sign.
+fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
+    let is_negative = parser.consume_token(&Token::Minus);
+    let _ = !is_negative && parser.consume_token(&Token::Plus);
+    let found = parser.peek_token_ref().clone();
+    match i32::try_from(parser.parse_literal_uint()?) {
+        Ok(number) => Ok(if is_negative { -i64::from(number) } else { number.into() }),
+        Err(_) => parser.expected_ref("a number of 32 bits", &found),
     }
 }
 
 impl Declare {
-    /// Runs the query, in a transaction that has no cursor of this name.
-    pub(super) fn run(&self, cursors: &Cursors, run: &Run<'_>) -> Result<RowBuffer> {
-        if cursors.find(&self.name).is_some() {
+    /// Runs the query, in a session that has none of these cursors open under this name.
+    pub(super) fn run(&self, open: [&Cursors; 2], run: &Run<'_>) -> Result<RowBuffer> {
+        if open.iter().any(|cursors| cursors.find(&self.name).is_some()) {
             let message = format!("cursor \"{}\" already exists", self.name);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
         let memory = &run.environment.memory;
-        let kept: usize = cursors.open.iter().map(|cursor| cursor.rows.bytes()).sum();
+        let kept: usize = open.iter().map(|cursors| cursors.bytes()).sum();
         let mut rows = RowBuffer::counted(RowBuffer::BYTES_MAX.saturating_sub(kept), memory, memory.work_mem());
         let _ = run.query(&self.query, None, &mut |row| {
             rows.push(row)?;
@@ -126,80 +110,88 @@ impl Declare {
         })?;
         Ok(rows)
     }
-
-    /// Opens the cursor with these rows.
-    pub(super) fn open(&self, cursors: &mut Cursors, rows: RowBuffer) {
-        let Self { name, is_binary, columns, .. } = self;
-        let (name, columns) = (name.clone(), columns.clone());
-        cursors.open.push(Cursor { name, is_binary: *is_binary, columns, rows, number: cursors.opened });
-        cursors.opened += 1;
-    }
 }
 
 impl Session {
-    /// Returns the columns of an open cursor (DECLARE).
-    pub fn cursor(&self, name: &str) -> Option<&[Column]> {
-        let State::Block { active: Some(active), .. } = &self.state else { return None };
-        active.cursors.find(name).map(|at| &*active.cursors.open[at].columns)
+    /// Opens a cursor with these rows.
+    pub(super) fn opened(&self, declare: &Declare, rows: RowBuffer) -> Cursor {
+        let Declare { name, modes, columns, keys, query } = declare;
+        let statement = self.registered.presence.doing().query;
+        Cursor {
+            name: name.clone(),
+            about: About { modes: *modes, statement, created: now() },
+            columns: columns.clone(),
+            keys: keys.clone(),
+            is_locking: !query.locks.is_empty(),
+            rows,
+            position: Position::START,
+            number: 0,
+        }
     }
 
-    /// Returns the columns of the rows that FETCH returns; fails if it asks for rows other than the next ones.
-    pub(super) fn fetched(&self, fetch: &Fetch) -> Result<Option<Vec<Column>>> {
-        match &fetch.count {
-            Count::Other(words) if fetch.is_move => Err(SqlError::unsupported(format_args!("MOVE {words}"))),
-            Count::Other(words) => Err(SqlError::unsupported(format_args!("FETCH {words}"))),
-            _ if fetch.is_move => Ok(None),
-            // A cursor that is not open is reported when FETCH is run.
-            Count::Next(_) | Count::All => Ok(self.cursor(&fetch.name).map(<[_]>::to_vec)),
-        }
+    /// Returns the columns of an open cursor (DECLARE).
+    pub fn cursor(&self, name: &str) -> Option<&[Column]> {
+        let own = match &self.state {
+            State::Block { active: Some(active), .. } => active.cursors.find(name),
+            _ => None,
+        };
+        own.or_else(|| self.held.find(name)).map(|cursor| &*cursor.columns)
+    }
+
+    /// Returns the columns of the rows that FETCH returns.
+    pub(super) fn fetched(&self, fetch: &Fetch) -> Option<Vec<Column>> {
+        // A cursor that is not open is reported when FETCH is run.
+        if fetch.is_move { None } else { self.cursor(&fetch.name).map(<[_]>::to_vec) }
     }
 
     /// Runs FETCH; `told`: the columns that the client was sent beforehand.
     pub(super) fn fetch(&mut self, fetch: &Fetch, told: Option<&[Column]>, rows: &mut dyn RowSink) -> Result<()> {
         let is_simple = self.is_simple;
-        let (cursors, at) = self.open_cursor(&fetch.name)?;
-        let Cursor { columns, is_binary, rows: kept, .. } = &mut cursors.open[at];
-        let count = match fetch.count {
-            Count::Next(count) => count,
-            Count::All | Count::Other(_) => usize::MAX,
-        };
+        let cursor = self.open_cursor(&fetch.name)?;
         if fetch.is_move {
-            let count = kept.fetch(count, &mut Nowhere)?;
+            let count = cursor.go(fetch.movement, None)?;
             return rows.complete(&format!("MOVE {count}"));
         }
-        if !is_simple && !same_types(told, Some(columns)) {
+        if !is_simple && !same_types(told, Some(&cursor.columns)) {
             return Err(other_columns());
         }
-        if *is_binary {
+        if cursor.about.modes.is_binary {
             rows.binary();
         }
-        rows.columns(columns)?;
-        let count = kept.fetch(count, rows)?;
+        rows.columns(&cursor.columns)?;
+        let count = cursor.go(fetch.movement, Some(rows))?;
         rows.complete(&format!("FETCH {count}"))
     }
 
     /// Runs CLOSE.
     pub(super) fn close(&mut self, which: &CloseCursor, rows: &mut dyn RowSink) -> Result<()> {
+        let mut own = match &mut self.state {
+            State::Block { active: Some(active), .. } => Some(&mut active.cursors),
+            _ => None,
+        };
         match which {
             CloseCursor::All => {
-                if let State::Block { active: Some(active), .. } = &mut self.state {
-                    active.cursors.go_back(0);
-                }
+                own.iter_mut().for_each(|cursors| cursors.open.clear());
+                self.held.open.clear();
                 rows.complete("CLOSE CURSOR ALL")
             }
             CloseCursor::Specific { name } => {
-                let (cursors, at) = self.open_cursor(&name_of(name))?;
-                cursors.open.swap_remove(at);
+                let name = name_of(name);
+                if !own.is_some_and(|cursors| cursors.close(&name)) && !self.held.close(&name) {
+                    return Err(missing(&name));
+                }
                 rows.complete("CLOSE CURSOR")
             }
         }
     }
 
-    fn open_cursor(&mut self, name: &str) -> Result<(&mut Cursors, usize)> {
-        let missing = || SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"));
-        let State::Block { active: Some(active), .. } = &mut self.state else { return Err(missing()) };
-        let ActiveTransaction { cursors, .. } = &mut **active;
-        let at = cursors.find(name).ok_or_else(missing)?;
-        Ok((cursors, at))
+    fn open_cursor(&mut self, name: &str) -> Result<&mut Cursor> {
+        if let State::Block { active: Some(active), .. } = &mut self.state {
+            let ActiveTransaction { cursors, .. } = &mut **active;
+            if let Some(own) = cursors.find_mut(name) {
+                return Ok(own);
+            }
+        }
+        self.held.find_mut(name).ok_or_else(|| missing(name))
     }
 }

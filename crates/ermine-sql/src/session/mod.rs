@@ -64,6 +64,7 @@ use crate::{
     budget::DatabaseBudget,
     catalog::{CatalogStore, PUBLIC, sessions::Registered},
     claims::Deferral,
+    cursors::Cursors,
     ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
     exec::{Instrumentation, Run, SessionState, SetConfig},
@@ -75,6 +76,7 @@ use crate::{
     prepared::PreparedStore,
     result::{MORE, RowSink},
     row_buffer::RowBuffer,
+    system::own::{Own, ShownStatement},
     transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed, view_changed},
     types::{Environment, SqlType, Value},
     verifier::Verifier,
@@ -182,6 +184,7 @@ impl SqlDatabase {
             state: State::Idle,
             plans: HashMap::new(),
             named: HashMap::new(),
+            held: Cursors::default(),
             copying: None,
             given: RefCell::default(),
         }
@@ -208,12 +211,23 @@ pub struct Session {
     /// Plans of texts without parameters.
     plans: HashMap<Box<str>, Arc<Prepared>>,
     /// Statements with names (PREPARE).
-    named: HashMap<String, Arc<Prepared>>,
+    named: HashMap<String, Named>,
+    /// Cursors WITH HOLD of transactions that have committed.
+    held: Cursors,
     /// A COPY FROM STDIN in progress, in the block of `state`.
     copying: Option<Box<Copying>>,
     given: RefCell<SessionState>,
     /// The state that other sessions see.
     registered: Registered,
+}
+
+/// A statement with a name.
+struct Named {
+    statement: Arc<Prepared>,
+    /// The text that has named it.
+    text: Arc<str>,
+    /// Microseconds since 2000-01-01.
+    prepared: i64,
 }
 
 enum State {
@@ -265,6 +279,17 @@ impl Session {
         let mut held = self.environment.memory.hold();
         held.grow_to(parameters.iter().map(Value::bytes).sum(), self.settings.in_force().work_mem)?;
         Ok(held)
+    }
+
+    /// Returns the statements with names, for `pg_prepared_statements`.
+    fn statements(&self) -> Vec<ShownStatement> {
+        let shown = |(name, named): (&String, &Named)| ShownStatement {
+            name: name.clone(),
+            text: named.text.clone(),
+            prepared: named.prepared,
+            parameters: named.statement.parameters().to_vec(),
+        };
+        self.named.iter().map(shown).collect()
     }
 
     fn remember(&mut self, text: &str, prepared: &Arc<Prepared>) {
@@ -329,7 +354,7 @@ impl Session {
         let mut version = (!is_own).then_some(catalog.version);
         match &tree {
             // Its result depends on the cursor that has the name now.
-            Tree::Fetch(fetch) => (bound.columns, version) = (self.fetched(fetch)?, None),
+            Tree::Fetch(fetch) => (bound.columns, version) = (self.fetched(fetch), None),
             // Its text may contain a password, and is not remembered.
             Tree::Role(_) => version = None,
             _ => {}
@@ -396,7 +421,10 @@ impl Session {
             let done = self.control(prepared, parameters, rows);
             return done.map_err(|error| self.fail_with(error));
         }
-        if matches!(prepared.bound.plan, Plan::Declare(_)) && matches!(self.state, State::Idle) {
+        if let Plan::Declare(declare) = &prepared.bound.plan
+            && !declare.modes.is_held
+            && matches!(self.state, State::Idle)
+        {
             return Err(utility::not_in_block("DECLARE CURSOR"));
         }
         if matches!(prepared.bound.plan, Plan::CopyFrom(_)) && matches!(self.state, State::Idle) {
@@ -771,9 +799,11 @@ impl Session {
             self.copying = Some(Box::new(Copying::new(from.clone(), &self.environment.memory)));
             return Ok(true);
         }
+        let statements = || self.statements();
         let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
         (run.level, run.is_read_only) = (active.level, active.is_read_only());
         run.session = Some((self.registered.number(), active.number()));
+        run.own = Some(Own { cursors: [&active.cursors, &self.held], statements: &statements });
         run.lock_timeout = self.settings.in_force().lock_timeout;
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
@@ -785,9 +815,9 @@ impl Session {
             return Ok(true);
         }
         if let Plan::Declare(declare) = &bound.plan {
-            let kept = declare.run(&active.cursors, &run)?;
+            let kept = declare.run([&active.cursors, &self.held], &run)?;
             drop(run);
-            declare.open(&mut active.cursors, kept);
+            active.cursors.add(self.opened(declare, kept));
             self.take_over_settings(rows)?;
             rows.complete("DECLARE CURSOR")?;
             return Ok(true);
@@ -867,9 +897,14 @@ impl Session {
     }
 
     /// Commits a transaction, after it has examined what foreign keys need.
-    fn commit(&self, mut active: ActiveTransaction) -> Result<ermine::OwnedReceipt> {
+    fn commit(&mut self, mut active: ActiveTransaction) -> Result<ermine::OwnedReceipt> {
         match self.settle(&mut active) {
-            Ok(()) => active.commit(&self.shared.catalog),
+            Ok(()) => {
+                let held = active.cursors.take_held();
+                let receipt = active.commit(&self.shared.catalog)?;
+                held.into_iter().for_each(|cursor| self.held.add(cursor));
+                Ok(receipt)
+            }
             Err(error) => Err(active.fail(error)),
         }
     }

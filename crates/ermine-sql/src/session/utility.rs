@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, Set, Statement};
 
 use super::{
-    ActiveTransaction, Completion, Extent, Modes, Prepared, Session, State, in_failed, now,
+    ActiveTransaction, Completion, Extent, Modes, Named, Prepared, Session, State, in_failed, now,
     tree::{Tree, TwoPhase},
 };
 use crate::{
@@ -172,7 +172,7 @@ impl Session {
             }
             Statement::Execute { name, parameters: given, .. } => {
                 let name = name.as_ref().map(parts_of).transpose()?.unwrap_or_default().join(".");
-                let named = self.named.get(&name).cloned().ok_or_else(|| not_prepared(&name))?;
+                let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
                 let values = self.arguments(&named, given, parameters)?;
                 let _held = self.hold_parameters(&values)?;
                 return self.execute_inside(&named, &values, rows);
@@ -265,14 +265,18 @@ impl Session {
     }
 
     fn discard(&mut self, what: &ast::DiscardObject, rows: &mut dyn RowSink) -> Result<()> {
-        if matches!(self.state, State::Block { .. }) {
+        let is_all = matches!(what, ast::DiscardObject::ALL);
+        if is_all && !matches!(self.state, State::Idle) {
             let message = "DISCARD ALL cannot run inside a transaction block";
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         self.plans.clear();
-        if matches!(what, ast::DiscardObject::ALL) {
-            self.named.clear();
+        if is_all || matches!(what, ast::DiscardObject::SEQUENCES) {
             self.given.take();
+        }
+        if is_all {
+            self.named.clear();
+            self.held.open.clear();
             self.registered.release_locks();
             self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
             self.after_settings();
@@ -294,7 +298,8 @@ impl Session {
             let message = "only SELECT, INSERT, UPDATE, DELETE and VALUES can be prepared";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
-        self.named.insert(name, Arc::new(bound));
+        let named = Named { statement: Arc::new(bound), text: self.registered.presence.doing().query, prepared: now() };
+        self.named.insert(name, named);
         Ok(())
     }
 
@@ -329,6 +334,7 @@ impl Session {
         let State::Block { active: Some(mut active), .. } = std::mem::replace(&mut self.state, State::Idle) else {
             unreachable!("it was begun just now");
         };
+        let has_held = !active.cursors.take_held().is_empty();
         active.cursors = Cursors::default();
         let about = self.shared.catalog.number().map(|number| About {
             number: number.into(),
@@ -337,6 +343,10 @@ impl Session {
             prepared: now(),
         });
         let prepared = match self.settle(&mut active) {
+            Ok(()) if has_held => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot PREPARE a transaction that has created a cursor WITH HOLD",
+            )),
             Ok(()) => about.and_then(|about| self.shared.prepared.prepare(gid, active, about)),
             Err(error) => Err(active.fail(error)),
         };

@@ -18,6 +18,7 @@
 //! | `statistics` | the names of the collector's statistics |
 //! | `comments` | comments |
 //! | `definitions` | indexes, constraints and defaults in the syntax of statements |
+//! | `own` | the cursors and prepared statements of the session |
 //! | `dependencies` | which objects are there only with others |
 //! | `functions` | functions that read the catalog |
 //! | `reg` | `regclass` and its like: numbers that are shown as names |
@@ -28,6 +29,7 @@ mod dependencies;
 mod empty;
 pub(crate) mod functions;
 mod information;
+pub(crate) mod own;
 mod privileges;
 mod procedures;
 pub(crate) mod reg;
@@ -40,6 +42,7 @@ pub(crate) mod views;
 use std::{borrow::Cow, fmt};
 
 pub(crate) use self::definitions::sequence_type;
+use self::own::Own;
 use ermine::Statistics;
 
 use crate::{
@@ -57,13 +60,14 @@ pub(crate) struct SystemTable(&'static Described);
 struct Known<'a> {
     catalog: &'a Catalog,
     environment: &'a Environment,
+    own: Option<Own<'a>>,
     statistics: &'a dyn Fn() -> Statistics,
 }
 
 impl<'a> Known<'a> {
     /// The state for what does not show the engine's statistics.
     fn new(catalog: &'a Catalog, environment: &'a Environment) -> Self {
-        Self { catalog, environment, statistics: &Statistics::default }
+        Self { catalog, environment, own: None, statistics: &Statistics::default }
     }
 }
 
@@ -188,7 +192,7 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 8] = [
+static TABLES: [&[Described]; 9] = [
     relations::TABLES,
     server::TABLES,
     types::TABLES,
@@ -197,6 +201,7 @@ static TABLES: [&[Described]; 8] = [
     statistics::TABLES,
     empty::TABLES,
     information::TABLES,
+    own::TABLES,
 ];
 
 fn tables() -> impl Iterator<Item = &'static Described> {
@@ -224,9 +229,10 @@ impl SystemTable {
         self,
         catalog: &Catalog,
         environment: &Environment,
+        own: Option<Own<'_>>,
         statistics: &dyn Fn() -> Statistics,
     ) -> Vec<Vec<Value>> {
-        let mut rows = (self.0.rows)(Known { catalog, environment, statistics });
+        let mut rows = (self.0.rows)(Known { catalog, environment, own, statistics });
         rows.iter_mut().for_each(|row| row.push(Value::Oid(self.0.oid)));
         rows
     }
@@ -253,7 +259,7 @@ mod tests {
         for (at, table) in tables().enumerate() {
             let is_known = |other: &Described| (other.schema, other.name) == (table.schema, table.name);
             assert!(!tables().skip(at + 1).any(is_known), "{}", table.name);
-            for row in SystemTable(table).rows(&catalog, &environment, &Statistics::default) {
+            for row in SystemTable(table).rows(&catalog, &environment, None, &Statistics::default) {
                 assert_eq!(row.len(), table.columns.len() + 1, "{}", table.name);
             }
         }

@@ -335,11 +335,19 @@ fn what_outlives_statements_counts_as_long_as_it_is_there() {
     let rows = "SELECT n, repeat('x', 100) FROM generate_series(1, 20000) AS s(n)";
     for end in ["CLOSE c; COMMIT", "COMMIT", "ROLLBACK"] {
         ask(&mut session, "BEGIN");
-        ask(&mut session, &format!("DECLARE c CURSOR FOR {rows}"));
+        ask(&mut session, &format!("DECLARE c NO SCROLL CURSOR FOR {rows}"));
         assert!(taken(&engine) >= before + (3 << 20), "{before}, then {}", taken(&engine));
         let half = ask(&mut session, "FETCH 19000 FROM c").len();
         assert_eq!(half, 19_000);
         assert!(taken(&engine) <= before + (1 << 20), "{before}, then {}", taken(&engine));
+        ask(&mut session, end);
+        assert!(taken(&engine) <= before + SLACK, "{end}: {before}, then {}", taken(&engine));
+    }
+    // One that scrolls keeps its rows, and one WITH HOLD also when its transaction has ended.
+    for end in ["CLOSE c", "DISCARD ALL"] {
+        ask(&mut session, &format!("DECLARE c SCROLL CURSOR WITH HOLD FOR {rows}"));
+        assert_eq!(ask(&mut session, "FETCH ALL FROM c").len(), 20_000);
+        assert!(taken(&engine) >= before + (3 << 20), "{before}, then {}", taken(&engine));
         ask(&mut session, end);
         assert!(taken(&engine) <= before + SLACK, "{end}: {before}, then {}", taken(&engine));
     }
