@@ -126,6 +126,10 @@ fn select(of: &Select, mut depth: usize, lines: &mut Lines<'_>) {
         line(depth, "Unique", lines);
         depth += 1;
     }
+    for _ in &of.sets.levels {
+        line(depth, "ProjectSet", lines);
+        depth += 1;
+    }
     for _ in &of.windows.all {
         line(depth, "WindowAgg", lines);
         depth += 1;
@@ -180,9 +184,7 @@ fn source(of: &Source, depth: usize, lines: &mut Lines<'_>) {
             line(depth, &format!("{left}Subquery Scan on {}", of.name), lines);
             query(inner, depth + 1, lines);
         }
-        SourceKind::Series { .. } | SourceKind::Unnest { .. } => {
-            line(depth, &format!("{left}Function Scan on {}", of.name), lines)
-        }
+        SourceKind::Function { .. } => line(depth, &format!("{left}Function Scan on {}", of.name), lines),
         SourceKind::Members(members) => {
             let what = match members {
                 Members::List(list) => format!("Values Scan ({} values of IN)", list.len()),

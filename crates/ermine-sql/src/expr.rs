@@ -40,6 +40,8 @@ pub(crate) enum Expr {
     Grouping(usize),
     /// A window function of the query, until the places of rows are known.
     Window(usize),
+    /// A set-returning function of the query, until the places of rows are known.
+    Set(usize),
     Binary(Function<Binary>, Box<[Expr; 2]>),
     Prefix(Function<Prefix>, Box<Expr>),
     Call(Function<Call>, Vec<Expr>),
@@ -328,6 +330,7 @@ impl Expr {
             | Self::OuterAggregate(..)
             | Self::Grouping(_)
             | Self::Window(_)
+            | Self::Set(_)
             | Self::Next(_)
             | Self::LastGiven(_) => Vec::new(),
             Self::Binary(_, operands)

@@ -1,10 +1,14 @@
 //! Queries after binding: the input of the executor.
 
+pub(crate) mod sets;
 pub(crate) mod window;
 
 use std::sync::Arc;
 
-use self::window::Windows;
+use self::{
+    sets::{SetCall, Sets},
+    window::Windows,
+};
 use crate::{
     catalog::Table,
     error::Result,
@@ -118,9 +122,8 @@ pub(crate) struct Select {
     pub(crate) sources: Vec<Source>,
     pub(crate) group: Option<Group>,
     pub(crate) windows: Windows,
+    pub(crate) sets: Sets,
     pub(crate) output: Vec<Expr>,
-    /// Places in the output whose values are arrays: they are expanded in parallel, one row per element.
-    pub(crate) sets: Vec<usize>,
     /// Places in the output of literals and parameters that have no type yet; none once binding is finished.
     pub(crate) untyped: Vec<usize>,
     pub(crate) distinct: Distinct,
@@ -139,7 +142,7 @@ impl Select {
                 call.exprs_mut().try_for_each(&mut *change)?;
             }
         }
-        self.windows.exprs_mut().try_for_each(&mut *change)?;
+        self.windows.exprs_mut().chain(self.sets.exprs_mut()).try_for_each(&mut *change)?;
         self.output.iter_mut().try_for_each(change)
     }
 }
@@ -264,8 +267,9 @@ impl Source {
                 let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
                 access.equal.iter_mut().chain(sides).try_for_each(|bound| change(&mut bound.value))
             }
-            SourceKind::Series { bounds, .. } => bounds.iter_mut().try_for_each(change),
-            SourceKind::Unnest { arrays, .. } => arrays.iter_mut().try_for_each(change),
+            SourceKind::Function { calls, .. } => {
+                calls.iter_mut().flat_map(|call| &mut call.arguments).try_for_each(change)
+            }
             SourceKind::Lateral(expr) => change(expr),
             SourceKind::Members(members) => members.exprs_mut().try_for_each(change),
             SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => Ok(()),
@@ -293,20 +297,19 @@ pub(crate) enum Join {
 }
 
 #[derive(Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most sources are tables, and each of their rows would be behind a pointer"
+)]
 pub(crate) enum SourceKind {
     Table(TableSource),
     Derived(Arc<Query>),
     /// A query that is run once, however often its rows are needed: a second run might return other rows.
     Once(Arc<Query>),
-    /// Numbers from the first to the second, by the third.
-    Series {
-        bounds: [Expr; 3],
-        is_numbered: bool,
-    },
-    /// The elements of arrays, side by side; shorter arrays are extended with NULL. If it is numbered, the number of the
-    /// row follows (WITH ORDINALITY).
-    Unnest {
-        arrays: Vec<Expr>,
+    /// The rows of functions, side by side; those that end earlier are extended with NULL. If it is numbered, the number
+    /// of the row follows (WITH ORDINALITY).
+    Function {
+        calls: Vec<SetCall>,
         is_numbered: bool,
     },
     /// A query that refers to the rows before it.
@@ -319,13 +322,12 @@ pub(crate) enum SourceKind {
 
 impl SourceKind {
     /// Returns the expressions by which its rows are made, apart from those of a path.
-    pub(crate) fn exprs(&self) -> &[Expr] {
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
         match self {
-            Self::Series { bounds, .. } => bounds,
-            Self::Unnest { arrays, .. } => arrays,
-            Self::Lateral(expr) => std::slice::from_ref(expr),
-            Self::Members(members) => members.exprs(),
-            Self::Table(_) | Self::Derived(_) | Self::Once(_) | Self::System(_) => &[],
+            Self::Function { calls, .. } => calls.iter().flat_map(|call| &call.arguments).collect(),
+            Self::Lateral(expr) => vec![expr],
+            Self::Members(members) => members.exprs().iter().collect(),
+            Self::Table(_) | Self::Derived(_) | Self::Once(_) | Self::System(_) => Vec::new(),
         }
     }
 }
@@ -335,8 +337,7 @@ impl std::fmt::Debug for SourceKind {
         match self {
             Self::Table(source) => write!(f, "{} by {:?}", source.table.name(), source.access),
             Self::Derived(query) | Self::Once(query) => query.fmt(f),
-            Self::Series { .. } => f.write_str("generate_series"),
-            Self::Unnest { .. } => f.write_str("unnest"),
+            Self::Function { calls, .. } => f.debug_list().entries(calls.iter().map(|call| &call.name)).finish(),
             Self::Lateral(query) => write!(f, "lateral {query:?}"),
             Self::Members(members) => members.fmt(f),
             Self::System(table) => table.fmt(f),

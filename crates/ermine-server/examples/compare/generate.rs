@@ -556,6 +556,11 @@ impl Generator {
             values.push(self.expr(ty, &scope, 3));
             types.push(ty);
         }
+        if self.chance(15) {
+            let (value, ty) = self.set(&scope);
+            values.push(value);
+            types.push(ty);
+        }
         let filter = condition.map_or_else(String::new, |condition| format!(" where {condition}"));
         let distinct = match self.random.u32(..10) {
             0 if types.iter().all(|ty| ORDERED.contains(ty)) => "distinct ",
@@ -563,6 +568,16 @@ impl Generator {
         };
         let (order, is_ordered) = self.order_and_limit(&types);
         (format!("select {distinct}{} from {sources}{filter}{order}", values.join(", ")), is_ordered)
+    }
+
+    /// Returns a call of a set-returning function, and its type.
+    fn set(&mut self, scope: &Scope) -> (String, &'static str) {
+        match self.random.u32(..4) {
+            0 => (format!("generate_series(1, {})", self.random.u32(..4)), "i4"),
+            1 => (format!("generate_series(1, generate_series(1, {}))", self.random.u32(..4)), "i4"),
+            2 => (format!("unnest({})", self.expr("ia", scope, 2)), "i4"),
+            _ => (format!("regexp_split_to_table({}, ',')", self.expr("t", scope, 2)), "t"),
+        }
     }
 
     fn grouped(&mut self) -> (String, bool) {

@@ -129,10 +129,6 @@ impl Binder<'_> {
             FunctionArguments::List(list) => list,
         };
         let (arguments, is_star) = expressions_of(list)?;
-        if matches!(&*name, "unnest" | "generate_series" | "generate_subscripts") {
-            let what = format_args!("{name} anywhere but in FROM, or alone in a list of results,").to_string();
-            return Err(SqlError::unsupported(what));
-        }
         if name == "grouping" {
             return self.grouping(&arguments);
         }
@@ -147,7 +143,11 @@ impl Binder<'_> {
             let message = format!("{name} is not an aggregate function");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
-        self.plain_function(&name, &arguments)
+        match &*name {
+            name if functions::is_set_returning(name) => self.set(name, &arguments),
+            "coalesce" => self.without_sets("COALESCE", |this| this.plain_function("coalesce", &arguments)),
+            name => self.plain_function(name, &arguments),
+        }
     }
 
     pub(super) fn plain_function(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {

@@ -6,6 +6,7 @@ use super::{
     Binder, DEPTH_MAX, ScopeColumn, Typed,
     collation::Derived,
     names::{collation_of, name_of, type_of},
+    sets::refuse_set_operand,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -40,12 +41,15 @@ impl Binder<'_> {
     /// Binds a condition.
     pub(crate) fn condition(&mut self, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         let typed = match clause {
-            "WHERE" | "HAVING" | "FILTER" => self.without_windows(clause, |this| this.expr(expr))?,
-            "JOIN/ON" => self.without_windows("JOIN conditions", |this| this.expr(expr))?,
+            "WHERE" | "HAVING" | "FILTER" => self.without_rows(clause, |this| this.expr(expr))?,
+            "JOIN/ON" => self.without_rows("JOIN conditions", |this| this.expr(expr))?,
             _ => self.expr(expr)?,
         };
         match typed.ty {
-            Some(SqlType::BOOL) | None => self.coerce(typed, SqlType::BOOL),
+            Some(SqlType::BOOL) | None => {
+                refuse_set_operand(&typed, clause)?;
+                self.coerce(typed, SqlType::BOOL)
+            }
             Some(ty) => {
                 let message = format!("argument of {clause} must be type boolean, not type {}", ty.name());
                 Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
@@ -101,7 +105,7 @@ impl Binder<'_> {
             ast::Expr::AnyOp { left, compare_op, right, .. } => self.any_of(left, compare_op, right, false),
             ast::Expr::AllOp { left, compare_op, right } => self.any_of(left, compare_op, right, true),
             ast::Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+                self.without_sets("CASE", |this| this.case(operand.as_deref(), conditions, else_result.as_deref()))
             }
             ast::Expr::Exists { subquery, negated } => {
                 let (subquery, _) = self.subquery(subquery, SubqueryKind::Exists)?;

@@ -10,6 +10,7 @@
 use super::{
     Binder, Scope,
     rewrite::{rewrite, rewrite_inside},
+    sets::refuse_sets,
     source::From,
     window::refuse_windows,
 };
@@ -52,6 +53,7 @@ impl Binder<'_> {
     pub(super) fn place_aggregate(&mut self, mut call: AggregateCall) -> Result<Expr> {
         let misplaced = |message: &str| SqlError::new(SqlState::GROUPING_ERROR, message);
         refuse_windows(call.exprs(), || misplaced("aggregate function calls cannot contain window function calls"))?;
+        refuse_sets(call.exprs(), "aggregate function")?;
         let mut levels = Levels::default();
         call.exprs().try_for_each(|expr| levels.look_at(expr))?;
         let level = levels.columns.into_iter().chain(levels.aggregates).min().unwrap_or(0);

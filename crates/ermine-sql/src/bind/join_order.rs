@@ -91,7 +91,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
         }
     }
     // In a grouped query these are places of keys and aggregates, and references to outer rows.
-    select.windows.exprs().for_each(|expr| expr.visit(see));
+    select.windows.exprs().chain(select.sets.exprs()).for_each(|expr| expr.visit(see));
     select.output.iter().for_each(|expr| expr.visit(see));
 }
 
@@ -128,8 +128,9 @@ pub(super) fn order_joins(
     };
     let mut order = search(&sources, &conditions);
     let (plain, mut left) = (sources.len(), Vec::new());
-    // Results of window functions have the places behind the sources.
-    while !is_full && (select.windows.is_empty() || select.group.is_some()) {
+    // Results of window functions and sets have the places behind the sources.
+    let is_extended = !select.windows.is_empty() || !select.sets.is_empty();
+    while !is_full && (!is_extended || select.group.is_some()) {
         let converted = convert_members(&mut sources, &mut conditions[..given], from.width, &left);
         if converted.is_empty() {
             break;
@@ -269,7 +270,7 @@ fn know_results(select: &mut Select, sources: &mut [Source], conditions: &mut Ve
     }
     let on = sources.iter_mut().flat_map(|source| &mut source.on);
     let output: Vec<&mut Expr> = match &mut select.group {
-        None => select.windows.exprs_mut().chain(&mut select.output).collect(),
+        None => select.windows.exprs_mut().chain(select.sets.exprs_mut()).chain(&mut select.output).collect(),
         // The results refer to the keys and aggregates.
         Some(group) => {
             let aggregates = group.aggregates.iter_mut().flat_map(AggregateCall::exprs_mut);

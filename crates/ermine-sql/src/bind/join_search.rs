@@ -19,7 +19,7 @@ use super::{
 use crate::{
     catalog::Catalog,
     expr::{Comparison, Expr, Subquery},
-    query::{Body, Join, Members, Path, Query, SortKey, Source, SourceKind, TableSource},
+    query::{Body, Join, Members, Path, Query, SortKey, Source, SourceKind, TableSource, sets::SetCall},
     types::Value,
 };
 
@@ -336,13 +336,17 @@ fn size(catalog: &Catalog, kind: &SourceKind) -> f64 {
         SourceKind::Derived(query) | SourceKind::Once(query) => query_size(catalog, query),
         SourceKind::Members(Members::List(list)) => list.len() as f64,
         SourceKind::Members(Members::Query(Expr::Subquery(Subquery { query, .. }))) => query_size(catalog, query),
-        SourceKind::Series {
-            bounds: [Expr::Constant(Value::Int4(first)), Expr::Constant(Value::Int4(last)), _],
-            ..
-        } => (f64::from(*last) - f64::from(*first)).clamp(1.0, 1e9),
-        SourceKind::Series { .. } => 1000.0,
+        SourceKind::Function { calls, .. } => match &calls[..] {
+            [SetCall { name, arguments, .. }] if **name == *"generate_series" => match &arguments[..] {
+                [Expr::Constant(Value::Int4(first)), Expr::Constant(Value::Int4(last)), ..] => {
+                    (f64::from(*last) - f64::from(*first)).clamp(1.0, 1e9)
+                }
+                _ => 1000.0,
+            },
+            _ => 10.0,
+        },
         SourceKind::System(_) => 200.0,
-        SourceKind::Members(_) | SourceKind::Unnest { .. } | SourceKind::Lateral(_) => 10.0,
+        SourceKind::Members(_) | SourceKind::Lateral(_) => 10.0,
     }
 }
 

@@ -42,6 +42,9 @@ fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
     if !select.windows.is_empty() {
         return refused("window functions");
     }
+    if !select.sets.is_empty() {
+        return refused("set-returning functions in the list of results");
+    }
     if !matches!(select.distinct, Distinct::No) {
         return refused("DISTINCT");
     }

@@ -24,6 +24,7 @@ pub(crate) mod references;
 mod rewrite;
 mod select;
 mod sequence;
+mod sets;
 mod source;
 pub(crate) mod view;
 pub(crate) mod view_write;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::{collation::Derived, view::Recorder, window::WindowScope};
+use self::{collation::Derived, sets::SetScope, view::Recorder, window::WindowScope};
 use crate::{
     catalog::{Catalog, Relation, Table, View},
     collation::Collation,
@@ -143,7 +144,9 @@ pub(crate) struct Scope {
     groupings: Vec<Vec<Expr>>,
     /// The windows and the window functions found so far, where window functions are allowed.
     windows: Option<WindowScope>,
-    /// The clause that allows no window functions; empty: one that is not named.
+    /// The set-returning functions found so far, where they are allowed.
+    sets: Option<SetScope>,
+    /// The clause that allows no window functions or set-returning functions; empty: one that is not named.
     clause: &'static str,
 }
 

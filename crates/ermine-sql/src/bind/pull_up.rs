@@ -74,8 +74,9 @@ impl Unordered {
         self.filter.append(&mut self.from.filter);
         match &mut self.select.group {
             None => {
-                let windows = self.select.windows.exprs_mut();
-                self.from.replace_in_all(self.filter.iter_mut().chain(&mut self.select.output).chain(windows));
+                let Select { windows, sets, output, .. } = &mut self.select;
+                let exprs = output.iter_mut().chain(windows.exprs_mut()).chain(sets.exprs_mut());
+                self.from.replace_in_all(self.filter.iter_mut().chain(exprs));
             }
             // The results refer to the keys and aggregates.
             Some(group) => {
@@ -137,8 +138,7 @@ fn has_fixed_rows(source: &Source) -> bool {
         SourceKind::Table(_) | SourceKind::System(_) => false,
         SourceKind::Derived(query) => is_volatile(query) || uses_work_table(query),
         SourceKind::Once(_) | SourceKind::Lateral(_) | SourceKind::Members(_) => true,
-        SourceKind::Series { bounds, .. } => bounds.iter().any(|bound| bound.has(&is_fixed)),
-        SourceKind::Unnest { arrays, .. } => arrays.iter().any(|array| array.has(&is_fixed)),
+        SourceKind::Function { .. } => source.kind.exprs().iter().any(|expr| expr.has(&is_fixed)),
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     join_order::uses_outer,
     names::{name_of, relation_of},
     pull_up::Unordered,
+    sets::SetScope,
     source::From,
     window::WindowScope,
     with::{check_no_work_table, uses_work_table},
@@ -44,8 +45,6 @@ fn check_width(columns: usize) -> Result<()> {
 struct Output {
     exprs: Vec<Expr>,
     columns: Vec<Column>,
-    /// Places of arrays that are expanded to a row for each element.
-    sets: Vec<usize>,
     /// Places of literals and parameters that have no type yet.
     untyped: Vec<usize>,
 }
@@ -347,6 +346,7 @@ impl Binder<'_> {
         let scope = self.scopes.last_mut().expect("a query has a scope");
         scope.aggregates = Some(Vec::new());
         scope.windows = Some(WindowScope::new(&select.named_window)?);
+        scope.sets = Some(SetScope::default());
         let mut output = self.projection(&select.projection)?;
         let width = output.exprs.len();
         // After the results, as PostgreSQL does it, which shows in errors; aggregates are not allowed in it.
@@ -391,6 +391,10 @@ impl Binder<'_> {
             self.without_windows("GROUP BY", |this| this.group_keys(&select.group_by, results))?;
         let is_ungrouped = keys.is_empty() && sets.len() == 1 && !has_group_by(&select.group_by);
         let groupings = self.grouping_places(&keys)?;
+        let mut set_calls = self.scopes.last_mut().and_then(|scope| scope.sets.take()).unwrap_or_default();
+        if !set_calls.is_empty() {
+            set_calls.add_to_sources(&mut keys, &mut from, output.exprs.iter_mut());
+        }
         let group = match is_ungrouped && aggregates.is_empty() && having.is_none() {
             true => None,
             false => {
@@ -405,13 +409,16 @@ impl Binder<'_> {
                 let exprs = std::mem::take(&mut output.exprs);
                 output.exprs = exprs.into_iter().map(|expr| grouped(expr, &keys, scope)).collect::<Result<_>>()?;
                 windows.try_map(&mut |expr| grouped(expr, &keys, scope))?;
+                set_calls.map_contained(&output.exprs, &mut |expr| grouped(expr, &keys, scope))?;
                 let having = having.map(|having| grouped(having, &keys, scope)).transpose()?;
                 Some(Group { keys, sets, groupings, aggregates, having })
             }
         };
-        let Output { mut exprs, columns, sets, untyped } = output;
+        let Output { mut exprs, columns, untyped } = output;
         let width_below = group.as_ref().map_or(from.width, Group::width);
-        let windows = windows.place(width_below, &mut exprs);
+        let windows = windows.place(width_below, exprs.iter_mut().chain(set_calls.arguments_mut()));
+        let width_below = if windows.is_empty() { width_below } else { windows.width() };
+        let sets = set_calls.place(width_below, &mut exprs);
         let select = Select { group, windows, output: exprs, sets, untyped, distinct, ..Select::default() };
         Ok((Unordered { select, from, filter, order, width }, columns))
     }
@@ -448,13 +455,6 @@ impl Binder<'_> {
     }
 
     fn item(&mut self, output: &mut Output, expr: &ast::Expr, name: String) -> Result<()> {
-        let set = self.set(expr)?;
-        output.sets.extend(set.as_ref().map(|_| output.exprs.len()));
-        if let Some((array, element, collation)) = set {
-            output.exprs.push(array);
-            output.columns.push(Column { collation, ..Column::new(name, element) });
-            return Ok(());
-        }
         let (typed, collation) = self.collated(|this| this.expr(expr))?;
         let modifier = typed.modifier;
         let source = match &typed.expr {
@@ -470,32 +470,6 @@ impl Binder<'_> {
         output.exprs.push(typed.expr);
         output.columns.push(Column { name, ty: typed.ty.unwrap_or(SqlType::TEXT), modifier, source, collation });
         Ok(())
-    }
-
-    /// Returns the array, and the type and collation of its elements, that a set-returning function expands to rows.
-    fn set(&mut self, expr: &ast::Expr) -> Result<Option<(Expr, SqlType, Collation)>> {
-        let ast::Expr::Function(function) = expr else { return Ok(None) };
-        let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
-        let mut arguments = Vec::new();
-        for argument in &list.args {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else { return Ok(None) };
-            arguments.push(argument);
-        }
-        let name = match (&*relation_of(&function.name)?.1, arguments.len()) {
-            ("unnest", 1) => None,
-            ("generate_subscripts", 2) => Some("generate_subscripts[]"),
-            ("generate_series", 2 | 3) => Some("generate_series[]"),
-            ("pg_partition_ancestors", 1) => Some("pg_partition_ancestors"),
-            _ => return Ok(None),
-        };
-        let (array, collation) = self.collated(|this| match name {
-            None => this.expr(arguments[0]),
-            Some(name) => this.call_with(name, &arguments),
-        })?;
-        match array.ty.and_then(SqlType::element) {
-            Some(element) => Ok(Some((array.expr, element, collation))),
-            None => Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array")),
-        }
     }
 
     fn all_columns(
@@ -536,7 +510,7 @@ impl Binder<'_> {
 
     /// Binds the expressions returned for the rows that a statement writes.
     pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
-        let mut output = self.without_windows("RETURNING", |this| this.projection(items))?;
+        let mut output = self.without_rows("RETURNING", |this| this.projection(items))?;
         self.settle_output(&mut output)?;
         if output.exprs.iter().any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in RETURNING"));

@@ -21,7 +21,8 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
-    query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource},
+    functions::{SetFunction, SetRows, is_set_returning},
+    query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource, sets::SetCall},
     result::Column,
     system::SystemTable,
     types::{SqlType, Value},
@@ -394,78 +395,52 @@ impl Binder<'_> {
             }
             this.add(from, kind, &columns, name, alias, join)
         };
-        match (name, &arguments[..]) {
-            ("generate_series", [first, last, by @ ..]) if by.len() < 2 => {
-                let mut bound = vec![self.expr(first)?, self.expr(last)?];
-                bound.push(match by {
-                    [by, ..] => self.expr(by)?,
-                    [] => Typed::new(Expr::Constant(Value::Int4(1)), SqlType::INT4),
-                });
-                let is_long = bound.iter().any(|bound| bound.ty == Some(SqlType::INT8));
-                let ty = if is_long { SqlType::INT8 } else { SqlType::INT4 };
-                let bound = bound.into_iter().map(|bound| self.coerce(bound, ty)).collect::<Result<Vec<_>>>()?;
-                let bounds = bound.try_into().expect("there are three");
-                add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, ty)])
-            }
-            // NULL gives no rows.
-            ("generate_subscripts", [array, dimension]) => {
-                let mut bound = |name| {
-                    let of = vec![self.expr(array)?, self.expr(dimension)?];
-                    let bound = self.call_of(name, of)?;
-                    self.coerce(bound, SqlType::INT4)
-                };
-                let bounds = [bound("array_lower")?, bound("array_upper")?, Expr::Constant(Value::Int4(1))];
-                add(self, SourceKind::Series { bounds, is_numbered }, vec![Column::new(name, SqlType::INT4)])
-            }
-            ("pg_partition_ancestors", [_]) => {
-                // No table has partitions: there are no rows.
-                let arrays = vec![Expr::Constant(Value::Null)];
-                let columns = vec![Column::new("relid", SqlType::OID)];
-                add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
-            }
-            ("pg_options_to_table", [options]) => {
-                let options = self.expr(options)?;
-                let (mut arrays, mut columns) = (Vec::new(), Vec::new());
-                for column in ["option_name", "option_value"] {
-                    let part = self.call_of(&format!("{name}.{column}"), vec![options.clone()])?;
-                    columns.push(Column::new(column, SqlType::TEXT));
-                    arrays.push(part.expr);
-                }
-                add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
-            }
-            ("unnest", [_, ..]) => {
-                let (mut arrays, mut columns) = (Vec::new(), Vec::new());
-                for array in arguments {
-                    let (array, collation) = self.collated(|this| this.expr(array))?;
-                    let Some(element) = array.ty.and_then(SqlType::element) else {
-                        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "unnest needs an array"));
-                    };
-                    columns.push(Column { collation, ..Column::new(name, element) });
-                    arrays.push(array.expr);
-                }
-                add(self, SourceKind::Unnest { arrays, is_numbered }, columns)
-            }
+        let argument_lists: Vec<&[&ast::Expr]> = match name {
+            // Several arrays are several calls.
+            "unnest" if !arguments.is_empty() => arguments.chunks(1).collect(),
+            name if is_set_returning(name) => vec![&arguments[..]],
             _ => {
-                if crate::functions::is_aggregate(name) {
-                    let message = "aggregate functions are not allowed in functions in FROM";
-                    return Err(SqlError::new(SqlState::GROUPING_ERROR, message));
-                }
-                let (value, collation) = self.collated(|this| this.plain_function(name, arguments))?;
-                let (value, ty) = self.settle(value)?;
-                if ty.element().is_some() {
-                    let what = format_args!("the function {name}, which returns an array, as a source of rows");
-                    return Err(SqlError::unsupported(what));
-                }
-                if value.is_volatile() && !is_alone {
-                    let what = format_args!("the function {name} beside other sources of rows");
-                    return Err(SqlError::unsupported(what));
-                }
-                // One row: the only element of an array.
-                let arrays = vec![Expr::Array(ty, vec![value])];
-                let column = Column { collation, ..Column::new(name, ty) };
-                add(self, SourceKind::Unnest { arrays, is_numbered }, vec![column])
+                let (call, column) = self.one_row(name, arguments, is_alone)?;
+                return add(self, SourceKind::Function { calls: vec![call], is_numbered }, vec![column]);
             }
+        };
+        let (mut calls, mut columns) = (Vec::new(), Vec::new());
+        for arguments in argument_lists {
+            let mut bound = None;
+            let (_, collation) = self.collated(|this| {
+                let each = |this: &mut Self| arguments.iter().map(|argument| this.expr(argument)).collect();
+                let arguments = this.without_rows("functions in FROM", each)?;
+                let (_, columns) = bound.insert(this.set_call(name, arguments)?);
+                Ok(Typed::new(Expr::TRUE, columns[0].ty))
+            })?;
+            let Some((call, own)) = bound else { continue };
+            let collated = |column: Column| match column.ty.element().unwrap_or(column.ty).is_text() {
+                true => Column { collation, ..column },
+                false => column,
+            };
+            columns.extend(own.into_iter().map(collated));
+            calls.push(call);
         }
+        add(self, SourceKind::Function { calls, is_numbered }, columns)
+    }
+
+    /// Binds a function that returns one value as a source of one row.
+    fn one_row(&mut self, name: &str, arguments: &[&ast::Expr], is_alone: bool) -> Result<(SetCall, Column)> {
+        if crate::functions::is_aggregate(name) {
+            let message = "aggregate functions are not allowed in functions in FROM";
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, message));
+        }
+        let (value, collation) =
+            self.without_rows("functions in FROM", |this| this.collated(|this| this.plain_function(name, arguments)))?;
+        let (value, ty) = self.settle(value)?;
+        if value.is_volatile() && !is_alone {
+            let what = format_args!("the function {name} beside other sources of rows");
+            return Err(SqlError::unsupported(what));
+        }
+        let eval: SetFunction = |mut arguments, _| Ok(arguments.pop().map_or_else(SetRows::none, SetRows::one));
+        let name: Arc<str> = name.into();
+        let column = Column { collation, ..Column::new(&*name, ty) };
+        Ok((SetCall { name, arguments: vec![value], is_strict: false, eval, width: 1 }, column))
     }
 
     /// Adds a source with its columns.
@@ -492,8 +467,10 @@ impl Binder<'_> {
         join: Join,
     ) -> Result<()> {
         let is_function = match &kind {
-            SourceKind::Series { .. } => true,
-            SourceKind::Unnest { arrays, .. } => arrays.len() == 1,
+            // Not if the column has a name of its own.
+            SourceKind::Function { calls, .. } => {
+                matches!(&calls[..], [call] if call.width == 1 && *call.name == *columns[0].name)
+            }
             _ => false,
         };
         let name = self.add_columns(from, named, columns, (name, alias), is_function)?;

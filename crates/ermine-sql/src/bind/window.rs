@@ -5,7 +5,7 @@
 
 use sqlparser::ast::{self, FunctionArguments, NamedWindowExpr, WindowFrameBound, WindowFrameUnits, WindowType};
 
-use super::{Binder, Scope, Typed, check_equality, names::name_of, select::is_descending};
+use super::{Binder, Scope, Typed, check_equality, names::name_of, select::is_descending, sets::refuse_sets};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::Expr,
@@ -107,7 +107,7 @@ impl WindowScope {
     }
 
     /// Places the results of the functions behind rows of this width, and makes `output` refer to them.
-    pub(super) fn place(self, first: usize, output: &mut [Expr]) -> Windows {
+    pub(super) fn place<'x>(self, first: usize, output: impl Iterator<Item = &'x mut Expr>) -> Windows {
         let mut all: Vec<Window> = Vec::new();
         let mut owners = Vec::new();
         for (Definition { partition, order, frame, .. }, function) in self.calls {
@@ -153,6 +153,20 @@ impl Binder<'_> {
         bound
     }
 
+    /// Calls `bind` where neither window functions nor set-returning functions are allowed.
+    pub(super) fn without_rows<T>(
+        &mut self,
+        clause: &'static str,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let sets = self.scopes.last_mut().and_then(|scope| scope.sets.take());
+        let bound = self.without_windows(clause, bind);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.sets = sets;
+        }
+        bound
+    }
+
     /// Binds a call with OVER.
     pub(super) fn window_call(&mut self, name: &str, function: &ast::Function, over: &WindowType) -> Result<Typed> {
         let FunctionArguments::List(list) = &function.args else {
@@ -184,6 +198,7 @@ impl Binder<'_> {
             bound
         };
         refuse_windows(function.exprs(), || windowing_error("window function calls cannot be nested"))?;
+        refuse_sets(function.exprs(), "window function")?;
         let Some(scope) = self.scopes.last() else { return Err(self.misplaced_window()) };
         if scope.windows.is_none() {
             return Err(self.misplaced_window());
@@ -219,7 +234,9 @@ impl Binder<'_> {
     fn window_function(&mut self, name: &str, mut arguments: Vec<Typed>) -> Result<(WindowFunction, SqlType)> {
         let types: Vec<_> = arguments.iter().map(|argument| argument.ty).collect();
         if !is_window_function(name) {
-            self.plain_function_of(name, arguments)?;
+            if !functions::is_set_returning(name) {
+                self.plain_function_of(name, arguments)?;
+            }
             let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
@@ -317,7 +334,7 @@ impl Binder<'_> {
             }
         };
         let (mut partition, mut order, mut ordered_by) = (Vec::new(), Vec::new(), None);
-        self.without_windows("window definitions", |this| {
+        self.without_rows("window definitions", |this| {
             for key in &spec.order_by {
                 let typed = this.expr(&key.expr)?;
                 let (expr, ty) = this.settle(typed)?;
@@ -412,7 +429,7 @@ impl Binder<'_> {
             FrameUnit::Range => "RANGE",
             FrameUnit::Groups => "GROUPS",
         };
-        let typed = self.without_windows("window definitions", |this| this.expr(offset))?;
+        let typed = self.without_rows("window definitions", |this| this.expr(offset))?;
         let expr = match (unit, ordered_by, typed.ty) {
             (FrameUnit::Range, Some(column), ty) => {
                 let to = in_range::offset_type(column, ty)?;

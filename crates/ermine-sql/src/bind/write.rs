@@ -336,13 +336,14 @@ impl Binder<'_> {
     /// Binds a value that is computed from a row of a table.
     pub(crate) fn value_on(&mut self, table: &TableDef, expr: &ast::Expr) -> Result<Typed> {
         self.scopes.push(scope_of(&[(table, &table.name)]));
-        let value = self.expr(expr);
+        let value = self.without_rows("column generation expressions", |this| this.expr(expr));
         self.scopes.pop();
         value
     }
 
     fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
-        self.scopes.push(scope_of(&[(table, &table.name)]));
+        let place = if clause == "CHECK" { "check constraints" } else { clause };
+        self.scopes.push(Scope { clause: place, ..scope_of(&[(table, &table.name)]) });
         let condition = self.condition(expr, clause);
         self.scopes.pop();
         condition
@@ -408,7 +409,8 @@ impl Binder<'_> {
     }
 
     fn conflict_update(&mut self, table: &Table, update: &ast::DoUpdate) -> Result<ConflictUpdate> {
-        let assignments = self.assignments(table, None, &update.assignments)?;
+        let given = &update.assignments;
+        let assignments = self.without_rows("UPDATE", |this| this.assignments(table, None, given))?;
         let condition = update.selection.as_ref().map(|condition| self.condition(condition, "WHERE")).transpose()?;
         if assignments.iter().map(|(_, expr)| expr).chain(&condition).any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in ON CONFLICT DO UPDATE"));
@@ -570,7 +572,8 @@ impl Binder<'_> {
                 (Some(exprs), Some(columns))
             }
         };
-        let assignments = assignments.map(|given| self.assignments(&table, below.as_ref(), given));
+        let mut assign = |given| self.without_rows("UPDATE", |this| this.assignments(&table, below.as_ref(), given));
+        let assignments = assignments.map(&mut assign);
         let mut assignments = assignments.transpose()?;
         let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
         rules.view_checks = below.as_mut().filter(|_| writes == Writes::Update).map_or(Vec::new(), Below::take_checks);

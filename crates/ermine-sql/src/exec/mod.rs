@@ -14,6 +14,7 @@ mod query;
 mod recursion;
 pub(crate) mod references;
 mod scan;
+mod sets;
 mod sort;
 mod subquery;
 mod window;

@@ -9,7 +9,6 @@ use super::{EachJoined, Emit, Run, instrumentation::OneRun, sort::Sorter};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
-    functions,
     key::write_key,
     memory::{ENTRY, Kept},
     query::{Body, Distinct, Join, Members, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
@@ -250,19 +249,10 @@ impl Run<'_> {
 
     fn plain_select(&self, select: &Select, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         let mut shown = Vec::with_capacity(select.output.len());
-        let mut show = |row: &[Value]| {
+        self.result_rows(select, outer, &mut |row| {
             self.results(select, &Frame { row, outer }, &mut shown)?;
-            if select.sets.is_empty() {
-                return emit(&shown);
-            }
-            let mut kept = Kept::new(&self.environment.memory);
-            select.sets.iter().try_for_each(|at| kept.add(shown[*at].bytes()))?;
-            spread(&select.sets, &mut shown, emit)
-        };
-        match select.windows.is_empty() {
-            true => self.joined_or_grouped(select, outer, &mut show),
-            false => self.windowed(select, outer, &mut show),
-        }
+            emit(&shown)
+        })
     }
 
     /// Emits the rows of the groups of a query, or of its sources if it has no groups.
@@ -395,9 +385,7 @@ impl Run<'_> {
             SourceKind::System(table) => {
                 self.kept_rows(self.system_rows(*table)?.iter().map(|row| &**row), first, row, each)
             }
-            SourceKind::Series { bounds, is_numbered } => {
-                self.series_rows(bounds, *is_numbered, first, row, outer, each)
-            }
+            SourceKind::Function { calls, is_numbered } => self.set_rows(calls, *is_numbered, first, row, outer, each),
             SourceKind::Lateral(query) => {
                 let Expr::Subquery(Subquery { query, .. }) = query else { return Ok(ControlFlow::Continue(())) };
                 let around = row.clone();
@@ -407,9 +395,6 @@ impl Run<'_> {
                 })
             }
             SourceKind::Members(members) => self.member_rows(members, first, row, outer, each),
-            SourceKind::Unnest { arrays, is_numbered } => {
-                self.element_rows(arrays, *is_numbered, first, row, outer, each)
-            }
         }
     }
 
@@ -473,100 +458,6 @@ impl Run<'_> {
         }
         Ok(ControlFlow::Continue(()))
     }
-
-    /// Emits the numbers of `generate_series`; none if a bound is NULL.
-    #[inline(never)]
-    fn series_rows(
-        &self,
-        bounds: &[Expr; 3],
-        is_numbered: bool,
-        first: usize,
-        row: &mut Vec<Value>,
-        outer: Option<&Frame<'_>>,
-        each: &mut EachJoined<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let mut numbers = [0; 3];
-        let mut is_long = false;
-        for (number, bound) in numbers.iter_mut().zip(bounds) {
-            *number = match &*bound.eval(&Frame { row, outer }, self)? {
-                Value::Int4(number) => i64::from(*number),
-                Value::Int8(number) => {
-                    is_long = true;
-                    *number
-                }
-                _ => return Ok(ControlFlow::Continue(())),
-            };
-        }
-        for (number, place) in functions::series(numbers)?.zip(1..) {
-            self.check_cancelled()?;
-            if is_numbered {
-                row[first + 1] = Value::Int8(place);
-            }
-            row[first] = if is_long { Value::Int8(number) } else { Value::Int4(number as i32) };
-            if each(row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Emits the elements of arrays, of all their dimensions.
-    #[inline(never)]
-    fn element_rows(
-        &self,
-        arrays: &[Expr],
-        is_numbered: bool,
-        first: usize,
-        row: &mut Vec<Value>,
-        outer: Option<&Frame<'_>>,
-        each: &mut EachJoined<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let mut kept = Kept::new(&self.environment.memory);
-        let mut evaluated = Vec::with_capacity(arrays.len());
-        for array in arrays {
-            let array = array.eval(&Frame { row, outer }, self)?.into_owned();
-            kept.add(array.bytes())?;
-            evaluated.push(array);
-        }
-        fn elements(array: &Value) -> &[Value] {
-            match array {
-                Value::Array(array) => array.elements(),
-                _ => &[],
-            }
-        }
-        let elements: Vec<_> = evaluated.iter().map(elements).collect();
-        let count = elements.iter().map(|elements| elements.len()).max().unwrap_or(0);
-        for number in 0..count {
-            for (at, elements) in elements.iter().enumerate() {
-                row[first + at] = elements.get(number).cloned().unwrap_or(Value::Null);
-            }
-            if is_numbered {
-                row[first + elements.len()] = Value::Int8(number as i64 + 1);
-            }
-            if each(row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// Emits a row for each element of the arrays in these places; the shorter arrays are extended with NULL.
-fn spread(places: &[usize], row: &mut [Value], emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
-    let elements = |value: Value| match value {
-        Value::Array(array) => array.elements().to_vec(),
-        _ => Vec::new(),
-    };
-    let arrays: Vec<_> = places.iter().map(|at| elements(std::mem::replace(&mut row[*at], Value::Null))).collect();
-    for number in 0..arrays.iter().map(Vec::len).max().unwrap_or(0) {
-        for (at, array) in places.iter().zip(&arrays) {
-            row[*at] = array.get(number).cloned().unwrap_or(Value::Null);
-        }
-        if emit(row)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 /// Adds a key to a set; returns whether the set lacked it.

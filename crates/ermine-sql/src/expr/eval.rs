@@ -61,7 +61,7 @@ impl Expr {
             Self::Aggregate(_) | Self::OuterAggregate(..) | Self::Grouping(_) => {
                 unreachable!("the binder replaces aggregates")
             }
-            Self::Window(_) => unreachable!("the binder replaces window functions"),
+            Self::Window(_) | Self::Set(_) => unreachable!("the binder replaces window functions and sets"),
             Self::Binary(function, operands) => binary(function, operands, frame, run)?,
             Self::Prefix(function, operand) => {
                 let operand = operand.eval(frame, run)?;

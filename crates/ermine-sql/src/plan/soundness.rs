@@ -21,7 +21,9 @@ use crate::{
     bind::write::{Change, Insert, InsertSource, Rules},
     catalog::Table,
     expr::{Expr, Subquery, SubqueryKind},
-    query::{Access, Body, Distinct, Hash, Path, Query, Select, Source, SourceKind, TableSource, window::Windows},
+    query::{
+        Access, Body, Distinct, Hash, Path, Query, Select, Source, SourceKind, TableSource, sets::Sets, window::Windows,
+    },
 };
 
 impl Plan {
@@ -110,7 +112,7 @@ impl Checker {
             Expr::Aggregate(_) | Expr::OuterAggregate(..) | Expr::Grouping(_) => {
                 panic!("{expr:?} outside of its group")
             }
-            Expr::Window(_) => panic!("{expr:?} without a place"),
+            Expr::Window(_) | Expr::Set(_) => panic!("{expr:?} without a place"),
             Expr::And(operands) | Expr::Or(operands) | Expr::Coalesce(operands) | Expr::Extreme(_, operands) => {
                 assert!(!operands.is_empty(), "{expr:?}");
             }
@@ -172,10 +174,10 @@ impl Checker {
                 checker.exprs(&group.having);
             }
             checker.windows(&select.windows);
+            checker.sets(&select.sets);
             checker.exprs(&select.output);
         });
         let width = select.output.len();
-        assert!(select.sets.iter().all(|at| *at < width), "{:?} in {width} columns", select.sets);
         assert!(select.untyped.is_empty(), "outputs {:?} have no type", select.untyped);
         if let Distinct::On(places) = &select.distinct {
             assert!(places.iter().all(|at| *at < width), "{places:?} in {width} columns");
@@ -196,6 +198,18 @@ impl Checker {
         assert!(places.into_iter().eq(windows.first..windows.width()), "{windows:?}");
         row.resize(windows.first, false);
         row.resize(windows.width(), true);
+    }
+
+    /// Checks set-returning functions, and makes the places of their results readable.
+    fn sets(&mut self, sets: &Sets) {
+        for calls in &sets.levels {
+            assert!(!calls.is_empty() && calls.iter().all(|call| call.width == 1), "{calls:?}");
+            self.exprs(calls.iter().flat_map(|call| &call.arguments));
+            let row = self.rows.last_mut().expect("that of the sources or groups");
+            assert!(row.len() <= sets.first || row.len() < sets.width(), "results at {} of {}", sets.first, row.len());
+            row.resize(row.len().max(sets.first), false);
+            row.resize(row.len() + calls.len(), true);
+        }
     }
 
     /// Checks a source, and makes its places readable.
@@ -234,13 +248,10 @@ impl Checker {
             }
             // A constant, where folding has shown that there are no rows.
             SourceKind::Lateral(expr) => self.expr(expr),
-            SourceKind::Series { bounds, is_numbered } => {
-                assert_eq!(source.width, 1 + usize::from(*is_numbered));
-                self.exprs(bounds);
-            }
-            SourceKind::Unnest { arrays, is_numbered } => {
-                assert_eq!(source.width, arrays.len() + usize::from(*is_numbered));
-                self.exprs(arrays);
+            SourceKind::Function { calls, is_numbered } => {
+                let width: usize = calls.iter().map(|call| call.width).sum();
+                assert_eq!(source.width, width + usize::from(*is_numbered));
+                self.exprs(calls.iter().flat_map(|call| &call.arguments));
             }
             SourceKind::Members(members) => {
                 assert_eq!(source.width, 1);

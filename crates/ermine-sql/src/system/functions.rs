@@ -59,7 +59,6 @@ const TEXT: Parameter = of(Scalar::Text);
 const INT4: Parameter = of(Scalar::Int4);
 const INT8: Parameter = of(Scalar::Int8);
 const BOOL: Parameter = of(Scalar::Bool);
-const TEXTS: Parameter = Parameter::Is(SqlType::TEXT.array());
 const ANY: Parameter = Parameter::Any;
 
 /// A strict function, all of whose parameters have to be given.
@@ -155,8 +154,6 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_sequence_last_value", &[OID], SqlType::INT8, |values, catalog, _| {
         Ok(state_of(values, catalog)?.filter(|(_, is_called)| *is_called).map_or(NULL, |(last, _)| Value::Int8(last)))
     }),
-    entry("pg_options_to_table.option_name", &[TEXTS], SqlType::TEXT.array(), |values, _, _| options(values, false)),
-    entry("pg_options_to_table.option_value", &[TEXTS], SqlType::TEXT.array(), |values, _, _| options(values, true)),
     // A name is an array of 64 bytes from 0 on; those behind its end are zero, which is shown as nothing.
     entry("name.element", &[of(Scalar::Name), INT4], SqlType::TEXT, |values, _, _| match values {
         [Value::Text(name), Value::Int4(place @ 0..64)] => {
@@ -203,7 +200,6 @@ static FUNCTIONS: &[Entry] = &[
     nothing("pg_get_partition_constraintdef"),
     nothing("pg_get_statisticsobjdef_columns"),
     // No table has partitions: there are no rows.
-    entry("pg_partition_ancestors", &[ANY], SqlType::OID.array(), NOTHING),
     nothing("pg_tablespace_location"),
     size("pg_relation_size"),
     size("pg_table_size"),
@@ -374,20 +370,6 @@ pub(crate) fn sequence_state() -> Resolved {
     };
     let result = SqlType::INT8.array();
     Resolved { arguments: vec![SqlType::OID], result, modifier: -1, is_strict: true, function }
-}
-
-/// Returns the names, or the values, of options that are written as `name=value`.
-fn options(values: &[Value], is_value: bool) -> Result<Value> {
-    let [Value::Array(options)] = values else { return Ok(NULL) };
-    let part = |option: &Value| {
-        let Value::Text(option) = option else { return NULL };
-        match (option.split_once('='), is_value) {
-            (Some((part, _)), false) | (Some((_, part)), true) => part.into(),
-            (None, false) => option.as_str().into(),
-            (None, true) => NULL,
-        }
-    };
-    Ok(Value::array(Array::new(Scalar::Text, options.elements().iter().map(part).collect())))
 }
 
 /// Returns a setting; an unknown one is an error, or NULL if that is wanted.

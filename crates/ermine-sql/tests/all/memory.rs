@@ -77,7 +77,8 @@ fn statements() -> Vec<String> {
         "SELECT count(*) FROM tea WHERE id IN (SELECT n {rows})",
         "SELECT count(*) FROM (SELECT n {rows}) AS t JOIN (SELECT n {rows}) AS d ON t.n = d.n",
         "SELECT count(*) FROM (SELECT n {rows}) AS t FULL JOIN (SELECT -n AS n {rows}) AS u USING (n)",
-        "SELECT count(*) FROM (SELECT generate_series(1, 40000)) AS g",
+        "SELECT count(*) FROM (SELECT regexp_matches(repeat('a', 30000), 'a', 'g')) AS g",
+        "SELECT count(*) FROM jsonb_array_elements((SELECT jsonb_agg(n) {rows}))",
         "SELECT count(*) FROM unnest(string_to_array({long}, ',')) AS u",
         // Large values.
         "SELECT length(repeat('x', 2000000))",

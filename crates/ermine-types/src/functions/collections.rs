@@ -1,10 +1,10 @@
 //! Functions of JSON and arrays.
 
 use crate::{
-    Array, Environment, Json, Scalar, SqlType, Value,
+    Array, Environment, Json, SqlType, Value,
     array::Dimension,
     error::{Result, SqlError, SqlState},
-    functions::resolution::{Outcome, Parameter, of},
+    functions::resolution::{Outcome, Parameter},
     json::{path::Change, raw, write::string_bytes},
     operators::{check_equality, concatenate_arrays, extend_array, texts},
     order, text,
@@ -346,8 +346,6 @@ fn register_json(table: &mut Table) {
         .accepts_null()
         .stable();
     register_json_texts(table);
-    let subscripts = Outcome::Is(SqlType::INT4.array());
-    table.generic("generate_subscripts[]", &[Parameter::Array, of(Scalar::Int4)], subscripts, subscripts_of);
     table.add("jsonb_build_array", &[], j, build_array);
     table.generic("jsonb_build_array", &[Parameter::Any], json_outcome, build_array).variadic().accepts_null().stable();
     register_json_parts(table);
@@ -414,51 +412,6 @@ fn register_json_parts(table: &mut Table) {
     );
 }
 
-/// Returns the subscripts of a dimension as an array, which becomes rows in a list of results.
-fn subscripts_of(arguments: &[Value], _: &Environment) -> Result<Value> {
-    arguments!(arguments, [Value::Array(array), Value::Int4(dimension)] => {
-        let extent = dimension.checked_sub(1).and_then(|at| array.dimensions().get(usize::try_from(at).ok()?));
-        let subscripts = extent.map_or(0..0, |extent| extent.lower..extent.lower + extent.length as i32);
-        Ok(Value::array(Array::new(Scalar::Int4, subscripts.map(Value::Int4).collect())))
-    })
-}
-
-/// Returns the numbers from the first to the last of the three; the third is the step.
-pub fn series([first, last, step]: [i64; 3]) -> Result<impl Iterator<Item = i64>> {
-    if step == 0 {
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
-    }
-    let numbers = std::iter::successors(Some(first), move |number| number.checked_add(step));
-    Ok(numbers.take_while(move |number| if step > 0 { *number <= last } else { *number >= last }))
-}
-
-/// Returns the series as an array, whose elements become rows in a list of results.
-fn series_of(arguments: &[Value], _: &Environment) -> Result<Value> {
-    let mut numbers = [0, 0, 1];
-    for (number, argument) in numbers.iter_mut().zip(arguments) {
-        *number = match argument {
-            Value::Int4(argument) => i64::from(*argument),
-            Value::Int8(argument) => *argument,
-            _ => return Err(crate::operators::mismatch()),
-        };
-    }
-    let is_long = matches!(arguments, [Value::Int8(_), ..]);
-    let (element, value): (_, fn(i64) -> Value) = match is_long {
-        true => (Scalar::Int8, Value::Int8),
-        false => (Scalar::Int4, |number| Value::Int4(number as i32)),
-    };
-    let elements: Vec<_> = series(numbers)?.map(value).take(SERIES_MAX + 1).collect();
-    if elements.len() > SERIES_MAX {
-        let message = format!("generate_series gives at most {SERIES_MAX} rows in a list of results");
-        let hint = "Write it in FROM, where it gives as many as are wanted.";
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).hint(hint));
-    }
-    Ok(Value::array(Array::new(element, elements)))
-}
-
-/// The limit of a `generate_series` that is in memory as a whole: some tens of MiB.
-const SERIES_MAX: usize = 1_000_000;
-
 /// Joins the elements of an array; NULL is left out, or shown as the third argument.
 fn array_to_string(arguments: &[Value], environment: &Environment) -> Result<Value> {
     let (array, separator, null) = match arguments {
@@ -479,10 +432,6 @@ fn array_to_string(arguments: &[Value], environment: &Environment) -> Result<Val
 
 pub(super) fn register(table: &mut Table) {
     register_json(table);
-    for number in [SqlType::INT4, SqlType::INT8] {
-        table.add("generate_series[]", &[number, number], number.array(), series_of);
-        table.add("generate_series[]", &[number, number, number], number.array(), series_of);
-    }
     use SqlType as T;
     let array = Parameter::Array;
     let int = Outcome::Is(T::INT4);

@@ -2,8 +2,7 @@
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
 //! The tables are defined beside the functions: `math`, `strings`, `bytes`, `regexp`, `times`, `formats`,
-//! `collections`, `system`, `extensions`;
-//! aggregates have their own.
+//! `collections`, `system`, `extensions`; aggregates, and functions that return sets (`sets`), have their own.
 
 mod aggregates;
 mod bytes;
@@ -17,6 +16,7 @@ pub(crate) mod pattern;
 pub(crate) mod posix;
 mod regexp;
 pub mod resolution;
+mod sets;
 mod strings;
 mod system;
 mod times;
@@ -32,8 +32,8 @@ use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
 pub use crate::keywords::quote_ident;
 pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate, is_ordered_set, ordered_set_aggregate};
-pub use collections::series;
 pub(crate) use math::square_root;
+pub use sets::{SetFunction, SetReturning, SetRows, is_set_returning, set_returning};
 
 /// How far a function's result may change while its arguments do not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -194,8 +194,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// Whether the result's size, or the work, depends on the values of the arguments, however small they are.
 pub fn grows(name: &str) -> bool {
-    const NAMES: [&str; 11] =
-        ["repeat", "lpad", "rpad", "generate_series[]", "factorial", "power", "pow", "exp", "ln", "log", "sqrt"];
+    const NAMES: [&str; 10] = ["repeat", "lpad", "rpad", "factorial", "power", "pow", "exp", "ln", "log", "sqrt"];
     NAMES.contains(&name)
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum Outcome {
     Is(SqlType),
     /// An array of the type that `Element` is, or `Common`.
     Array,
+    /// The type that `Element` is.
+    Element,
 }
 
 /// One of several functions or operators of a name.
@@ -185,6 +187,7 @@ impl Outcome {
         match self {
             Self::Is(ty) => ty,
             Self::Array => element.unwrap_or(SqlType::TEXT).array(),
+            Self::Element => element.unwrap_or(SqlType::TEXT),
         }
     }
 }
