@@ -36,6 +36,8 @@ pub enum Kind {
     Enum(Vec<Label>),
     /// Some of the values of another type.
     Domain(Domain),
+    /// Some of the values of another domain, given by its number. Its base type is the other domain's.
+    DomainOver(u32, Domain),
 }
 
 /// A domain.
@@ -97,22 +99,38 @@ impl UserType {
     pub fn ty(&self) -> SqlType {
         match &self.kind {
             Kind::Enum(_) => SqlType::scalar(Scalar::Enum(self.oid)),
-            Kind::Domain(domain) => domain.base,
+            Kind::Domain(domain) | Kind::DomainOver(_, domain) => domain.base,
         }
     }
 
     /// Returns the domain, if it is one.
     pub fn domain(&self) -> Option<&Domain> {
         match &self.kind {
-            Kind::Domain(domain) => Some(domain),
+            Kind::Domain(domain) | Kind::DomainOver(_, domain) => Some(domain),
             Kind::Enum(_) => None,
+        }
+    }
+
+    /// Returns the domain, mutably.
+    pub fn domain_mut(&mut self) -> Option<&mut Domain> {
+        match &mut self.kind {
+            Kind::Domain(domain) | Kind::DomainOver(_, domain) => Some(domain),
+            Kind::Enum(_) => None,
+        }
+    }
+
+    /// Returns the number of the domain that it is over.
+    pub fn parent(&self) -> Option<u32> {
+        match self.kind {
+            Kind::DomainOver(parent, _) => Some(parent),
+            _ => None,
         }
     }
 
     /// Whether another definition of the type says the same about it, whichever tables use it.
     pub fn means_same(&self, other: &Self) -> bool {
         let mut alike = Self { generation: other.generation, ..self.clone() };
-        if let (Kind::Domain(own), Kind::Domain(others)) = (&mut alike.kind, &other.kind) {
+        if let (Some(own), Some(others)) = (alike.domain_mut(), other.domain()) {
             own.columns.clone_from(&others.columns);
         }
         alike == *other
@@ -122,7 +140,7 @@ impl UserType {
     pub fn labels(&self) -> &[Label] {
         match &self.kind {
             Kind::Enum(labels) => labels,
-            Kind::Domain(_) => &[],
+            Kind::Domain(_) | Kind::DomainOver(..) => &[],
         }
     }
 
@@ -230,6 +248,11 @@ impl UserTypes {
     /// Returns the type of that name.
     pub fn find(&self, schema: &str, name: &str) -> Option<&Arc<UserType>> {
         self.get(*self.by_name.get(schema)?.get(name)?)
+    }
+
+    /// Returns a domain, the domain that it is over, and so on.
+    pub fn and_parents<'a>(&'a self, ty: &'a UserType) -> impl Iterator<Item = &'a UserType> {
+        std::iter::successors(Some(ty), |ty| self.get(ty.parent()?).map(|parent| &**parent))
     }
 
     /// Returns the domain of a table's column.

@@ -17,7 +17,7 @@ use crate::{
     types::{
         Value,
         cast::Context,
-        user_types::{Domain, Kind, UserType},
+        user_types::{Domain, UserType},
     },
 };
 
@@ -35,7 +35,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         let Some(ty) = self.domain_named(to)? else { return Ok(None) };
-        let Kind::Domain(Domain { base, modifier, .. }) = &ty.kind else { return Ok(None) };
+        let Some(Domain { base, modifier, .. }) = ty.domain() else { return Ok(None) };
         let value = self.convert(operand.clone(), *base, *modifier, Context::Explicit)?;
         let domain = self.domain(&ty)?;
         let expr = if domain.is_free() { value } else { Expr::Domain(Box::new(value), Arc::new(domain)) };
@@ -46,14 +46,17 @@ impl Binder<'_> {
     pub(crate) fn domain(&mut self, ty: &UserType) -> Result<BoundDomain> {
         let name = self.environment.user_type_name(ty);
         let mut bound = BoundDomain { name, not_null: false, checks: Vec::new() };
-        let Kind::Domain(domain) = &ty.kind else { return Ok(bound) };
-        bound.not_null = domain.not_null;
-        for check in &domain.checks {
-            let condition = parse::expression(&check.condition)?;
-            bound.checks.push((check.name.clone(), self.condition_on_value(domain, &condition)?));
+        let all: Vec<_> = self.catalog.types.and_parents(ty).filter_map(UserType::domain).collect();
+        // As in PostgreSQL, the first violated check is reported: those of the domain below first, then by name.
+        for domain in all.into_iter().rev() {
+            bound.not_null |= domain.not_null;
+            let before = bound.checks.len();
+            for check in &domain.checks {
+                let condition = parse::expression(&check.condition)?;
+                bound.checks.push((check.name.clone(), self.condition_on_value(domain, &condition)?));
+            }
+            bound.checks[before..].sort_by(|left, right| left.0.cmp(&right.0));
         }
-        // As in PostgreSQL, the first violated check by name is reported.
-        bound.checks.sort_by(|left, right| left.0.cmp(&right.0));
         Ok(bound)
     }
 
@@ -83,7 +86,7 @@ impl Binder<'_> {
 
     /// Binds the default of a domain.
     pub(crate) fn default_of_domain(&mut self, ty: &UserType) -> Result<Expr> {
-        let Kind::Domain(domain) = &ty.kind else { return Ok(Expr::Constant(Value::Null)) };
+        let Some(domain) = ty.domain() else { return Ok(Expr::Constant(Value::Null)) };
         let Some(text) = &domain.default else { return Ok(Expr::Constant(Value::Null)) };
         let expr = parse::expression(text)?;
         let scopes = std::mem::replace(&mut self.scopes, vec![Scope::default()]);

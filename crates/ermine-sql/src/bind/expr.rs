@@ -556,9 +556,27 @@ impl Binder<'_> {
             let right = self.coerce(Typed::new(right, resolved.right), wider)?;
             return Ok(Expr::Compare(comparison, Box::new([left, right])));
         }
+        if let Some(wider) = operators::compared_in(resolved.left, resolved.right) {
+            let [left, right] = *operands;
+            let left = self.widened(left, resolved.left, wider)?;
+            let right = self.widened(right, resolved.right, wider)?;
+            return Ok(Expr::Compare(comparison, Box::new([left, right])));
+        }
         let function =
             Function::of_operator(comparison.name(), resolved.is_immutable, resolved.result, resolved.function);
         Ok(Expr::Binary(function, operands))
+    }
+
+    /// Converts an operand of a comparison to the type in which it is compared; unlike a cast, this fails for no value
+    /// that the comparison takes.
+    fn widened(&mut self, operand: Expr, from: SqlType, to: SqlType) -> Result<Expr> {
+        match operators::widening(from, to) {
+            None => self.coerce(Typed::new(operand, from), to),
+            Some(eval) => {
+                let is_immutable = to != SqlType::TIMESTAMPTZ;
+                Ok(Expr::Prefix(Function::of_operator("as point in time", is_immutable, to, eval), Box::new(operand)))
+            }
+        }
     }
 
     fn distinct(&mut self, left: &ast::Expr, right: &ast::Expr) -> Result<Expr> {

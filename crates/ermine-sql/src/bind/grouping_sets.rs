@@ -126,7 +126,7 @@ impl Binder<'_> {
                 check_equality(ty)?;
                 expr
             }
-            None => match self.output_place(key, results.columns, "GROUP BY")? {
+            None => match self.output_place(key, results, "GROUP BY")? {
                 Some(at) => {
                     check_equality(results.columns[at].ty)?;
                     results.exprs[at].clone()

@@ -7,7 +7,7 @@ use crate::{
     bind::names::relation_of,
     error::{Result, SqlError, SqlState},
     expr::Expr,
-    query::{Body, Distinct, LockedRows, Query, RowLock, SourceKind, Wait},
+    query::{Body, Distinct, Join, LockedRows, Query, RowLock, SourceKind, Wait},
 };
 
 impl Binder<'_> {
@@ -55,6 +55,11 @@ fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
             continue;
         }
         is_met = true;
+        if source.join != Join::Inner {
+            let name = if lock.is_shared { "FOR SHARE" } else { "FOR UPDATE" };
+            let message = format!("{name} cannot be applied to the nullable side of an outer join");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         match &mut source.kind {
             SourceKind::Table(table) => {
                 let at = *table.key_at.get_or_insert_with(|| {

@@ -26,6 +26,7 @@ use crate::{
     fold::fold_condition,
     query::{Body, Distinct, Group, Query, Select, SetOperation, SortKey},
     result::Column,
+    system::reg::named_values,
     types::{SqlType, Value},
 };
 
@@ -146,7 +147,7 @@ impl Binder<'_> {
     /// Orders a query by its results.
     fn order_by_output(&mut self, bound: &mut Query, columns: &[Column], keys: &[ast::OrderByExpr]) -> Result<()> {
         for key in keys {
-            let at = self.output_place(&key.expr, columns, "ORDER BY")?.ok_or_else(|| {
+            let at = self.output_place(&key.expr, Results { exprs: &[], columns }, "ORDER BY")?.ok_or_else(|| {
                 SqlError::unsupported("ORDER BY of an expression after UNION, VALUES or a query in parentheses")
             })?;
             check_equality(columns[at].ty)?;
@@ -359,7 +360,8 @@ impl Binder<'_> {
         let having = select.having.as_ref().map(|having| self.condition(having, "HAVING")).transpose()?;
         let mut order = Vec::new();
         for key in keys {
-            let at = match self.output_place(&key.expr, &output.columns, "ORDER BY")? {
+            let results = Results { exprs: &output.exprs, columns: &output.columns };
+            let at = match self.output_place(&key.expr, results, "ORDER BY")? {
                 Some(at) => {
                     check_equality(output.columns[at].ty)?;
                     at
@@ -515,11 +517,18 @@ impl Binder<'_> {
         if output.exprs.iter().any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in RETURNING"));
         }
+        named_values(&mut output.exprs, &mut output.columns);
         Ok((output.exprs, output.columns))
     }
 
     /// Returns the place among the results that ORDER BY or GROUP BY refers to by a number or a name.
-    pub(super) fn output_place(&mut self, expr: &ast::Expr, columns: &[Column], clause: &str) -> Result<Option<usize>> {
+    pub(super) fn output_place(
+        &mut self,
+        expr: &ast::Expr,
+        results: Results<'_>,
+        clause: &str,
+    ) -> Result<Option<usize>> {
+        let columns = results.columns;
         match expr {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), .. }) => Ok(None),
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(digits, _), .. })
@@ -539,6 +548,16 @@ impl Binder<'_> {
                 let name = name_of(ident);
                 let mut found = columns.iter().enumerate().filter(|(_, column)| column.name == name);
                 let first = found.next().map(|(at, _)| at);
+                let value = |at: usize| results.exprs.get(at);
+                let is_same = |at: usize| match (first.and_then(value), value(at)) {
+                    // Two calls of a volatile function are written alike.
+                    (Some(left), Some(right)) => left == right || left.is_volatile() || left.has_query(),
+                    _ => false,
+                };
+                if found.any(|(at, _)| !is_same(at)) {
+                    let message = format!("{clause} \"{name}\" is ambiguous");
+                    return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
+                }
                 Ok(first)
             }
             _ => Ok(None),
@@ -559,7 +578,8 @@ impl Binder<'_> {
             Some(AstDistinct::On(keys)) => {
                 let mut places = Vec::new();
                 for key in keys {
-                    if let Some(at) = self.output_place(key, &output.columns, "DISTINCT ON")? {
+                    let results = Results { exprs: &output.exprs, columns: &output.columns };
+                    if let Some(at) = self.output_place(key, results, "DISTINCT ON")? {
                         places.push(at);
                         continue;
                     }

@@ -477,18 +477,7 @@ impl Binder<'_> {
         let (first, mut width) = (from.width, columns.len());
         if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
             let scope = self.scope();
-            scope.columns.push(ScopeColumn {
-                source: scope.sources.len() - 1,
-                number: width,
-                name: TABLE_OID.to_owned(),
-                at: first + width,
-                ty: SqlType::OID,
-                modifier: -1,
-                collation: Collation::Default,
-                origin: (0, 0),
-                is_merged: false,
-                is_system: true,
-            });
+            scope.columns.push(table_oid(scope.sources.len() - 1, width, first + width));
             width += 1;
         }
         from.width += width;
@@ -536,6 +525,22 @@ impl Binder<'_> {
         }
         scope.sources.push(name.clone());
         Ok(name)
+    }
+}
+
+/// Returns the column `tableoid` of a source.
+pub(super) fn table_oid(source: usize, number: usize, at: usize) -> ScopeColumn {
+    ScopeColumn {
+        source,
+        number,
+        name: TABLE_OID.to_owned(),
+        at,
+        ty: SqlType::OID,
+        modifier: -1,
+        collation: Collation::Default,
+        origin: (0, 0),
+        is_merged: false,
+        is_system: true,
     }
 }
 

@@ -16,13 +16,17 @@ use super::{
     write::Returned,
 };
 use crate::{
-    catalog::{Relation, Table, View, definition::CheckOption},
+    catalog::{
+        Relation, Table, View,
+        definition::{CheckOption, ViewColumnDef},
+    },
     error::{Result, SqlError, SqlState},
     expr::Expr,
     parse,
     query::{Source, SourceKind},
     result::Column,
     system::views::{NOT_ONE_TABLE, only_relation, reason_of},
+    types::Value,
 };
 
 /// The effect of a statement on the rows of a view.
@@ -46,6 +50,8 @@ pub(super) struct Below {
     filter: Vec<Expr>,
     /// Conditions that rows have to meet after they are written, and the views that have them, the lowest first.
     checks: Vec<(String, Expr)>,
+    /// The defaults of the view's columns, by the columns of the table.
+    pub(super) defaults: Vec<(usize, Expr)>,
 }
 
 impl Writes {
@@ -84,7 +90,7 @@ impl Binder<'_> {
         let name = only_relation(&query).ok_or_else(|| refused(NOT_ONE_TABLE))?;
         let (schema, own) = relation_of(name)?;
         let relation = view.named(schema.as_deref(), &own).and_then(|named| self.catalog.relation(named.id));
-        let inner = match relation {
+        let mut inner = match relation {
             Some(Relation::View(inner)) => Some(self.in_view(view, |this, _| this.below(&inner, writes))?),
             Some(Relation::Table(_)) => None,
             _ => return Err(refused(NOT_ONE_TABLE)),
@@ -111,13 +117,36 @@ impl Binder<'_> {
         if select.output.iter().chain(&filter).chain(&source.on).any(|expr| expr.has(&is_system)) {
             return Err(SqlError::unsupported("writing to a view that shows a system column"));
         }
-        let checks = checks_of(view, &filter, inner)?;
         let output = select.output;
+        let mut defaults = inner.as_mut().map_or(Vec::new(), |inner| std::mem::take(&mut inner.defaults));
+        for (at, expr) in output.iter().enumerate() {
+            if let (Expr::Column(column), Some(text)) = (expr, view.def.default_of(at)) {
+                let default = self.default_of_view(&view.def.columns[at], text)?;
+                defaults.retain(|(own, _)| own != column);
+                defaults.push((*column, default));
+            }
+        }
+        let checks = checks_of(view, &filter, inner)?;
         let has_writable = output.iter().any(|expr| matches!(expr, Expr::Column(_)));
         if !has_writable && writes != Writes::Delete {
             return Err(refused("Views that have no updatable columns are not automatically updatable."));
         }
-        Ok(Below { view: view.clone(), table, columns, output, source, filter, checks })
+        Ok(Below { view: view.clone(), table, columns, output, source, filter, checks, defaults })
+    }
+
+    /// Binds the default of a view's column.
+    pub(crate) fn default_of_view(&mut self, column: &ViewColumnDef, text: &str) -> Result<Expr> {
+        self.default_text(text, (column.ty, column.modifier), &column.name)
+    }
+
+    /// Returns the default of the column of a view that is a column of the table; NULL: it has none.
+    pub(super) fn own_default(&mut self, below: &Below, column: usize) -> Result<Expr> {
+        let def = &below.view.def;
+        let at = below.output.iter().position(|expr| *expr == Expr::Column(column));
+        match at.and_then(|at| Some((at, def.default_of(at)?))) {
+            Some((at, text)) => self.default_of_view(&def.columns[at], text),
+            None => Ok(Expr::Constant(Value::Null)),
+        }
     }
 
     /// Adds the rows of a view that a statement changes as the first source, with the key behind the table's columns;

@@ -12,8 +12,9 @@ use super::{
     generated::check_given,
     join_order::order_joins,
     names::{name_of, simple_name},
+    pull_up::replace_all,
     references::References,
-    source::From,
+    source::{From, table_oid},
     view_write::{Below, Writes},
 };
 use crate::{
@@ -28,7 +29,7 @@ use crate::{
     parse,
     query::{Body, Path, Query, Select, SourceKind},
     result::Column,
-    types::Value,
+    types::{SqlType, Value},
 };
 
 /// The conditions on the rows of a table, and on which rows its partial indexes contain.
@@ -91,12 +92,17 @@ pub(crate) struct Change {
     pub(crate) returning: Option<Vec<Expr>>,
 }
 
+/// The place of `tableoid` of the table that a statement changes, until the number of the table replaces it.
+const TARGET_OID: usize = usize::MAX >> 1;
+
 /// The columns that an INSERT has values for.
 struct Targets {
     columns: Vec<usize>,
     /// Whether the statement names them.
     is_listed: bool,
     overriding: Option<Overriding>,
+    /// The defaults of a view's columns, by the columns of the table.
+    defaults: Vec<(usize, Expr)>,
 }
 
 /// OVERRIDING .. VALUE: the values of identity columns that count.
@@ -161,9 +167,10 @@ impl Binder<'_> {
             ([], None) => table.def.live_columns().map(|(at, _)| at).collect(),
             (names, None) => columns_of(&table, names.iter().map(simple_name))?,
         };
-        let targets = Targets { columns, is_listed: !names.is_empty(), overriding };
+        let defaults = below.as_mut().map_or(Vec::new(), |below| std::mem::take(&mut below.defaults));
+        let targets = Targets { columns, is_listed: !names.is_empty(), overriding, defaults };
         let source = match insert.source.as_deref() {
-            None => InsertSource::Rows(vec![self.whole_row(&table, Vec::new())?]),
+            None => InsertSource::Rows(vec![self.whole_row(&table, &targets, Vec::new())?]),
             Some(query) => match &*query.body {
                 SetExpr::Values(values)
                     if query.order_by.is_none() && query.limit_clause.is_none() && query.with.is_none() =>
@@ -222,7 +229,7 @@ impl Binder<'_> {
             }
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }
-        self.whole_row(table, given)
+        self.whole_row(table, targets, given)
     }
 
     /// Binds the value given for a column; `None`: DEFAULT.
@@ -257,16 +264,19 @@ impl Binder<'_> {
             let typed = Typed { expr: Expr::Column(place), ty: Some(from.ty), modifier: from.modifier };
             given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
         }
-        Ok(InsertSource::Query(Box::new(query), self.whole_row(table, given)?))
+        Ok(InsertSource::Query(Box::new(query), self.whole_row(table, targets, given)?))
     }
 
     /// Returns a value for each column: the given one, or its default.
-    fn whole_row(&mut self, table: &Table, mut given: Vec<(usize, Expr)>) -> Result<Vec<Expr>> {
+    fn whole_row(&mut self, table: &Table, targets: &Targets, mut given: Vec<(usize, Expr)>) -> Result<Vec<Expr>> {
         let mut row = Vec::new();
         for at in 0..table.def.columns.len() {
             row.push(match given.iter().position(|(column, _)| *column == at) {
                 Some(found) => given.swap_remove(found).1,
-                None => self.default_of(table, at)?,
+                None => match targets.defaults.iter().find(|(column, _)| *column == at) {
+                    Some((_, default)) => default.clone(),
+                    None => self.default_of(table, at)?,
+                },
             });
         }
         Ok(row)
@@ -287,18 +297,21 @@ impl Binder<'_> {
                 let sequence = self.catalog.sequence(*sequence).ok_or_else(missing)?;
                 Ok(Expr::Next(NextOf(sequence.clone(), column.ty)))
             }
-            Some(DefaultDef::Expression(text)) => {
-                let expr = parse::expression(text)?;
-                self.scopes.push(Scope::default());
-                let typed = self.expr(&expr);
-                self.scopes.pop();
-                let bound = self.assign(typed?, column.ty, column.modifier, &column.name)?;
-                if bound.has_query() {
-                    return Err(SqlError::unsupported("a query in a DEFAULT"));
-                }
-                Ok(bound)
-            }
+            Some(DefaultDef::Expression(text)) => self.default_text(text, (column.ty, column.modifier), &column.name),
         }
+    }
+
+    /// Binds the text of a default.
+    pub(super) fn default_text(&mut self, text: &str, (ty, modifier): (SqlType, i32), column: &str) -> Result<Expr> {
+        let expr = parse::expression(text)?;
+        self.scopes.push(Scope::default());
+        let typed = self.expr(&expr);
+        self.scopes.pop();
+        let bound = self.assign(typed?, ty, modifier, column)?;
+        if bound.has_query() {
+            return Err(SqlError::unsupported("a query in a DEFAULT"));
+        }
+        Ok(bound)
     }
 
     /// Binds the conditions on a table's rows.
@@ -452,7 +465,11 @@ impl Binder<'_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
             let expr = match value {
-                None => self.default_of(table, at)?,
+                None => match below.filter(|_| column.generation().is_none()) {
+                    // As in PostgreSQL: that of the view itself, or NULL.
+                    Some(below) => self.own_default(below, at)?,
+                    None => self.default_of(table, at)?,
+                },
                 Some(typed) => {
                     check_given(column, false)?;
                     check_identity(column)?;
@@ -466,10 +483,16 @@ impl Binder<'_> {
 
     fn returning_of(&mut self, table: &Table, alias: Option<String>, items: Option<&[SelectItem]>) -> Result<Returned> {
         let Some(items) = items else { return Ok((None, None)) };
-        self.scopes.push(scope_of(&[(&table.def, alias.as_deref().unwrap_or(table.name()))]));
+        let mut scope = scope_of(&[(&table.def, alias.as_deref().unwrap_or(table.name()))]);
+        // Behind the row there is no place: it is replaced.
+        let oid_at = table.def.columns.len();
+        scope.columns.push(table_oid(0, oid_at, oid_at));
+        self.scopes.push(scope);
         let bound = self.returning(items);
         self.scopes.pop();
-        let (exprs, columns) = bound?;
+        let (mut exprs, columns) = bound?;
+        let oid = (oid_at, Expr::Constant(Value::Oid(table.def.id)));
+        replace_all(&mut exprs, &[oid].into());
         Ok((Some(exprs), Some(columns)))
     }
 
@@ -538,7 +561,9 @@ impl Binder<'_> {
         // The key takes the place of `tableoid`.
         let (table, key_at) = (source.table.clone(), from.width - 1);
         source.key_at = Some(key_at);
-        self.scopes.last_mut().expect("that of the statement").columns.retain(|column| !column.is_system);
+        // So `tableoid` gets one that no row has.
+        let system = self.scopes.last_mut().expect("that of the statement").columns.iter_mut();
+        system.filter(|column| column.is_system).for_each(|column| column.at = TARGET_OID);
         Ok((table, key_at, None))
     }
 
@@ -577,6 +602,7 @@ impl Binder<'_> {
         let mut assignments = assignments.transpose()?;
         let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
         rules.view_checks = below.as_mut().filter(|_| writes == Writes::Update).map_or(Vec::new(), Below::take_checks);
+        from.replaced.insert(TARGET_OID, Expr::Constant(Value::Oid(table.def.id)));
         let assigned = assignments.iter_mut().flatten().map(|(_, expr)| expr);
         from.replace_in_all(filter.iter_mut().chain(returning.iter_mut().flatten()).chain(assigned));
         let (width, output) = (from.width, from.outputs());

@@ -33,7 +33,12 @@ impl Catalog {
             }
             PG_TYPE => self.types.get(id).is_some(),
             PG_CONSTRAINT if comment.check.is_empty() => {
-                self.foreign_key(id).is_some() || has_index(&|is_constraint| is_constraint)
+                let has_check = |ty: &&std::sync::Arc<crate::types::user_types::UserType>| {
+                    ty.domain().is_some_and(|domain| domain.checks.iter().any(|check| check.oid == id))
+                };
+                self.foreign_key(id).is_some()
+                    || has_index(&|is_constraint| is_constraint)
+                    || self.types.all().iter().any(has_check)
             }
             PG_CONSTRAINT => {
                 self.table(id).is_some_and(|table| table.def.checks.iter().any(|check| check.name == comment.check))

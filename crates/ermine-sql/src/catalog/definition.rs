@@ -275,8 +275,41 @@ pub(crate) struct ViewDef {
     pub(crate) uses: Vec<(ObjectId, usize)>,
     /// WITH CHECK OPTION.
     pub(crate) check: Option<CheckOption>,
-    /// Other options, which change nothing.
+    /// Other options, which change nothing; and the texts of the defaults of columns, see [`ViewDef::default_of`].
     pub(crate) options: Vec<(String, String)>,
+}
+
+impl ViewDef {
+    /// Returns the text of the default of a column for rows that are inserted by way of the view. It is kept as an
+    /// option under a name that no statement can write.
+    pub(crate) fn default_of(&self, column: usize) -> Option<&str> {
+        let name = default_option(column);
+        self.options.iter().find(|(own, _)| *own == name).map(|(_, text)| &**text)
+    }
+
+    /// Sets or removes the default of a column.
+    pub(crate) fn set_default(&mut self, column: usize, text: Option<String>) {
+        let name = default_option(column);
+        self.options.retain(|(own, _)| *own != name);
+        self.options.extend(text.map(|text| (name, text)));
+    }
+
+    /// Returns the texts of all defaults.
+    pub(crate) fn defaults(&self) -> impl Iterator<Item = &str> {
+        (0..self.columns.len()).filter_map(|at| self.default_of(at))
+    }
+
+    /// Returns the options as statements have set them.
+    pub(crate) fn shown_options(&self) -> impl Iterator<Item = &(String, String)> {
+        self.options.iter().filter(|(name, _)| !name.starts_with(DEFAULT_OPTION))
+    }
+}
+
+/// The beginning of the names of options that are defaults.
+const DEFAULT_OPTION: &str = "default of column ";
+
+fn default_option(column: usize) -> String {
+    format!("{DEFAULT_OPTION}{column}")
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

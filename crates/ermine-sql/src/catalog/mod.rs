@@ -740,7 +740,11 @@ impl Catalog {
 
     /// Returns the tables with columns of a type.
     pub(crate) fn tables_with<'a>(&'a self, ty: &'a UserType) -> impl Iterator<Item = &'a Arc<Table>> {
-        self.tables.values().filter(|table| !self.columns_with(&table.def, ty).is_empty())
+        let domains = self.types.all().into_iter().filter(|other| other.parent().is_some());
+        let over = domains.filter(|other| self.types.and_parents(other).any(|known| known.oid == ty.oid));
+        let all: Vec<_> = over.map(|other| &**other).filter(|other| other.oid != ty.oid).chain([ty]).collect();
+        let has = move |table: &&Arc<Table>| all.iter().any(|ty| !self.columns_with(&table.def, ty).is_empty());
+        self.tables.values().filter(has)
     }
 
     /// Returns the numbers of a table's columns of a type, or of arrays of it.

@@ -58,6 +58,10 @@ pub(super) enum ColumnAction {
     DropIdentity {
         if_exists: bool,
     },
+    /// Makes a generated column an ordinary one, which keeps its values.
+    DropExpression {
+        if_exists: bool,
+    },
     /// Statistics, the storage of long values, and their compression: none of them exists here.
     Nothing,
 }
@@ -113,6 +117,11 @@ impl ColumnAction {
         if parser.parse_keywords(&[DROP, IDENTITY]) {
             return Ok(Self::DropIdentity { if_exists: parser.parse_keywords(&[IF, EXISTS]) });
         }
+        if parser.peek_keyword(DROP) && is_word(&parser.peek_nth_token_ref(1).token, "expression") {
+            parser.next_token();
+            parser.next_token();
+            return Ok(Self::DropExpression { if_exists: parser.parse_keywords(&[IF, EXISTS]) });
+        }
         let adds = parser.parse_keyword(ADD);
         if !adds {
             parser.expect_keyword_is(Keyword::SET)?;
@@ -144,6 +153,10 @@ impl ColumnAction {
         }
         Ok(Self::AddIdentity { generated, sequence, options })
     }
+}
+
+fn is_word(token: &Token, wanted: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
 impl Kind {

@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{alter::missing, context::ChangeContext, rename::no_constraint};
+use super::{alter::missing, context::ChangeContext, domain::not_a_domain, rename::no_constraint};
 use crate::{
     bind::{
         names::{name_of, relation_of, simple_name},
@@ -40,6 +40,7 @@ pub(crate) struct CommentTree {
 enum Target {
     Column(ObjectName),
     Constraint(Ident, ObjectName),
+    DomainConstraint(Ident, ObjectName),
     Database(ObjectName),
     Index(ObjectName),
     Role(ObjectName),
@@ -92,6 +93,9 @@ impl Target {
         if kind == CONSTRAINT {
             let name = parser.parse_identifier()?;
             parser.expect_keyword_is(ON)?;
+            if parser.parse_keyword(DOMAIN) {
+                return Ok(Self::DomainConstraint(name, parser.parse_object_name(false)?));
+            }
             return Ok(Self::Constraint(name, parser.parse_object_name(false)?));
         }
         let name = parser.parse_object_name(false)?;
@@ -185,16 +189,10 @@ impl ChangeContext<'_> {
                 Relation::View(view) => Ok(Place::of(PG_CLASS, view.def.id)),
                 _ => Err(of_other_kind(name, "view")),
             },
-            Target::Type(name) => {
-                let oid = self.type_named(active, name)?.ok_or_else(|| super::types::missing(name))?.oid;
-                // Of the comment and a change of the type at the same time one loses.
-                let known = self.known_type(active, oid)?;
-                let generation = known.generation + 1;
-                self.apply(active, vec![Change::Put(Definition::Type(UserType { generation, ..known }))])?;
-                Ok(Place::of(PG_TYPE, oid))
-            }
+            Target::Type(name) => Ok(Place::of(PG_TYPE, self.commented_type(active, name)?.oid)),
             Target::Column(name) => self.commented_column(active, name),
             Target::Constraint(name, table) => self.commented_constraint(active, &name_of(name), table),
+            Target::DomainConstraint(name, domain) => self.commented_check(active, &name_of(name), domain),
             Target::Schema(name) => {
                 let name = simple_name(name)?;
                 self.check_schema(active, &name)?;
@@ -246,6 +244,27 @@ impl ChangeContext<'_> {
         };
         let at = at.ok_or_else(|| missing(&column, &plain(&table)))?;
         Ok(Place { column: at as i32 + 1, ..Place::of(PG_CLASS, object) })
+    }
+
+    /// Returns the type that gets a comment.
+    fn commented_type(&self, active: &mut ActiveTransaction, name: &ObjectName) -> Result<UserType> {
+        let oid = self.type_named(active, name)?.ok_or_else(|| super::types::missing(name))?.oid;
+        // Of the comment and a change of the type at the same time one loses.
+        let known = self.known_type(active, oid)?;
+        let generation = known.generation + 1;
+        self.apply(active, vec![Change::Put(Definition::Type(UserType { generation, ..known.clone() }))])?;
+        Ok(known)
+    }
+
+    fn commented_check(&self, active: &mut ActiveTransaction, name: &str, domain: &ObjectName) -> Result<Place> {
+        let ty = self.commented_type(active, domain)?;
+        let known = ty.domain().ok_or_else(|| not_a_domain(domain))?;
+        let missing = || {
+            let message = format!("constraint \"{name}\" for domain {} does not exist", ty.name);
+            SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+        };
+        let check = known.checks.iter().find(|check| check.name == name);
+        Ok(Place::of(PG_CONSTRAINT, check.ok_or_else(missing)?.oid))
     }
 
     fn commented_constraint(&self, active: &mut ActiveTransaction, name: &str, table: &ObjectName) -> Result<Place> {

@@ -36,9 +36,7 @@ impl ChangeContext<'_> {
         let (schema, name) = self.place_of(active, &tree.name)?;
         check_free(active, &schema, &name)?;
         let environment = self.environment_of(active);
-        if self.domain_of(&tree.base)?.is_some() {
-            return Err(SqlError::unsupported("a domain over a domain"));
-        }
+        let parent = self.domain_of(&tree.base)?;
         let (base, modifier) = type_of(&tree.base, &environment)?;
         if let Some(collation) = &tree.collation {
             collation_of(collation)?;
@@ -47,15 +45,19 @@ impl ChangeContext<'_> {
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
             }
         }
-        let mut domain =
-            Domain { base, modifier, default: None, not_null: false, checks: Vec::new(), columns: Vec::new() };
+        let default = parent.and_then(|parent| parent.domain()?.default.clone());
+        let mut domain = Domain { base, modifier, default, not_null: false, checks: Vec::new(), columns: Vec::new() };
+        let mut has_default = false;
         let (mut is_null, mut checks) = (false, Vec::new());
         for option in &tree.options {
             match option {
-                DomainOption::Default(_) if domain.default.is_some() => {
+                DomainOption::Default(_) if has_default => {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "multiple default expressions"));
                 }
-                DomainOption::Default(expr) => domain.default = Some(stored(expr, &environment)),
+                DomainOption::Default(expr) => {
+                    has_default = true;
+                    domain.default = Some(stored(expr, &environment));
+                }
                 DomainOption::NotNull => domain.not_null = true,
                 DomainOption::Null => is_null = true,
                 DomainOption::Check(check) => checks.push(check),
@@ -73,7 +75,11 @@ impl ChangeContext<'_> {
         }
         self.take_type_name(active, &schema, &name, true)?;
         let oid = self.catalog_numbers(2)?;
-        let ty = UserType { oid, schema, name, generation: 0, kind: Kind::Domain(domain) };
+        let kind = match parent {
+            Some(parent) => Kind::DomainOver(parent.oid, domain),
+            None => Kind::Domain(domain),
+        };
+        let ty = UserType { oid, schema, name, generation: 0, kind };
         self.check_default(active, &ty)?;
         self.apply(active, vec![Change::Put(Definition::Type(ty))])
     }
@@ -125,7 +131,7 @@ impl ChangeContext<'_> {
             return Err(not_a_domain(name));
         }
         let mut new = self.take_type(active, old.oid)?;
-        let Kind::Domain(domain) = &mut new.kind else { return Err(not_a_domain(name)) };
+        let domain = new.domain_mut().ok_or_else(|| not_a_domain(name))?;
         let mut is_stricter = false;
         match change {
             DomainChange::SetDefault(default) => {
@@ -173,7 +179,12 @@ impl ChangeContext<'_> {
             let Err(error) = self.fill(active, table.def.id, &[]) else { continue };
             let report = error.report();
             let is_of_domain = report.table.is_none();
-            let column = active.catalog.columns_with(&table.def, ty).first().map(|at| &*table.def.columns[*at].name);
+            let types = &active.catalog.types;
+            let mut columns = table.def.live_columns().filter(|(at, _)| {
+                let own = types.of_column(table.def.id, *at);
+                own.is_some_and(|own| types.and_parents(own).any(|known| known.oid == ty.oid))
+            });
+            let column = columns.next().map(|(_, column)| &*column.name);
             let what = match report.state {
                 SqlState::CHECK_VIOLATION if is_of_domain => "values that violate the new constraint",
                 SqlState::NOT_NULL_VIOLATION if is_of_domain => "null values",
@@ -198,7 +209,7 @@ impl ChangeContext<'_> {
         let changes = added.into_iter().map(|(oid, added)| {
             let mut ty = self.known_type(active, oid)?;
             ty.generation += 1;
-            if let Kind::Domain(domain) = &mut ty.kind {
+            if let Some(domain) = ty.domain_mut() {
                 let is_live = |&(table, at): &(u32, usize)| {
                     active.catalog.table(table).is_some_and(|table| !table.def.columns[at].is_dropped)
                 };

@@ -1,4 +1,5 @@
-//! The identity of columns that exist: ALTER TABLE .. ALTER COLUMN .. ADD GENERATED, SET GENERATED, DROP IDENTITY.
+//! Columns with values of their own, that exist: ALTER TABLE .. ALTER COLUMN .. ADD GENERATED, SET GENERATED, DROP
+//! IDENTITY, DROP EXPRESSION.
 
 use sqlparser::ast::{GeneratedAs, ObjectName};
 
@@ -75,6 +76,18 @@ impl ChangeContext<'_> {
                 }
                 let message = format!("{}, skipping", error.report().message);
                 skip(rows, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+                Ok(())
+            }
+            ColumnAction::DropExpression { .. } if column.generation().is_some() => {
+                def.columns[at].default = None;
+                self.replace_table(active, def)
+            }
+            ColumnAction::DropExpression { if_exists } => {
+                let error = refused("is not a stored generated column");
+                if !if_exists {
+                    return Err(error);
+                }
+                skip(rows, SqlState::SUCCESSFUL_COMPLETION, format!("{}, skipping", error.report().message));
                 Ok(())
             }
             ColumnAction::DropIdentity { .. } => {

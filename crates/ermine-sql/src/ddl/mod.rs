@@ -23,6 +23,7 @@ mod rename;
 pub(crate) mod role;
 pub(crate) mod table_as;
 pub(crate) mod type_tree;
+mod type_uses;
 mod types;
 pub(crate) mod view;
 

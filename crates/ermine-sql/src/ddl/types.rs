@@ -21,6 +21,7 @@ use super::{
     domain::not_a_domain,
     skip,
     type_tree::{LabelPlace, TypeChange, TypeDrop, TypeTree, collect_types},
+    type_uses::names_type,
 };
 use crate::{
     bind::{
@@ -228,8 +229,8 @@ impl ChangeContext<'_> {
                 None => return Err(missing(name)),
             }
         }
-        // A domain before its base type.
-        found.sort_by_key(|ty| ty.domain().is_none());
+        // A domain before what it is over, which is older.
+        found.sort_by_key(|ty| (ty.domain().is_none(), std::cmp::Reverse(ty.oid)));
         found.iter().try_for_each(|ty| self.drop_type(active, ty.oid, drop.cascade, rows))
     }
 
@@ -257,8 +258,7 @@ impl ChangeContext<'_> {
                 (format!("column {} of table {}", column.name, table.name()), format!("type {shown}{brackets}"))
             }));
         }
-        let bases = |other: &&Arc<UserType>| other.domain().and_then(|domain| domain.base.created()) == Some(oid);
-        let domains: Vec<_> = active.catalog.types.all().into_iter().filter(bases).cloned().collect();
+        let domains = self.domains_with(active, oid)?;
         dependents.extend(domains.iter().map(|domain| {
             let domain = self.environment.user_type_name(domain);
             (format!("type {domain}"), format!("type {shown}"))
@@ -266,6 +266,8 @@ impl ChangeContext<'_> {
         let views = self.views_with(active, oid)?;
         let view = |view: &Arc<View>| (format!("view {}", view.def.name), format!("type {shown}"));
         dependents.extend(views.iter().map(view));
+        let expressions = self.expressions_with(active, &ty)?;
+        dependents.extend(expressions.iter().map(|(_, what)| (what.clone(), format!("type {shown}"))));
         let in_use = |detail: String| {
             let message = format!("cannot drop type {shown} because other objects depend on it");
             SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
@@ -299,6 +301,7 @@ impl ChangeContext<'_> {
         for table in tables {
             self.drop_columns_of(active, table.def.id, &ty, rows)?;
         }
+        self.drop_uses(active, expressions.into_iter().map(|(part, _)| part).collect(), rows)?;
         let bound = self.bound_definitions(active);
         self.take_type_name(active, &ty.schema, &ty.name, false)?;
         self.apply(active, vec![Change::Drop(Definition::Type(ty.clone()))])?;
@@ -309,6 +312,23 @@ impl ChangeContext<'_> {
         }
     }
 
+    /// Returns the domains over a type, and those whose defaults name it.
+    fn domains_with(&self, active: &ActiveTransaction, oid: u32) -> Result<Vec<Arc<UserType>>> {
+        let environment = self.environment_of(active);
+        let mut found = Vec::new();
+        for other in active.catalog.types.all() {
+            let Some(domain) = other.domain().filter(|_| other.oid != oid) else { continue };
+            let names = |text: &String| names_type(text, oid, &environment);
+            if other.parent() == Some(oid)
+                || domain.base.created() == Some(oid)
+                || domain.default.as_ref().map_or(Ok(false), names)?
+            {
+                found.push(other.clone());
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns the views whose queries name a type, or have columns of it.
     fn views_with(&self, active: &ActiveTransaction, oid: u32) -> Result<Vec<Arc<View>>> {
         let environment = self.environment_of(active);
@@ -316,6 +336,9 @@ impl ChangeContext<'_> {
         for view in active.catalog.views() {
             let mut used: BTreeSet<_> = view.def.columns.iter().filter_map(|column| column.ty.created()).collect();
             collect_types(&crate::parse::stored_query(&view.def.query)?, &environment, &mut used);
+            for text in view.def.defaults() {
+                collect_types(&crate::parse::expression(text)?, &environment, &mut used);
+            }
             if used.contains(&oid) {
                 views.push(view.clone());
             }
@@ -372,6 +395,9 @@ impl ChangeContext<'_> {
                 Definition::View(view) => {
                     used.extend(view.columns.iter().filter_map(|column| column.ty.created()));
                     collect_types(&crate::parse::stored_query(&view.query)?, &environment, &mut used);
+                    for text in view.defaults() {
+                        collect_types(&crate::parse::expression(text)?, &environment, &mut used);
+                    }
                     continue;
                 }
                 Definition::Type(ty) => {
@@ -417,7 +443,7 @@ fn parts_of_table(def: &TableDef) -> Parts<'_> {
 fn parts_of_type(ty: &UserType) -> Parts<'_> {
     let Some(domain) = ty.domain() else { return Parts::default() };
     let checks = domain.checks.iter().map(|check| &*check.condition);
-    (domain.base.created().into_iter().collect(), checks.chain(domain.default.as_deref()).collect())
+    (domain.base.created().into_iter().chain(ty.parent()).collect(), checks.chain(domain.default.as_deref()).collect())
 }
 
 /// Whether the expressions of a table's definition can be bound.

@@ -14,7 +14,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{context::ChangeContext, create::duplicate_column_name, skip_missing};
+use super::{alter::missing, context::ChangeContext, create::duplicate_column_name, skip_missing};
 use crate::{
     bind::{
         Binder,
@@ -56,6 +56,8 @@ pub(crate) enum AlterView {
     SetSchema(Ident),
     /// WITH CHECK OPTION is set by this, too.
     SetOptions(Vec<(String, String)>),
+    /// `None`: the column has no default any more.
+    SetDefault(Ident, Option<Box<ast::Expr>>),
     ResetOptions(Vec<String>),
     /// All objects have the same owner.
     Owner,
@@ -164,7 +166,16 @@ fn take_check(options: &mut Vec<(String, String)>) -> Result<Option<CheckOption>
 
 impl AlterView {
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
-        use Keyword::{COLUMN, OWNER, RENAME, RESET, SCHEMA, SET, TO};
+        use Keyword::{ALTER, COLUMN, DEFAULT, DROP, OWNER, RENAME, RESET, SCHEMA, SET, TO};
+        if parser.parse_keyword(ALTER) {
+            let _ = parser.parse_keyword(COLUMN);
+            let column = parser.parse_identifier()?;
+            if parser.parse_keywords(&[DROP, DEFAULT]) {
+                return Ok(Self::SetDefault(column, None));
+            }
+            parser.expect_keywords(&[SET, DEFAULT])?;
+            return Ok(Self::SetDefault(column, Some(Box::new(parser.parse_expr()?))));
+        }
         if parser.parse_keywords(&[RENAME, TO]) {
             return Ok(Self::Rename(parser.parse_identifier()?));
         }
@@ -188,7 +199,7 @@ impl AlterView {
             let names = options(parser)?.into_iter().map(|(name, _)| name);
             return Ok(Self::ResetOptions(names.collect()));
         }
-        parser.expected_ref("RENAME, SET, RESET or OWNER", parser.peek_token_ref())
+        parser.expected_ref("ALTER, RENAME, SET, RESET or OWNER", parser.peek_token_ref())
     }
 }
 
@@ -301,6 +312,8 @@ impl ChangeContext<'_> {
                 active.take_view(&old, self.patience)?;
                 check_replaces(&old.def, &def)?;
                 def.id = old.def.id;
+                (0..old.def.columns.len())
+                    .for_each(|at| def.set_default(at, old.def.default_of(at).map(str::to_owned)));
                 if refers_to(&active.catalog, &def.relations, def.id) {
                     let message = format!("infinite recursion detected in rules for relation \"{}\"", def.name);
                     return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
@@ -388,9 +401,35 @@ impl ChangeContext<'_> {
                 def.options.retain(|(name, _)| !names.contains(name));
                 def.check = def.check.filter(|_| !names.iter().any(|name| name == "check_option"));
             }
+            AlterView::SetDefault(column, default) => {
+                self.set_view_default(active, &mut def, column, default.as_deref())?
+            }
             AlterView::Owner => return Ok(()),
         }
         self.apply(active, vec![Change::Put(Definition::View(def))])
+    }
+
+    fn set_view_default(
+        &self,
+        active: &ActiveTransaction,
+        def: &mut ViewDef,
+        column: &Ident,
+        default: Option<&ast::Expr>,
+    ) -> Result<()> {
+        let name = name_of(column);
+        let at = def.columns.iter().position(|column| column.name == name);
+        let at = at.ok_or_else(|| missing(&name, &def.name))?;
+        let Some(default) = default else {
+            def.set_default(at, None);
+            return Ok(());
+        };
+        let (mut default, environment) = (default.clone(), self.environment_of(active));
+        super::qualify_types(&mut default, &environment);
+        let text = default.to_string();
+        let mut binder = Binder::new(&active.catalog, &environment, self.search_path, &[]);
+        binder.default_of_view(&def.columns[at], &text)?;
+        def.set_default(at, Some(text));
+        Ok(())
     }
 
     /// Runs an ALTER TABLE that names a view: what it shares with ALTER VIEW.
@@ -413,6 +452,12 @@ impl ChangeContext<'_> {
                     AlterView::RenameColumn(old_column_name.clone(), new_column_name.clone())
                 }
                 Operation::OwnerTo { .. } => AlterView::Owner,
+                Operation::AlterColumn { column_name, op: ast::AlterColumnOperation::SetDefault { value } } => {
+                    AlterView::SetDefault(column_name.clone(), Some(Box::new(value.clone())))
+                }
+                Operation::AlterColumn { column_name, op: ast::AlterColumnOperation::DropDefault } => {
+                    AlterView::SetDefault(column_name.clone(), None)
+                }
                 other => {
                     let text = other.to_string();
                     let words: Vec<_> = text.split_whitespace().take(2).collect();

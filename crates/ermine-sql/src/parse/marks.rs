@@ -207,3 +207,43 @@ pub(super) fn mark_trims(tokens: &mut Vec<TokenWithSpan>) {
     }
     put_in(tokens, places);
 }
+
+/// Rewrites constants that are typed by a name which the grammar does not know as a type, `mood 'ok'`, as casts. Options
+/// of COPY, and the body of DO, are texts behind names, too.
+pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {
+    let is_name = |token: &Token| match token {
+        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        _ => false,
+    };
+    let is_text = |token: &Token| matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
+    let (mut places, mut texts) = (Vec::new(), Vec::new());
+    // The last three tokens, and whether the statement has no such constants.
+    let (mut before, mut is_other) = ([None::<usize>; 3], false);
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        if *token == Token::SemiColon {
+            before = [None; 3];
+            continue;
+        }
+        if before[2].is_none() {
+            is_other = is_word(token, &[Keyword::COPY, Keyword::DO]);
+        }
+        if let [schema, dot, Some(name)] = before
+            && !is_other
+            && is_text(token)
+            && is_name(&tokens[name].token)
+        {
+            let is_qualified = dot.is_some_and(|dot| tokens[dot].token == Token::Period);
+            let from = schema.filter(|_| is_qualified).unwrap_or(name);
+            places.extend([(from, token.clone()), (from, Token::DoubleColon)]);
+            texts.push(at);
+        }
+        before = [before[1], before[2], Some(at)];
+    }
+    for at in texts {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    put_in(tokens, places);
+}

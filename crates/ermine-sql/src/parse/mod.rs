@@ -5,6 +5,7 @@
 //! trees: no text takes more than some gigabytes, and none takes more stack than a thread has.
 
 mod grammar;
+mod lacking;
 mod marks;
 mod measure;
 mod precedence;
@@ -25,13 +26,14 @@ use sqlparser::{
 
 pub(crate) use self::{
     grammar::{check_grammar, check_query},
+    lacking::lacking,
     marks::{CURRENT_OF, OVERRIDING, current_of},
     measure::tree_bytes,
     precedence::correct_precedence,
     windows::{Excluded, exclusion_of},
 };
 use self::{
-    marks::{mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims},
+    marks::{cast_constants, mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
     tables::expand_tables,
@@ -91,6 +93,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     mark_overriding(&mut tokens);
     mark_current_of(&mut tokens);
     join_literals(&mut tokens)?;
+    cast_constants(&mut tokens);
     rewrite_frames(&mut tokens);
     Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
 }

@@ -69,6 +69,7 @@ pub(crate) fn bind(
         Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Constraints(_) | Tree::Extension(_) => {
             (Plan::Control, None)
         }
+        Tree::Lacking(what) => return Err(SqlError::unsupported(what)),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Type(tree) => (Plan::Definition(Definition::Type(tree.clone())), None),

@@ -17,7 +17,7 @@ use crate::{
         table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
     },
     error::Result,
-    parse::{check_grammar, check_query, correct_precedence, failure, parser, query},
+    parse::{check_grammar, check_query, correct_precedence, failure, lacking, parser, query},
 };
 
 /// The tree of a statement.
@@ -30,6 +30,8 @@ pub(crate) enum Tree {
     Copy(CopyTree),
     Extension(ExtensionTree),
     Fetch(Fetch),
+    /// A statement of PostgreSQL that is missing here, by its first words.
+    Lacking(&'static str),
     Maintenance(Maintenance),
     Modes(ModesTree),
     Object(AlterObject),
@@ -142,6 +144,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::TableAs(create)
         } else if let Some(view) = ViewTree::parse(parser)? {
             Tree::View(view)
+        } else if let Some(what) = lacking(parser) {
+            Tree::Lacking(what)
         } else if is_alone(parser) {
             parser.next_token();
             // One row without columns, which the grammar accepts only with FROM.

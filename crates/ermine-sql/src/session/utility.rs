@@ -32,6 +32,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Copy(_)
         | Tree::Extension(_)
         | Tree::Fetch(_)
+        | Tree::Lacking(_)
         | Tree::Maintenance(_)
         | Tree::Modes(_)
         | Tree::Object(_)
@@ -125,6 +126,7 @@ impl Session {
             }
             Tree::Comment(_)
             | Tree::Copy(_)
+            | Tree::Lacking(_)
             | Tree::Object(_)
             | Tree::Role(_)
             | Tree::Sequence(_)
@@ -175,7 +177,11 @@ impl Session {
                 let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
                 let values = self.arguments(&named, given, parameters)?;
                 let _held = self.hold_parameters(&values)?;
-                return self.execute_inside(&named, &values, rows);
+                // Its columns may have been announced when it was prepared.
+                let is_simple = std::mem::replace(&mut self.is_simple, false);
+                let done = self.execute_inside(&named, &values, rows);
+                self.is_simple = is_simple;
+                return done;
             }
             Statement::Deallocate { name, .. } => {
                 let name = name_of(name);

@@ -73,7 +73,7 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
     }
     for ty in known.catalog.types.all() {
         all.push(((PG_TYPE, ty.oid, 0), schema_of(&ty.schema), "n"));
-        let base = ty.domain().and_then(|domain| domain.base.created());
+        let base = ty.parent().or_else(|| ty.domain().and_then(|domain| domain.base.created()));
         all.extend(base.map(|base| ((PG_TYPE, ty.oid, 0), (PG_TYPE, base, 0), "n")));
     }
     for view in known.catalog.views() {

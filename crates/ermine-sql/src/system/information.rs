@@ -53,11 +53,11 @@ fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = ShownColumn<'a>> {
     };
     let of_view = move |view: &'a Arc<View>| {
         let is_updatable = is_updatable(known.catalog, view);
-        let column = move |(at, column)| {
+        let column = move |at| {
             let is_updatable = is_updatable && is_column_updatable(view, at);
-            (&*view.def.schema, &*view.def.name, at as i32 + 1, Cow::Owned(view_column(column)), is_updatable, 0)
+            (&*view.def.schema, &*view.def.name, at as i32 + 1, Cow::Owned(view_column(&view.def, at)), is_updatable, 0)
         };
-        view.def.columns.iter().enumerate().map(column)
+        (0..view.def.columns.len()).map(column)
     };
     let tables = known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def));
     tables.chain(known.catalog.views().flat_map(of_view))

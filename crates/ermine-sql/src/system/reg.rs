@@ -130,28 +130,12 @@ pub(crate) fn shown(ty: SqlType, modifier: i32) -> Option<Resolved> {
 
 /// Returns the query with object numbers shown as names.
 pub(crate) fn named(query: Query, columns: &mut [Column]) -> Query {
-    let shown: Vec<_> = columns.iter().map(|column| shown(column.ty, column.modifier)).collect();
-    if shown.iter().all(Option::is_none) {
+    if columns.iter().all(|column| shown(column.ty, column.modifier).is_none()) {
         return query;
     }
     let width = columns.len();
-    let output = shown.into_iter().zip(columns).enumerate().map(|(at, (shown, column))| match shown {
-        None => Expr::Column(at),
-        Some(Resolved { result, is_strict, function: eval, .. }) => {
-            (column.ty, column.modifier) = (result, -1);
-            let function = Function {
-                name: "text".into(),
-                is_strict,
-                is_immutable: false,
-                is_volatile: false,
-                grows: false,
-                eval,
-                result,
-            };
-            Expr::Lookup(function, vec![Expr::Column(at)])
-        }
-    });
-    let output = output.collect();
+    let mut output: Vec<_> = (0..width).map(Expr::Column).collect();
+    named_values(&mut output, columns);
     let kind = SourceKind::Derived(Arc::new(query));
     let source = Source::new(0, width, kind, Join::Inner, String::new());
     let select = Select { sources: vec![source], output, ..Select::default() };
@@ -162,6 +146,19 @@ pub(crate) fn named(query: Query, columns: &mut [Column]) -> Query {
         limit: None,
         offset: None,
         locks: Vec::new(),
+    }
+}
+
+/// Makes values that are numbers of objects their names.
+pub(crate) fn named_values(values: &mut [Expr], columns: &mut [Column]) {
+    for (value, column) in values.iter_mut().zip(columns) {
+        let Some(Resolved { result, is_strict, function: eval, .. }) = shown(column.ty, column.modifier) else {
+            continue;
+        };
+        (column.ty, column.modifier) = (result, -1);
+        let (is_immutable, is_volatile, grows) = (false, false, false);
+        let function = Function { name: "text".into(), is_strict, is_immutable, is_volatile, grows, eval, result };
+        *value = Expr::Lookup(function, vec![std::mem::replace(value, Expr::TRUE)]);
     }
 }
 

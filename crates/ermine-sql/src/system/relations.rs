@@ -51,7 +51,8 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             options: Vec::new(),
         });
     }
-    for ViewDef { id, schema, name, columns, check, options, .. } in known.catalog.views().map(|view| &view.def) {
+    for def in known.catalog.views().map(|view| &view.def) {
+        let ViewDef { id, schema, name, columns, check, .. } = def;
         let check = check.map(|check| match check {
             CheckOption::Local => "check_option=local".to_owned(),
             CheckOption::Cascaded => "check_option=cascaded".to_owned(),
@@ -65,7 +66,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             columns: columns.len(),
             has_index: false,
             checks: 0,
-            options: options.iter().map(|(name, value)| format!("{name}={value}")).chain(check).collect(),
+            options: def.shown_options().map(|(name, value)| format!("{name}={value}")).chain(check).collect(),
         });
     }
     for IndexView { oid, name, table, columns, .. } in indexes(known.catalog) {
@@ -111,7 +112,8 @@ struct Attribute<'a> {
 impl Attribute<'_> {
     /// The value of an identity column is described by `identity`, not by a default.
     fn has_default(&self) -> bool {
-        self.of_table && self.column.default.is_some() && self.column.identity.is_none()
+        let is_of_index = !self.of_table && matches!(self.column, Cow::Borrowed(_));
+        !is_of_index && self.column.default.is_some() && self.column.identity.is_none()
     }
 
     /// Returns the number of the column's domain.
@@ -157,11 +159,10 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
         }));
     }
     for view in known.catalog.views() {
-        let columns = view.def.columns.iter().enumerate();
-        all.extend(columns.map(|(at, column)| Attribute {
+        all.extend((0..view.def.columns.len()).map(|at| Attribute {
             relation: view.def.id,
             number: at as i16 + 1,
-            column: Cow::Owned(view_column(column)),
+            column: Cow::Owned(view_column(&view.def, at)),
             of_table: false,
         }));
     }
@@ -177,8 +178,10 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
 }
 
 /// Returns a view's column as one of a table.
-pub(super) fn view_column(column: &ViewColumnDef) -> ColumnDef {
-    ColumnDef::new(column.name.clone(), column.ty, column.modifier)
+pub(super) fn view_column(view: &ViewDef, at: usize) -> ColumnDef {
+    let ViewColumnDef { name, ty, modifier } = &view.columns[at];
+    let default = view.default_of(at).map(|text| DefaultDef::Expression(text.to_owned()));
+    ColumnDef { default, ..ColumnDef::new(name.clone(), *ty, *modifier) }
 }
 
 /// Returns the defaults of all columns.

@@ -24,6 +24,8 @@ struct TypeView<'a> {
     /// The type of its values.
     ty: SqlType,
     domain: Option<&'a Domain>,
+    /// The number of the type that a domain is over.
+    base: u32,
 }
 
 /// Returns the schema and the name of a type.
@@ -44,12 +46,15 @@ fn all<'a>(known: Known<'a>) -> impl Iterator<Item = TypeView<'a>> {
         name: name(known, ty).1,
         ty,
         domain: None,
+        base: 0,
     });
     let created = known.catalog.types.all().into_iter().flat_map(move |user| {
         let schema = known.catalog.schema(&user.schema).unwrap_or(0);
         let domain = user.domain();
-        let itself = TypeView { oid: user.oid, schema, name: user.name.clone(), ty: user.ty(), domain };
-        let array = TypeView { oid: user.oid + 1, schema, name: user.array_name(), ty: user.ty().array(), domain };
+        let base = domain.map_or(0, |domain| user.parent().unwrap_or(domain.base.oid()));
+        let itself = TypeView { oid: user.oid, schema, name: user.name.clone(), ty: user.ty(), domain, base };
+        let array =
+            TypeView { oid: user.oid + 1, schema, name: user.array_name(), ty: user.ty().array(), domain, base };
         [Some(itself), Some(array).filter(|_| domain.is_none())].into_iter().flatten()
     });
     own.chain(created)
@@ -101,7 +106,7 @@ pub(super) const TABLES: &[Described] = &[
         typalign TEXT = "i";
         typstorage TEXT = storage(view.ty);
         typnotnull BOOL = view.domain.is_some_and(|domain| domain.not_null);
-        typbasetype OID = view.domain.map_or(0, |domain| domain.base.oid());
+        typbasetype OID = view.base;
         typtypmod INT4 = view.domain.map_or(-1, |domain| domain.modifier);
         typndims INT4 = view.domain.map_or(0, |domain| i32::from(domain.base.is_array));
         typcollation OID = collation(view.ty);

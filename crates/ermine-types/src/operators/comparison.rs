@@ -10,7 +10,7 @@ use crate::{
     order,
 };
 
-use super::{BinaryFunction, Tables, mismatch, take};
+use super::{BinaryFunction, PrefixFunction, Tables, mismatch, take};
 
 /// Six functions that compare by one order.
 macro_rules! comparisons {
@@ -75,27 +75,61 @@ fn floats(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
     Ok(order::compare(&number(left)?, &number(right)?, SqlType::FLOAT8))
 }
 
-/// Compares dates and points in time without zone.
-fn local_times(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
-    let micros = |value: &Value| match value {
-        // A date too far in the future for a point in time is after all of them.
-        Value::Date(days) => Ok(date_to_timestamp(*days).unwrap_or(i64::MAX - 1)),
-        Value::Timestamp(micros) => Ok(*micros),
+/// A date too far in the future for a point in time is after all of them.
+const AFTER_ALL: i64 = i64::MAX - 1;
+
+/// Returns a date or a point in time without zone, as the latter.
+fn local_time(value: &Value, _: &Environment) -> Result<Value> {
+    match value {
+        Value::Date(days) => Ok(Value::Timestamp(date_to_timestamp(*days).unwrap_or(AFTER_ALL))),
+        Value::Timestamp(micros) => Ok(Value::Timestamp(*micros)),
         _ => Err(mismatch()),
-    };
-    Ok(micros(left)?.cmp(&micros(right)?))
+    }
+}
+
+/// Returns a date or a point in time, as one with zone.
+fn time(value: &Value, environment: &Environment) -> Result<Value> {
+    let utc = |local: i64| to_utc(local, &environment.time_zone);
+    match value {
+        Value::Date(days) => Ok(Value::TimestampTz(date_to_timestamp(*days).and_then(utc).unwrap_or(AFTER_ALL))),
+        Value::Timestamp(micros) => Ok(Value::TimestampTz(utc(*micros)?)),
+        Value::TimestampTz(micros) => Ok(Value::TimestampTz(*micros)),
+        _ => Err(mismatch()),
+    }
+}
+
+/// Compares dates and points in time without zone.
+fn local_times(left: &Value, right: &Value, environment: &Environment) -> Result<Ordering> {
+    let (left, right) = (local_time(left, environment)?, local_time(right, environment)?);
+    Ok(order::compare(&left, &right, SqlType::TIMESTAMP))
 }
 
 /// Compares dates and points in time with those that have a zone.
 fn times(left: &Value, right: &Value, environment: &Environment) -> Result<Ordering> {
-    let utc = |local: i64| to_utc(local, &environment.time_zone);
-    let micros = |value: &Value| match value {
-        Value::Date(days) => Ok(date_to_timestamp(*days).and_then(utc).unwrap_or(i64::MAX - 1)),
-        Value::Timestamp(micros) => utc(*micros),
-        Value::TimestampTz(micros) => Ok(*micros),
-        _ => Err(mismatch()),
-    };
-    Ok(micros(left)?.cmp(&micros(right)?))
+    Ok(order::compare(&time(left, environment)?, &time(right, environment)?, SqlType::TIMESTAMPTZ))
+}
+
+/// Returns the type in which values of two related types are compared: each value of either has exactly one there that
+/// is equal to it, as the operators between the two types have it.
+pub fn compared_in(left: SqlType, right: SqlType) -> Option<SqlType> {
+    use SqlType as T;
+    match [left, right] {
+        [T::FLOAT4, T::FLOAT8] | [T::FLOAT8, T::FLOAT4] => Some(T::FLOAT8),
+        [T::DATE, T::TIMESTAMP] | [T::TIMESTAMP, T::DATE] => Some(T::TIMESTAMP),
+        [T::DATE | T::TIMESTAMP, T::TIMESTAMPTZ] | [T::TIMESTAMPTZ, T::DATE | T::TIMESTAMP] => Some(T::TIMESTAMPTZ),
+        [T::NAME, T::TEXT] | [T::TEXT, T::NAME] => Some(T::TEXT),
+        _ => None,
+    }
+}
+
+/// Returns the function that converts a value for such a comparison; `None`: its cast does.
+pub fn widening(from: SqlType, to: SqlType) -> Option<PrefixFunction> {
+    match to {
+        _ if from == to => None,
+        SqlType::TIMESTAMP => Some(local_time),
+        SqlType::TIMESTAMPTZ => Some(time),
+        _ => None,
+    }
 }
 
 comparisons!(of_plain, plain);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) use arithmetic::{check_float, power_f64};
-pub use comparison::check_equality;
+pub use comparison::{check_equality, compared_in, widening};
 
 pub(crate) use collections::{concatenate_arrays, extend_array, plain_json, texts};
 
