@@ -3,6 +3,8 @@
 //! | type | encoding behind the null marker |
 //! |---|---|
 //! | `boolean`, whole numbers, `oid`, `uuid`, dates and times | as the engine's keys of that width |
+//! | `inet`, `cidr` | family, address of the network, length of the netmask, address |
+//! | `time with time zone` | the time in UTC, the seconds to the west |
 //! | enumerations | the position of the label, as a whole number |
 //! | `real`, `double precision` | big-endian bits, sign bit flipped, all bits where negative; one NaN, one zero |
 //! | `numeric` | class, exponent in three bytes, digit pairs from 1 on, 00; if negative, all but the class inverted |
@@ -22,7 +24,7 @@ use ermine::{AsKey, KeyBuffer};
 use crate::types::{
     Array, Json, Numeric, Value,
     numeric::Parts,
-    order::{interval_length, without_padding},
+    order::{interval_length, time_in_utc, without_padding},
 };
 
 /// The marker before a value.
@@ -77,6 +79,25 @@ fn write_value(value: &Value, out: &mut KeyBuffer) {
         Value::Uuid(value) => AsKey::<[u8; 16]>::encode(value, out),
         Value::Oid(value) => value.encode(out),
         Value::Enum { position, .. } => position.encode(out),
+        Value::Inet(value) => {
+            let (is_v6, network, prefix, address) = value.order();
+            is_v6.encode(out);
+            match is_v6 {
+                true => [network, address].into_iter().zip([Some(prefix), None]).for_each(|(number, prefix)| {
+                    number.encode(out);
+                    out.extend(prefix);
+                }),
+                false => [network, address].into_iter().zip([Some(prefix), None]).for_each(|(number, prefix)| {
+                    (number as u32).encode(out);
+                    out.extend(prefix);
+                }),
+            }
+        }
+        Value::Macaddr(value) => out.extend_from_slice(value),
+        Value::TimeTz { micros, ahead } => {
+            time_in_utc(*micros, *ahead).encode(out);
+            (-ahead).encode(out);
+        }
         Value::Jsonb(value) => write_json(value, true, out),
         Value::Array(value) => write_array(value, out),
     }

@@ -6,6 +6,7 @@ use super::{
     Array, Environment, Json, Numeric, Scalar, SqlType, Value,
     array::{DIMENSIONS_MAX, Dimension, ELEMENTS_MAX, too_large},
     cast, json,
+    network::Inet,
     order::MICROS_PER_DAY,
 };
 
@@ -67,6 +68,9 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
             }
         },
         Scalar::Json => Value::Json(json::raw::checked(text(bytes)?)?.into()),
+        Scalar::Inet | Scalar::Cidr => Value::Inet(Inet::read_binary(bytes, ty.scalar == Scalar::Cidr)?),
+        Scalar::Macaddr => Value::Macaddr(exact(bytes)?),
+        Scalar::TimeTz => time_with_zone(bytes)?,
         Scalar::Oid => Value::Oid(u32::from_be_bytes(exact(bytes)?)),
         Scalar::Enum(of) => environment.parse_label(of, text(bytes)?)?,
     };
@@ -107,6 +111,22 @@ fn timestamp(bytes: &[u8]) -> Result<i64> {
     }
 }
 
+/// Seconds that clocks may be from UTC, at most.
+const AHEAD_MAX: i32 = 16 * 3600;
+
+fn time_with_zone(bytes: &[u8]) -> Result<Value> {
+    let [m0, m1, m2, m3, m4, m5, m6, m7, z0, z1, z2, z3] = exact::<12>(bytes)?;
+    let micros = i64::from_be_bytes([m0, m1, m2, m3, m4, m5, m6, m7]);
+    let west = i32::from_be_bytes([z0, z1, z2, z3]);
+    if !(0..=MICROS_PER_DAY).contains(&micros) {
+        return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "time out of range"));
+    }
+    if west <= -AHEAD_MAX || west >= AHEAD_MAX {
+        return Err(SqlError::new(SqlState("22009"), "time zone displacement out of range"));
+    }
+    Ok(Value::TimeTz { micros, ahead: -west })
+}
+
 /// Appends a value's binary form. NULL has none.
 pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Vec<u8>) {
     debug_assert!(!value.is_null(), "NULL has no binary form");
@@ -136,6 +156,13 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Ve
         }
         Value::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
         Value::Enum { of, position } => out.extend_from_slice(environment.label(*of, *position).as_bytes()),
+        Value::Inet(value) => value.write_binary(out),
+        Value::Macaddr(value) => out.extend_from_slice(value),
+        Value::TimeTz { micros, ahead } => {
+            out.extend_from_slice(&micros.to_be_bytes());
+            // PostgreSQL counts to the west.
+            out.extend_from_slice(&(-ahead).to_be_bytes());
+        }
         Value::Array(value) => write_array(value, ty, environment, out),
     }
 }

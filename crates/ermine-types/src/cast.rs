@@ -8,6 +8,7 @@ use super::{
     Environment, NAME_LENGTH_MAX, Numeric, Scalar, SqlType, Value,
     datetime::{self, MICROS_PER_DAY},
     json::Json,
+    network::Inet,
     text,
 };
 
@@ -26,8 +27,8 @@ pub enum Context {
 pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     use Context::{Assignment, Explicit, Implicit};
     use Scalar::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid, Text, Time,
-        Timestamp, TimestampTz, Varchar,
+        Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid,
+        Text, Time, TimeTz, Timestamp, TimestampTz, Varchar,
     };
     if from == to {
         return Some(Implicit);
@@ -50,7 +51,8 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (Text | Varchar | Char, Name)
         | (Date, Timestamp | TimestampTz)
         | (Timestamp, TimestampTz)
-        | (Time, Interval) => Some(Implicit),
+        | (Time, Interval | TimeTz)
+        | (Cidr, Inet) => Some(Implicit),
         (Int4 | Int8 | Numeric | Float4 | Float8, Int2)
         | (Int8 | Numeric | Float4 | Float8, Int4)
         | (Numeric | Float4 | Float8, Int8)
@@ -58,7 +60,9 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (Float8, Float4)
         | (Oid, Int4 | Int8)
         | (Timestamp, Date | Time)
-        | (TimestampTz, Date | Time | Timestamp)
+        | (TimestampTz, Date | Time | TimeTz | Timestamp)
+        | (TimeTz, Time)
+        | (Inet, Cidr)
         | (Interval, Time)
         | (Json, Jsonb)
         | (Jsonb, Json) => Some(Assignment),
@@ -72,7 +76,7 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
 /// Whether the result of a cast is independent of the session's settings: PostgreSQL's `provolatile` of the functions
 /// behind it.
 pub fn is_immutable(from: SqlType, to: SqlType) -> bool {
-    use Scalar::{Date, Interval, Time, Timestamp, TimestampTz};
+    use Scalar::{Date, Interval, Time, TimeTz, Timestamp, TimestampTz};
     if from == to {
         return true;
     }
@@ -80,12 +84,14 @@ pub fn is_immutable(from: SqlType, to: SqlType) -> bool {
         return is_immutable(SqlType::scalar(from.scalar), SqlType::scalar(to.scalar));
     }
     let is_read_by_settings =
-        |ty: SqlType| ty.is_array || matches!(ty.scalar, Date | Time | Timestamp | TimestampTz | Interval);
+        |ty: SqlType| ty.is_array || matches!(ty.scalar, Date | Time | TimeTz | Timestamp | TimestampTz | Interval);
     // The text of a time has no zone, and no style.
-    let is_shown_by_settings = |ty: SqlType| ty.is_array || is_read_by_settings(ty) && ty.scalar != Time;
+    let is_shown_by_settings =
+        |ty: SqlType| ty.is_array || is_read_by_settings(ty) && !matches!(ty.scalar, Time | TimeTz);
     match (from.is_text(), to.is_text()) {
         (true, _) => !is_read_by_settings(to),
         (_, true) => !is_shown_by_settings(from),
+        _ if to.scalar == TimeTz => false,
         _ => (from.scalar == TimestampTz) == (to.scalar == TimestampTz),
     }
 }
@@ -238,6 +244,8 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
             Some(text.parse().map(Value::json))
         }
         (Value::Jsonb(json), _) => convert_json(json, to),
+        (Value::Inet(inet), Scalar::Inet) => Some(Ok(Value::Inet(Inet { is_network: false, ..*inet }))),
+        (Value::Inet(inet), Scalar::Cidr) => Some(Ok(Value::Inet(inet.network()))),
         _ => convert_datetime(&value, to, environment),
     };
     match converted {
@@ -245,6 +253,12 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
         None if to.is_text() => {
             let content: SmolStr = match &value {
                 Value::Bool(value) => SmolStr::new_static(if *value { "true" } else { "false" }),
+                Value::Inet(inet) => {
+                    let mut whole = String::new();
+                    // Writing to a string does not fail.
+                    let _ = inet.write_whole(&mut whole);
+                    whole.into()
+                }
                 _ => {
                     environment.memory.check(value.text_bytes())?;
                     text::to_string(&value, from, environment).into()
@@ -325,6 +339,10 @@ fn convert_datetime(value: &Value, to: SqlType, environment: &Environment) -> Op
             datetime::timestamp_to_date(datetime::to_local(*micros, zone)).map(Value::Date)
         }
         (Value::TimestampTz(micros), Scalar::Time) => time_of(datetime::to_local(*micros, zone)),
+        (Value::TimestampTz(micros), Scalar::TimeTz) if datetime::is_infinite(*micros) => Ok(Value::Null),
+        (Value::TimestampTz(micros), Scalar::TimeTz) => Ok(datetime::time_in_zone(*micros, zone)),
+        (Value::Time(micros), Scalar::TimeTz) => datetime::time_of_today(*micros, environment.transaction_began, zone),
+        (Value::TimeTz { micros, .. }, Scalar::Time) => Ok(Value::Time(*micros)),
         (Value::Time(micros), Scalar::Interval) => Ok(Value::Interval { months: 0, days: 0, micros: *micros }),
         (Value::Interval { micros, .. }, Scalar::Time) => Ok(Value::Time(micros.rem_euclid(MICROS_PER_DAY))),
         _ => return None,
@@ -358,6 +376,7 @@ pub fn with_modifier(value: Value, ty: SqlType, modifier: i32, explicit: bool) -
         },
         Value::Numeric(number) if ty.scalar == Scalar::Numeric => number.with_modifier(modifier).map(Value::Numeric),
         Value::Time(micros) => Ok(Value::Time(with_precision(micros, modifier))),
+        Value::TimeTz { micros, ahead } => Ok(Value::TimeTz { micros: with_precision(micros, modifier), ahead }),
         Value::Timestamp(micros) if !datetime::is_infinite(micros) => {
             Ok(Value::Timestamp(with_precision(micros, modifier)))
         }

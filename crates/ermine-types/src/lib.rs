@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `value`, `numeric`, `json`, `array`, `datetime` | the values themselves |
+//! | `value`, `numeric`, `json`, `array`, `datetime`, `network` | the values themselves |
 //! | `text`, `binary` | the formats in which PostgreSQL's clients send and receive them |
 //! | `row` | the format in which the engine stores them |
 //! | `order` | the order of values of a type |
@@ -29,6 +29,7 @@ pub mod in_range;
 pub mod json;
 pub mod keywords;
 pub mod memory;
+pub mod network;
 pub mod numeric;
 pub mod operators;
 pub mod order;
@@ -108,6 +109,14 @@ pub enum Scalar {
     Json,
     /// An enumeration that a statement has created, by its number
     Enum(u32),
+    /// `inet`
+    Inet,
+    /// `cidr`
+    Cidr,
+    /// `macaddr`
+    Macaddr,
+    /// `time with time zone`
+    TimeTz,
 }
 
 /// A type: of one value, or of arrays of such values.
@@ -188,6 +197,10 @@ types! {
     Oid OID 26 1028 "oid" "oid" 4
     Name NAME 19 1003 "name" "name" 64
     Json JSON 114 199 "json" "json" -1
+    Inet INET 869 1041 "inet" "inet" -1
+    Cidr CIDR 650 651 "cidr" "cidr" -1
+    Macaddr MACADDR 829 1040 "macaddr" "macaddr" 6
+    TimeTz TIMETZ 1266 1270 "time with time zone" "timetz" 12
 }
 
 /// The difference between PostgreSQL's modifiers and the lengths that they stand for.
@@ -298,7 +311,7 @@ impl SqlType {
                 Some((precision, scale)) => format!("{name}({precision},{scale}){brackets}"),
                 None => format!("{name}{brackets}"),
             },
-            (Scalar::Time | Scalar::Timestamp | Scalar::TimestampTz, _) => {
+            (Scalar::Time | Scalar::TimeTz | Scalar::Timestamp | Scalar::TimestampTz, _) => {
                 let (word, rest) = name.split_once(' ').unwrap_or((&name, ""));
                 format!("{word}({modifier}) {rest}{brackets}")
             }
@@ -369,8 +382,8 @@ impl SqlType {
 
     /// Whether it is a date, a time of day or a point in time.
     pub const fn is_datetime(self) -> bool {
-        use Scalar::{Date, Time, Timestamp, TimestampTz};
-        !self.is_array && matches!(self.scalar, Date | Time | Timestamp | TimestampTz)
+        use Scalar::{Date, Time, TimeTz, Timestamp, TimestampTz};
+        !self.is_array && matches!(self.scalar, Date | Time | TimeTz | Timestamp | TimestampTz)
     }
 
     /// Returns PostgreSQL's `typcategory`, which determines the choice of operators and functions.
@@ -383,17 +396,18 @@ impl SqlType {
             Bool => b'B',
             Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Oid => b'N',
             Char | Varchar | Text | Name => b'S',
-            Date | Time | Timestamp | TimestampTz => b'D',
+            Date | Time | TimeTz | Timestamp | TimestampTz => b'D',
             Interval => b'T',
-            Bytea | Uuid | Jsonb | Json => b'U',
+            Bytea | Uuid | Jsonb | Json | Macaddr => b'U',
+            Inet | Cidr => b'I',
             Enum(_) => b'E',
         }
     }
 
     /// Whether it is the preferred type of its category.
     pub const fn is_preferred(self) -> bool {
-        use Scalar::{Bool, Float8, Interval, Oid, Text, TimestampTz};
-        !self.is_array && matches!(self.scalar, Bool | Float8 | Oid | Text | TimestampTz | Interval)
+        use Scalar::{Bool, Float8, Inet, Interval, Oid, Text, TimestampTz};
+        !self.is_array && matches!(self.scalar, Bool | Float8 | Oid | Text | TimestampTz | Interval | Inet)
     }
 }
 

@@ -17,6 +17,12 @@ pub fn interval_length(months: i32, days: i32, micros: i64) -> i128 {
     i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(micros)
 }
 
+/// Returns the microseconds of the day in UTC, which may be those of the day before or after, of a time of day that
+/// clocks show which are ahead of UTC by some seconds. Such times are ordered by them, then by how far west they are.
+pub fn time_in_utc(micros: i64, ahead: i32) -> i64 {
+    micros - i64::from(ahead) * 1_000_000
+}
+
 /// Returns the significant part of a `char(n)`.
 pub fn without_padding(text: &str) -> &str {
     text.trim_end_matches(' ')
@@ -30,8 +36,8 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 /// Compares two values of a type. NULL, which operators never get, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
-        Bool, Bytea, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Null, Numeric, Oid,
-        Text, Time, Timestamp, TimestampTz, Uuid,
+        Bool, Bytea, Char, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Macaddr, Null,
+        Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
     };
     match (left, right) {
         (Int4(left), Int4(right)) => left.cmp(right),
@@ -58,6 +64,12 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         (Oid(left), Oid(right)) => left.cmp(right),
         (Enum { position: left, .. }, Enum { position: right, .. }) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),
+        (Inet(left), Inet(right)) => left.order().cmp(&right.order()),
+        (Macaddr(left), Macaddr(right)) => left.cmp(right),
+        (TimeTz { micros, ahead }, TimeTz { micros: other_micros, ahead: other_ahead }) => {
+            let (left, right) = (time_in_utc(*micros, *ahead), time_in_utc(*other_micros, *other_ahead));
+            left.cmp(&right).then(other_ahead.cmp(ahead))
+        }
         (Null, Null) => Ordering::Equal,
         (Null, _) => Ordering::Greater,
         (_, Null) => Ordering::Less,

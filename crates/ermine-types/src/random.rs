@@ -1,7 +1,9 @@
 //! Random values, for the tests of this crate and of those above it: ends of ranges, special and equal values are
 //! likely.
 
-use crate::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension};
+use std::net::IpAddr;
+
+use crate::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, network::Inet};
 
 /// Returns a number that is often small, often at an end of its range.
 fn random_integer(random: &mut fastrand::Rng) -> i64 {
@@ -112,6 +114,24 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         }
         Scalar::Jsonb => Value::json(random_json(random, 0)),
         Scalar::Json => Value::Json(random_json(random, 0).to_string().into()),
+        Scalar::Inet | Scalar::Cidr => {
+            let address = match random.bool() {
+                true => IpAddr::from([random.u8(..3), 0, random.u8(..), random.u8(..3)]),
+                false => IpAddr::from([random.u16(..3), 0, 0, random.u16(..), 0, 0, 0, random.u16(..3)]),
+            };
+            let prefix = random.u8(..=if address.is_ipv4() { 32 } else { 128 });
+            let inet = Inet { address, prefix, is_network: false };
+            Value::Inet(if ty == SqlType::CIDR { inet.network() } else { inet })
+        }
+        Scalar::Macaddr => {
+            let mut address = [0; 6];
+            random.fill(&mut address[4..]);
+            Value::Macaddr(address)
+        }
+        Scalar::TimeTz => {
+            let micros = random.i64(0..=24) * 3_600_000_000;
+            Value::TimeTz { micros, ahead: random.i32(-15..=15) * 3600 + random.i32(-1..=1) }
+        }
         Scalar::Oid => Value::Oid(random_integer(random) as u32),
         Scalar::Enum(of) => Value::Enum { of, position: random_integer(random) },
     }

@@ -7,7 +7,9 @@
 //! | type | bytes |
 //! |---|---|
 //! | `boolean`, whole numbers, floats, dates and times, `interval`, `uuid`, `oid`, enumerations | fixed width, little-endian |
+//! | `macaddr`, `time with time zone` | six bytes; eight and four bytes, little-endian |
 //! | texts, `bytea`, `jsonb`, arrays | length (varint), bytes |
+//! | `inet`, `cidr` | length (varint), length of the netmask, address |
 //! | `numeric` | class and scale (varint); coefficient: a zigzag varint, or length and bytes |
 //!
 //! A row may have fewer columns than its table has now: columns added since are not in it. Data from disk may be
@@ -17,7 +19,9 @@ use num_bigint::BigInt;
 
 use crate::error::{Result, SqlError, SqlState};
 
-use super::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, json::DEPTH_MAX, numeric::Parts};
+use super::{
+    Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, json::DEPTH_MAX, network::Inet, numeric::Parts,
+};
 
 /// Bytes of a length, at most, if it is not of a very long value.
 const LENGTH_BYTES: usize = 4;
@@ -95,6 +99,12 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::Oid(value) => out.extend_from_slice(&value.to_le_bytes()),
         Value::Enum { position, .. } => out.extend_from_slice(&position.to_le_bytes()),
         Value::Jsonb(value) => write_nested(out, |out| write_json(value, out)),
+        Value::Inet(value) => write_nested(out, |out| value.write_stored(out)),
+        Value::Macaddr(value) => out.extend_from_slice(value),
+        Value::TimeTz { micros, ahead } => {
+            out.extend_from_slice(&micros.to_le_bytes());
+            out.extend_from_slice(&ahead.to_le_bytes());
+        }
         Value::Array(value) => write_nested(out, |out| write_array(value, out)),
     }
 }
@@ -277,8 +287,8 @@ impl<'a> Input<'a> {
 
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
-            Bool, Bytea, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid,
-            Text, Time, Timestamp, TimestampTz, Uuid, Varchar,
+            Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
+            Macaddr, Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -288,8 +298,10 @@ impl<'a> Input<'a> {
             Int2 => 2,
             Int4 | Float4 | Date | Oid => 4,
             Int8 | Float8 | Time | Timestamp | TimestampTz | Enum(_) => 8,
+            Macaddr => 6,
+            TimeTz => 12,
             Interval | Uuid => 16,
-            Char | Varchar | Text | Name | Bytea | Json | Jsonb => return self.bytes().map(drop),
+            Char | Varchar | Text | Name | Bytea | Json | Jsonb | Inet | Cidr => return self.bytes().map(drop),
             Numeric => match self.varint()? {
                 ..FIRST_SCALE => 0,
                 head if (head - FIRST_SCALE).is_multiple_of(2) => return self.varint().map(drop),
@@ -330,6 +342,14 @@ impl<'a> Input<'a> {
                 micros: i64::from_le_bytes(self.array()?),
             },
             Scalar::Uuid => Value::Uuid(self.array()?),
+            Scalar::Inet | Scalar::Cidr => {
+                let inet = Inet::read_stored(self.bytes()?, ty.scalar == Scalar::Cidr);
+                Value::Inet(inet.ok_or_else(damaged)?)
+            }
+            Scalar::Macaddr => Value::Macaddr(self.array()?),
+            Scalar::TimeTz => {
+                Value::TimeTz { micros: i64::from_le_bytes(self.array()?), ahead: i32::from_le_bytes(self.array()?) }
+            }
             Scalar::Oid => Value::Oid(u32::from_le_bytes(self.array()?)),
             Scalar::Enum(of) => Value::Enum { of, position: i64::from_le_bytes(self.array()?) },
             Scalar::Jsonb => {

@@ -2,7 +2,7 @@
 
 use smol_str::SmolStr;
 
-use super::{Array, Json, Numeric, Scalar, SqlType};
+use super::{Array, Json, Numeric, Scalar, SqlType, network::Inet};
 
 /// A value of some type, or NULL.
 ///
@@ -64,6 +64,17 @@ pub enum Value {
         of: u32,
         /// The position of its label.
         position: i64,
+    },
+    /// `inet`, `cidr`
+    Inet(Inet),
+    /// `macaddr`
+    Macaddr([u8; 6]),
+    /// `time with time zone`
+    TimeTz {
+        /// Microseconds since midnight.
+        micros: i64,
+        /// Seconds that the clocks that show it are ahead of UTC.
+        ahead: i32,
     },
     /// An array of any of the others.
     Array(Box<Array>),
@@ -174,6 +185,10 @@ impl Value {
             Self::Json(_) => SqlType::JSON,
             Self::Oid(_) => SqlType::OID,
             Self::Enum { of, .. } => SqlType::scalar(Scalar::Enum(*of)),
+            Self::Inet(inet) if inet.is_network => SqlType::CIDR,
+            Self::Inet(_) => SqlType::INET,
+            Self::Macaddr(_) => SqlType::MACADDR,
+            Self::TimeTz { .. } => SqlType::TIMETZ,
             Self::Array(array) => SqlType::scalar(array.element).array(),
         })
     }

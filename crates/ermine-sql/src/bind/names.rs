@@ -103,6 +103,7 @@ pub(crate) fn type_of(data_type: &DataType, environment: &Environment) -> Result
         DataType::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             Ok((SqlType::TIME, precision_modifier(*precision)))
         }
+        DataType::Time(precision, _) => Ok((SqlType::TIMETZ, precision_modifier(*precision))),
         DataType::Timestamp(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             Ok((SqlType::TIMESTAMP, precision_modifier(*precision)))
         }
@@ -197,8 +198,8 @@ fn custom_type(
 
 /// Whether values of a type have a length or a precision.
 fn takes_modifier(ty: SqlType) -> bool {
-    use Scalar::{Char, Interval, Numeric, Time, Timestamp, TimestampTz, Varchar};
-    matches!(ty.scalar, Char | Interval | Numeric | Time | Timestamp | TimestampTz | Varchar)
+    use Scalar::{Char, Interval, Numeric, Time, TimeTz, Timestamp, TimestampTz, Varchar};
+    matches!(ty.scalar, Char | Interval | Numeric | Time | TimeTz | Timestamp | TimestampTz | Varchar)
 }
 
 /// Returns the name of a type that the grammar has no word for.

@@ -209,7 +209,7 @@ pub(super) fn mark_trims(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// Rewrites constants that are typed by a name which the grammar does not know as a type, `mood 'ok'`, as casts. Options
-/// of COPY, and the body of DO, are texts behind names, too.
+/// of COPY, the body of DO and the name in COMMIT PREPARED are texts behind names, too.
 pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {
     let is_name = |token: &Token| match token {
         Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
@@ -228,7 +228,7 @@ pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {
             continue;
         }
         if before[2].is_none() {
-            is_other = is_word(token, &[Keyword::COPY, Keyword::DO]);
+            is_other = is_word(token, &[Keyword::COMMIT, Keyword::COPY, Keyword::DO, Keyword::ROLLBACK]);
         }
         if let [schema, dot, Some(name)] = before
             && !is_other

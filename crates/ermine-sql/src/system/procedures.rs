@@ -44,6 +44,10 @@ fn functions_of(ty: SqlType) -> Functions {
         Scalar::Numeric => ("numeric_", [1701, 1702, 2460, 2461]),
         Scalar::Uuid => ("uuid_", [2952, 2953, 2961, 2962]),
         Scalar::Jsonb => ("jsonb_", [3806, 3804, 3805, 3803]),
+        Scalar::Inet => ("inet_", [910, 911, 2496, 2497]),
+        Scalar::Cidr => ("cidr_", [1267, 1427, 2498, 2499]),
+        Scalar::Macaddr => ("macaddr_", [436, 437, 2494, 2495]),
+        Scalar::TimeTz => ("timetz_", [1350, 1351, 2472, 2473]),
         Scalar::Enum(_) => ("enum_", [3504, 3505, 3532, 3533]),
     }
 }
@@ -77,6 +81,7 @@ fn procedures() -> impl Iterator<Item = Procedure> {
                     | Scalar::Varchar
                     | Scalar::Numeric
                     | Scalar::Time
+                    | Scalar::TimeTz
                     | Scalar::Timestamp
                     | Scalar::TimestampTz
                     | Scalar::Interval

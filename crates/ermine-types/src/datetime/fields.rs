@@ -91,7 +91,7 @@ fn not_recognized(name: &str, ty: &str) -> SqlError {
     )
 }
 
-fn unsupported(name: &str, ty: &str) -> SqlError {
+pub(super) fn unsupported(name: &str, ty: &str) -> SqlError {
     SqlError::new(
         SqlState::FEATURE_NOT_SUPPORTED,
         format!("unit \"{}\" not supported for type {ty}", name.to_ascii_lowercase()),
@@ -99,11 +99,11 @@ fn unsupported(name: &str, ty: &str) -> SqlError {
 }
 
 /// Returns a number with `scale` digits behind the point.
-fn scaled(number: i128, scale: u16) -> Numeric {
+pub(super) fn scaled(number: i128, scale: u16) -> Numeric {
     Numeric::new(number.into(), scale.into()).unwrap_or(Numeric::NAN)
 }
 
-fn whole(number: i64) -> Option<Numeric> {
+pub(super) fn whole(number: i64) -> Option<Numeric> {
     Some(number.into())
 }
 
@@ -161,7 +161,7 @@ fn of_day(field: Field, days: i64) -> Option<Numeric> {
     }
 }
 
-fn of_time(field: Field, micros: i64) -> Option<Numeric> {
+pub(super) fn of_time(field: Field, micros: i64) -> Option<Numeric> {
     match field {
         Field::Microseconds => whole(micros % MICROS_PER_MINUTE),
         Field::Milliseconds => Some(scaled((micros % MICROS_PER_MINUTE).into(), 3)),

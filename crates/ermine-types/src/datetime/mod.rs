@@ -14,6 +14,7 @@ mod parse;
 mod tokens;
 mod write;
 mod zone;
+mod zoned_time;
 
 pub use arithmetic::{
     add_interval_to_timestamp, add_interval_to_timestamptz, age, date_to_timestamp, subtract_timestamps,
@@ -24,11 +25,12 @@ pub use calendar::{Civil, civil_from_days, days_from_civil, days_in_month};
 pub use fields::{Field, extract_date, extract_interval, extract_time, extract_timestamp, truncate_timestamp};
 pub(crate) use fields::{century, day_of_week, day_of_year, iso_week, iso_week_begin};
 pub use interval::{interval_from_parts, parse_interval};
-pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
+pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz, parse_timetz};
 pub(crate) use write::write_offset;
 pub use write::{write_date, write_interval, write_time, write_timestamp, write_timestamptz};
 pub(crate) use zone::abbreviation;
 pub use zone::{find_zone, to_local, to_utc, utc_offset};
+pub use zoned_time::{extract_timetz, move_time, time_in_zone, time_of_today, write_timetz};
 
 use super::Value;
 use crate::error::{Result, SqlError, SqlState};

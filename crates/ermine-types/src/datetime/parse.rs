@@ -5,7 +5,7 @@
 use jiff::tz::TimeZone;
 
 use crate::{
-    Environment,
+    Environment, Value,
     error::{Result, SqlError, SqlState},
     space::is_space,
 };
@@ -19,6 +19,7 @@ use super::{
     tokens::{Kind, Token, is_weekday, month, tokens},
     zone,
     zone::Unnamed,
+    zoned_time::time_in_zone,
 };
 
 /// The reason why a text is not a date or time.
@@ -707,12 +708,12 @@ fn ends_in_date(tokens: &[Token<'_>]) -> bool {
 
 fn read<T>(text: &str, ty: &str, environment: &Environment, resolve: impl FnOnce(&Fields) -> Parsing<T>) -> Result<T> {
     // PostgreSQL's buffers for words, each with a byte behind it.
-    let bytes_max = if matches!(ty, "date" | "time") { 129 } else { 153 };
+    let bytes_max = if matches!(ty, "date" | "time" | "time with time zone") { 129 } else { 153 };
     if text.split(is_space).filter(|word| !word.is_empty()).map(|word| word.len() + 1).sum::<usize>() > bytes_max {
         return Err(Failure::Format.report(ty, text));
     }
     let lower = text.to_ascii_lowercase();
-    Fields::read(&lower, ty == "time", environment)
+    Fields::read(&lower, ty.starts_with("time") && !ty.starts_with("timestamp"), environment)
         .and_then(|fields| resolve(&fields))
         .map_err(|failure| failure.report(ty, text))
 }
@@ -761,6 +762,39 @@ pub fn parse_time(text: &str, environment: &Environment) -> Result<i64> {
         let is_known = !fields.is_zone_named || has_offset || fields.given.has(Set::DATE);
         fields.check_zone()?;
         if fields.given.has(Set::TIME) && is_known { Ok(time) } else { Err(Failure::Format) }
+    })
+}
+
+/// Reads a time of day with its zone, which is the session's if there is none. The offset of a zone with a summer time
+/// depends on the date beside it.
+pub fn parse_timetz(text: &str, environment: &Environment) -> Result<Value> {
+    read(text, "time with time zone", environment, |fields| {
+        if fields.special == Some(Special::Now) {
+            return Ok(time_in_zone(environment.transaction_began, &environment.time_zone));
+        }
+        let days = fields.resolve_date()?;
+        let time = fields.resolve_time()?;
+        fields.check_time()?;
+        fields.check_zone()?;
+        if !fields.given.has(Set::TIME) {
+            return Err(Failure::Format);
+        }
+        let fixed = fields.zone.as_ref().and_then(|zone| zone.to_fixed_offset().ok());
+        let ahead = |local: i64, zone: &TimeZone| {
+            let utc = to_utc(local, zone).map_err(|_| Failure::Range)?;
+            Ok(((local - utc) / 1_000_000) as i32)
+        };
+        let ahead = match (fixed, &fields.zone, days) {
+            (Some(offset), ..) => offset.seconds(),
+            (None, Some(_), None) => return Err(Failure::Format),
+            (None, Some(zone), Some(days)) => ahead(days * MICROS_PER_DAY + time, zone)?,
+            (None, None, days) => {
+                let zone = &environment.time_zone;
+                let today = || to_local(environment.transaction_began, zone).div_euclid(MICROS_PER_DAY);
+                ahead(days.unwrap_or_else(today) * MICROS_PER_DAY + time, zone)?
+            }
+        };
+        Ok(Value::TimeTz { micros: time, ahead })
     })
 }
 

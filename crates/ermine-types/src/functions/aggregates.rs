@@ -153,7 +153,8 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
         Kind::Min | Kind::Max => {
             let ty = match argument {
                 None | Some(T::VARCHAR | T::NAME) => T::TEXT,
-                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA) => return Err(unknown()),
+                Some(T::CIDR) => T::INET,
+                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA | T::MACADDR) => return Err(unknown()),
                 Some(ty) => ty,
             };
             (vec![ty], ty)

@@ -2,7 +2,7 @@
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
 //! The tables are defined beside the functions: `math`, `strings`, `bytes`, `regexp`, `times`, `formats`,
-//! `collections`, `system`, `extensions`; aggregates, and functions that return sets (`sets`), have their own.
+//! `collections`, `system`, `extensions`, `network`; aggregates, and functions that return sets (`sets`), have their own.
 
 mod aggregates;
 mod bytes;
@@ -11,6 +11,7 @@ mod encodings;
 mod extensions;
 mod formats;
 mod math;
+mod network;
 mod ordered;
 pub(crate) mod pattern;
 pub(crate) mod posix;
@@ -189,6 +190,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     collections::register(&mut table);
     system::register(&mut table);
     extensions::register(&mut table);
+    network::register(&mut table);
     table
 });
 
@@ -217,9 +219,6 @@ pub fn unresolved(reason: Unresolved, call: &str) -> SqlError {
 pub fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Function> {
     if let ("pg_typeof", [argument]) = (name, arguments) {
         return Ok(system::type_of(*argument));
-    }
-    if let ("timezone", [_, Some(SqlType::TIME)]) = (name, arguments) {
-        return Err(SqlError::unsupported("type time with time zone"));
     }
     let entries = TABLE.0.get(name).map_or(&[][..], Vec::as_slice);
     let resolved = resolution::resolve(entries.iter(), arguments)

@@ -4,10 +4,11 @@ use crate::{
     Environment, SqlType, Value,
     datetime::{
         self, Civil, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, age, check_civil,
-        extract_date, extract_interval, extract_time, extract_timestamp, find_zone, interval_from_parts,
-        timestamp_out_of_range, timestamp_to_date, to_local, to_utc, truncate_timestamp,
+        extract_date, extract_interval, extract_time, extract_timestamp, extract_timetz, find_zone,
+        interval_from_parts, timestamp_out_of_range, timestamp_to_date, to_local, to_utc, truncate_timestamp,
     },
     error::{Result, SqlError, SqlState},
+    text,
 };
 
 use super::{Table, arguments};
@@ -27,6 +28,7 @@ fn extract(arguments: &[Value], environment: &Environment) -> Result<Value> {
     match value {
         Value::Date(days) => extract_date(field, *days),
         Value::Time(micros) => extract_time(field, *micros),
+        Value::TimeTz { micros, ahead } => extract_timetz(field, *micros, *ahead),
         Value::Timestamp(micros) => extract_timestamp(field, *micros, None),
         Value::TimestampTz(micros) => extract_timestamp(field, *micros, Some(&environment.time_zone)),
         Value::Interval { months, days, micros } => extract_interval(field, *months, *days, *micros),
@@ -198,10 +200,35 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
 }
 
 /// The function behind `AT TIME ZONE`.
-fn at_zone(arguments: &[Value], _: &Environment) -> Result<Value> {
+fn at_zone(arguments: &[Value], environment: &Environment) -> Result<Value> {
     match arguments {
         [Value::Text(zone), Value::Timestamp(local)] => to_utc(*local, &find_zone(zone)?).map(Value::TimestampTz),
         [Value::Text(zone), Value::TimestampTz(micros)] => datetime::local_timestamp(*micros, &find_zone(zone)?),
+        [Value::Text(zone), Value::TimeTz { micros, ahead }] => {
+            let now = datetime::utc_offset(environment.transaction_began, &find_zone(zone)?);
+            Ok(datetime::move_time(*micros, *ahead, now as i32))
+        }
+        // An interval is a zone ahead of UTC by its time.
+        [Value::Interval { months, days, micros: zone }, value] => {
+            if (*months, *days) != (0, 0) {
+                let shown = text::to_string(&arguments[0], SqlType::INTERVAL, environment);
+                let message = format!("interval time zone \"{shown}\" must not include months or days");
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+            let zone = zone / MICROS_PER_SECOND;
+            match value {
+                Value::Timestamp(local) if !datetime::is_infinite(*local) => {
+                    Ok(Value::TimestampTz(local.saturating_sub(zone * MICROS_PER_SECOND)))
+                }
+                Value::TimestampTz(micros) if !datetime::is_infinite(*micros) => {
+                    Ok(Value::Timestamp(micros.saturating_add(zone * MICROS_PER_SECOND)))
+                }
+                Value::Timestamp(at) => Ok(Value::TimestampTz(*at)),
+                Value::TimestampTz(at) => Ok(Value::Timestamp(*at)),
+                Value::TimeTz { micros, ahead } => Ok(datetime::move_time(*micros, *ahead, zone as i32)),
+                _ => Err(crate::operators::mismatch()),
+            }
+        }
         _ => Err(crate::operators::mismatch()),
     }
 }
@@ -230,13 +257,16 @@ pub(super) fn register(table: &mut Table) {
     table
         .add("current_date", &[], T::DATE, |_, environment| timestamp_to_date(local_now(environment)).map(Value::Date))
         .stable();
-    for name in ["localtime", "current_time"] {
-        table
-            .add(name, &[], T::TIME, |_, environment| {
-                Ok(Value::Time(local_now(environment).rem_euclid(MICROS_PER_DAY)))
-            })
-            .stable();
-    }
+    table
+        .add("localtime", &[], T::TIME, |_, environment| {
+            Ok(Value::Time(local_now(environment).rem_euclid(MICROS_PER_DAY)))
+        })
+        .stable();
+    table
+        .add("current_time", &[], T::TIMETZ, |_, environment| {
+            Ok(datetime::time_in_zone(environment.transaction_began, &environment.time_zone))
+        })
+        .stable();
     table
         .add("localtimestamp", &[], T::TIMESTAMP, |_, environment| Ok(Value::Timestamp(local_now(environment))))
         .stable();
@@ -247,7 +277,7 @@ pub(super) fn register(table: &mut Table) {
 fn register_fields(table: &mut Table) {
     use SqlType as T;
     let t = T::TEXT;
-    for ty in [T::TIMESTAMP, T::DATE, T::TIME, T::INTERVAL] {
+    for ty in [T::TIMESTAMP, T::DATE, T::TIME, T::TIMETZ, T::INTERVAL] {
         table.add("extract", &[t, ty], T::NUMERIC, extract);
         table.add("date_part", &[t, ty], T::FLOAT8, date_part);
     }
@@ -326,6 +356,10 @@ fn register_makers(table: &mut Table) {
     table.add("justify_interval", &[T::INTERVAL], T::INTERVAL, |arguments, _| justify(arguments, true, true));
     table.add("timezone", &[t, T::TIMESTAMP], T::TIMESTAMPTZ, at_zone);
     table.add("timezone", &[t, T::TIMESTAMPTZ], T::TIMESTAMP, at_zone);
+    table.add("timezone", &[t, T::TIMETZ], T::TIMETZ, at_zone).stable();
+    for (ty, result) in [(T::TIMESTAMP, T::TIMESTAMPTZ), (T::TIMESTAMPTZ, T::TIMESTAMP), (T::TIMETZ, T::TIMETZ)] {
+        table.add("timezone", &[T::INTERVAL, ty], result, at_zone);
+    }
     for ty in [T::DATE, T::TIMESTAMP, T::TIMESTAMPTZ, T::INTERVAL] {
         table.add("isfinite", &[ty], T::BOOL, |arguments, _| match arguments {
             [Value::Date(days)] => Ok(Value::Bool(!datetime::is_date_infinite(*days))),

@@ -182,7 +182,21 @@ pub(super) fn register(tables: &mut Tables) {
             add(all, left, right);
         }
     }
-    for ty in [T::BOOL, T::NUMERIC, T::TEXT, T::NAME, T::BYTEA, T::TIME, T::INTERVAL, T::UUID, T::JSONB, T::OID] {
+    for ty in [
+        T::BOOL,
+        T::NUMERIC,
+        T::TEXT,
+        T::NAME,
+        T::BYTEA,
+        T::TIME,
+        T::TIMETZ,
+        T::INTERVAL,
+        T::UUID,
+        T::JSONB,
+        T::OID,
+        T::INET,
+        T::MACADDR,
+    ] {
         add(of_plain::ALL, ty, ty);
     }
     add(of_plain::ALL, T::NAME, T::TEXT);

@@ -1,13 +1,14 @@
 //! Operators: the resolution of an operator for two operands, and its function.
 //!
 //! Every operator is a row of a table: name, types of the operands, type of the result, function. The tables are
-//! defined beside the functions: `arithmetic`, `comparison`, `time`, `text`, `collections`. The binder resolves a name
+//! defined beside the functions: `arithmetic`, `comparison`, `time`, `text`, `collections`, `network`. The binder resolves a name
 //! once per statement; at run time the operator is a plain function pointer. All operators are strict: no function is
 //! called with NULL.
 
 mod arithmetic;
 mod collections;
 mod comparison;
+mod network;
 mod text;
 mod time;
 
@@ -136,6 +137,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     time::register(&mut tables);
     text::register(&mut tables);
     collections::register(&mut tables);
+    network::register(&mut tables);
     tables
 });
 

@@ -19,6 +19,8 @@ fn concatenate(left: &Value, right: &Value, environment: &Environment) -> Result
         match value {
             // As in casts to text, not as in results.
             Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+            // Writing to a string does not fail.
+            Value::Inet(inet) => inet.write_whole(&mut out).unwrap_or_default(),
             value => text::write(value, value.natural_type().unwrap_or(SqlType::TEXT), environment, &mut out),
         }
     }

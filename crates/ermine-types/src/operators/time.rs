@@ -8,6 +8,7 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     numeric::division_by_zero,
+    order::time_in_utc,
 };
 
 use super::{Tables, mismatch, take};
@@ -55,6 +56,9 @@ fn plus_interval(left: &Value, right: &Value, environment: &Environment) -> Resu
         Value::TimestampTz(at) => {
             add_interval_to_timestamptz(*at, months, days, micros, &environment.time_zone).map(Value::TimestampTz)
         }
+        Value::TimeTz { micros: at, ahead } => {
+            Ok(Value::TimeTz { micros: (at + micros % MICROS_PER_DAY).rem_euclid(MICROS_PER_DAY), ahead: *ahead })
+        }
         Value::Time(at) => Ok(Value::Time((at + micros % MICROS_PER_DAY).rem_euclid(MICROS_PER_DAY))),
         _ => Err(mismatch()),
     }
@@ -88,6 +92,10 @@ fn date_and_time(left: &Value, right: &Value, _: &Environment) -> Result<Value> 
     match (left, right) {
         (Value::Date(days), Value::Time(micros)) | (Value::Time(micros), Value::Date(days)) => {
             add_interval_to_timestamp(date_to_timestamp(*days)?, 0, 0, *micros).map(Value::Timestamp)
+        }
+        (Value::Date(days), Value::TimeTz { micros, ahead }) | (Value::TimeTz { micros, ahead }, Value::Date(days)) => {
+            let in_utc = time_in_utc(*micros, *ahead);
+            add_interval_to_timestamp(date_to_timestamp(*days)?, 0, 0, in_utc).map(Value::TimestampTz)
         }
         _ => Err(mismatch()),
     }
@@ -147,9 +155,15 @@ pub(super) fn register(tables: &mut Tables) {
     tables.binary("-", T::DATE, T::DATE, T::INT4, date_minus_date);
     tables.binary("+", T::DATE, T::TIME, T::TIMESTAMP, date_and_time);
     tables.binary("+", T::TIME, T::DATE, T::TIMESTAMP, date_and_time);
-    for (ty, result) in
-        [(T::DATE, T::TIMESTAMP), (T::TIMESTAMP, T::TIMESTAMP), (T::TIMESTAMPTZ, T::TIMESTAMPTZ), (T::TIME, T::TIME)]
-    {
+    tables.binary("+", T::DATE, T::TIMETZ, T::TIMESTAMPTZ, date_and_time);
+    tables.binary("+", T::TIMETZ, T::DATE, T::TIMESTAMPTZ, date_and_time);
+    for (ty, result) in [
+        (T::DATE, T::TIMESTAMP),
+        (T::TIMESTAMP, T::TIMESTAMP),
+        (T::TIMESTAMPTZ, T::TIMESTAMPTZ),
+        (T::TIME, T::TIME),
+        (T::TIMETZ, T::TIMETZ),
+    ] {
         tables.binary("+", ty, T::INTERVAL, result, plus_interval);
         tables.binary("-", ty, T::INTERVAL, result, minus_interval);
         tables.binary("+", T::INTERVAL, ty, result, interval_plus);

@@ -12,7 +12,10 @@ use crate::{
     space::is_space,
 };
 
-use super::{Environment, Json, Scalar, SqlType, Value, cast, datetime};
+use super::{
+    Environment, Json, Scalar, SqlType, Value, cast, datetime,
+    network::{self, Inet},
+};
 
 pub(crate) use number::{write_f32, write_f64};
 
@@ -48,6 +51,9 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::Uuid => Value::Uuid(bytes::parse_uuid(text)?),
         Scalar::Jsonb => Value::json(text.parse::<Json>()?),
         Scalar::Json => Value::Json(super::json::raw::checked(text)?.into()),
+        Scalar::Inet | Scalar::Cidr => Value::Inet(Inet::parse(text, ty.scalar == Scalar::Cidr)?),
+        Scalar::Macaddr => Value::Macaddr(network::parse_macaddr(text)?),
+        Scalar::TimeTz => datetime::parse_timetz(text, environment)?,
         Scalar::Oid => Value::Oid(number::parse_oid(text)?),
         Scalar::Enum(of) => environment.parse_label(of, text)?,
     };
@@ -92,6 +98,9 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::Jsonb(value) => write!(out, "{value}"),
         Value::Oid(value) => write!(out, "{value}"),
         Value::Enum { of, position } => out.write_str(&environment.label(*of, *position)),
+        Value::Inet(value) => value.write(out),
+        Value::Macaddr(value) => network::write_macaddr(value, out),
+        Value::TimeTz { micros, ahead } => datetime::write_timetz(*micros, *ahead, out),
         Value::Array(value) => array::write(value, ty, environment, out),
     };
 }
