@@ -71,8 +71,8 @@ fn write_value(value: &Value, out: &mut KeyBuffer) {
         }
         Value::Numeric(value) => write_numeric(value, out),
         Value::Char(value) => AsKey::<String>::encode(without_padding(value), out),
-        // Only to distinguish texts: the type has no order.
-        Value::Json(value) => AsKey::<String>::encode(&**value, out),
+        // Only to distinguish texts: the types have no order.
+        Value::Json(value) | Value::Jsonpath(value) => AsKey::<String>::encode(&**value, out),
         Value::Text(value) => AsKey::<String>::encode(&**value, out),
         Value::Bytea(value) => AsKey::<Vec<u8>>::encode(&**value, out),
         Value::Interval { months, days, micros } => interval_length(*months, *days, *micros).encode(out),

@@ -5,7 +5,8 @@ use crate::error::{Result, SqlError, SqlState};
 use super::{
     Array, Environment, Json, Numeric, Scalar, SqlType, Value,
     array::{DIMENSIONS_MAX, Dimension, ELEMENTS_MAX, too_large},
-    cast, json,
+    cast,
+    json::{self, jsonpath::JsonPath},
     network::Inet,
     order::MICROS_PER_DAY,
 };
@@ -69,6 +70,14 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
         },
         Scalar::Json => Value::Json(json::raw::checked(text(bytes)?)?.into()),
         Scalar::Inet | Scalar::Cidr => Value::Inet(Inet::read_binary(bytes, ty.scalar == Scalar::Cidr)?),
+        Scalar::Jsonpath => match bytes {
+            [] => return Err(insufficient()),
+            [JSONB_VERSION, rest @ ..] => Value::Jsonpath(text(rest)?.parse::<JsonPath>()?.to_string().into()),
+            [version, ..] => {
+                let message = format!("unsupported jsonpath version number: {version}");
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+            }
+        },
         Scalar::Macaddr => Value::Macaddr(exact(bytes)?),
         Scalar::TimeTz => time_with_zone(bytes)?,
         Scalar::Oid => Value::Oid(u32::from_be_bytes(exact(bytes)?)),
@@ -157,6 +166,10 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Ve
         Value::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
         Value::Enum { of, position } => out.extend_from_slice(environment.label(*of, *position).as_bytes()),
         Value::Inet(value) => value.write_binary(out),
+        Value::Jsonpath(value) => {
+            out.push(JSONB_VERSION);
+            out.extend_from_slice(value.as_bytes());
+        }
         Value::Macaddr(value) => out.extend_from_slice(value),
         Value::TimeTz { micros, ahead } => {
             out.extend_from_slice(&micros.to_be_bytes());

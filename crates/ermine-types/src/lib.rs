@@ -117,6 +117,8 @@ pub enum Scalar {
     Macaddr,
     /// `time with time zone`
     TimeTz,
+    /// `jsonpath`
+    Jsonpath,
 }
 
 /// A type: of one value, or of arrays of such values.
@@ -201,6 +203,7 @@ types! {
     Cidr CIDR 650 651 "cidr" "cidr" -1
     Macaddr MACADDR 829 1040 "macaddr" "macaddr" 6
     TimeTz TIMETZ 1266 1270 "time with time zone" "timetz" 12
+    Jsonpath JSONPATH 4072 4073 "jsonpath" "jsonpath" -1
 }
 
 /// The difference between PostgreSQL's modifiers and the lengths that they stand for.
@@ -375,9 +378,10 @@ impl SqlType {
         !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name)
     }
 
-    /// Whether its values have equality and an order. Those of `json` are texts, of which many mean the same.
+    /// Whether its values have equality and an order. Those of `json` and `jsonpath` are texts, of which many mean the
+    /// same.
     pub const fn is_ordered(self) -> bool {
-        !matches!(self.scalar, Scalar::Json)
+        !matches!(self.scalar, Scalar::Json | Scalar::Jsonpath)
     }
 
     /// Whether it is a date, a time of day or a point in time.
@@ -398,7 +402,7 @@ impl SqlType {
             Char | Varchar | Text | Name => b'S',
             Date | Time | TimeTz | Timestamp | TimestampTz => b'D',
             Interval => b'T',
-            Bytea | Uuid | Jsonb | Json | Macaddr => b'U',
+            Bytea | Uuid | Jsonb | Json | Jsonpath | Macaddr => b'U',
             Inet | Cidr => b'I',
             Enum(_) => b'E',
         }

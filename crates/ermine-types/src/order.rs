@@ -36,8 +36,8 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 /// Compares two values of a type. NULL, which operators never get, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
-        Bool, Bytea, Char, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Macaddr, Null,
-        Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
+        Bool, Bytea, Char, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Jsonpath,
+        Macaddr, Null, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
     };
     match (left, right) {
         (Int4(left), Int4(right)) => left.cmp(right),
@@ -60,7 +60,7 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         ) => interval_length(*months, *days, *micros).cmp(&interval_length(*other_months, *other_days, *other_micros)),
         (Uuid(left), Uuid(right)) => left.cmp(right),
         (Jsonb(left), Jsonb(right)) => left.order(right),
-        (Json(left), Json(right)) => left.cmp(right),
+        (Json(left), Json(right)) | (Jsonpath(left), Jsonpath(right)) => left.cmp(right),
         (Oid(left), Oid(right)) => left.cmp(right),
         (Enum { position: left, .. }, Enum { position: right, .. }) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),

@@ -123,6 +123,10 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
             let inet = Inet { address, prefix, is_network: false };
             Value::Inet(if ty == SqlType::CIDR { inet.network() } else { inet })
         }
+        Scalar::Jsonpath => {
+            let paths = ["$", "strict $.\"a\"[*]?(@ > 1)", "($.\"a\" + 1)", "$[last - 1,0 to 3].*"];
+            Value::Jsonpath(random.choice(paths).unwrap_or("$").into())
+        }
         Scalar::Macaddr => {
             let mut address = [0; 6];
             random.fill(&mut address[4..]);

@@ -89,7 +89,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         Value::Numeric(value) => write_numeric(value, out),
         Value::Text(value) | Value::Char(value) => write_bytes(value.as_bytes(), out),
         Value::Bytea(value) => write_bytes(value, out),
-        Value::Json(value) => write_bytes(value.as_bytes(), out),
+        Value::Json(value) | Value::Jsonpath(value) => write_bytes(value.as_bytes(), out),
         Value::Interval { months, days, micros } => {
             out.extend_from_slice(&months.to_le_bytes());
             out.extend_from_slice(&days.to_le_bytes());
@@ -288,7 +288,7 @@ impl<'a> Input<'a> {
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
             Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
-            Macaddr, Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar,
+            Jsonpath, Macaddr, Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -301,7 +301,9 @@ impl<'a> Input<'a> {
             Macaddr => 6,
             TimeTz => 12,
             Interval | Uuid => 16,
-            Char | Varchar | Text | Name | Bytea | Json | Jsonb | Inet | Cidr => return self.bytes().map(drop),
+            Char | Varchar | Text | Name | Bytea | Json | Jsonb | Jsonpath | Inet | Cidr => {
+                return self.bytes().map(drop);
+            }
             Numeric => match self.varint()? {
                 ..FIRST_SCALE => 0,
                 head if (head - FIRST_SCALE).is_multiple_of(2) => return self.varint().map(drop),
@@ -346,6 +348,7 @@ impl<'a> Input<'a> {
                 let inet = Inet::read_stored(self.bytes()?, ty.scalar == Scalar::Cidr);
                 Value::Inet(inet.ok_or_else(damaged)?)
             }
+            Scalar::Jsonpath => Value::Jsonpath(self.text()?.into()),
             Scalar::Macaddr => Value::Macaddr(self.array()?),
             Scalar::TimeTz => {
                 Value::TimeTz { micros: i64::from_le_bytes(self.array()?), ahead: i32::from_le_bytes(self.array()?) }

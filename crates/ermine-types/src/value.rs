@@ -76,6 +76,8 @@ pub enum Value {
         /// Seconds that the clocks that show it are ahead of UTC.
         ahead: i32,
     },
+    /// `jsonpath`, as PostgreSQL writes it.
+    Jsonpath(Box<str>),
     /// An array of any of the others.
     Array(Box<Array>),
 }
@@ -120,7 +122,7 @@ impl Value {
                 Self::Text(text) | Self::Char(text) => text.len(),
                 Self::Bytea(bytes) => bytes.len(),
                 Self::Jsonb(json) => of_json(json),
-                Self::Json(text) => text.len(),
+                Self::Json(text) | Self::Jsonpath(text) => text.len(),
                 Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
                 Self::Numeric(number) => number.heap_bytes(),
                 _ => 0,
@@ -133,7 +135,7 @@ impl Value {
             Self::Text(text) | Self::Char(text) => text.len(),
             // Two digits for each.
             Self::Bytea(bytes) => 2 * bytes.len(),
-            Self::Json(text) => text.len(),
+            Self::Json(text) | Self::Jsonpath(text) => text.len(),
             Self::Jsonb(json) => json.text_bytes(),
             // In quotes, and with a backslash before some characters.
             Self::Array(array) => array.elements().iter().map(|element| 4 + 2 * element.text_bytes()).sum(),
@@ -189,6 +191,7 @@ impl Value {
             Self::Inet(_) => SqlType::INET,
             Self::Macaddr(_) => SqlType::MACADDR,
             Self::TimeTz { .. } => SqlType::TIMETZ,
+            Self::Jsonpath(_) => SqlType::JSONPATH,
             Self::Array(array) => SqlType::scalar(array.element).array(),
         })
     }

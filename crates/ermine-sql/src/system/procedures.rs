@@ -47,6 +47,7 @@ fn functions_of(ty: SqlType) -> Functions {
         Scalar::Inet => ("inet_", [910, 911, 2496, 2497]),
         Scalar::Cidr => ("cidr_", [1267, 1427, 2498, 2499]),
         Scalar::Macaddr => ("macaddr_", [436, 437, 2494, 2495]),
+        Scalar::Jsonpath => ("jsonpath_", [4001, 4003, 4002, 4004]),
         Scalar::TimeTz => ("timetz_", [1350, 1351, 2472, 2473]),
         Scalar::Enum(_) => ("enum_", [3504, 3505, 3532, 3533]),
     }

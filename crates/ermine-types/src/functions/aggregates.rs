@@ -154,7 +154,9 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             let ty = match argument {
                 None | Some(T::VARCHAR | T::NAME) => T::TEXT,
                 Some(T::CIDR) => T::INET,
-                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA | T::MACADDR) => return Err(unknown()),
+                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA | T::MACADDR | T::JSONPATH) => {
+                    return Err(unknown());
+                }
                 Some(ty) => ty,
             };
             (vec![ty], ty)

@@ -10,6 +10,7 @@ mod collections;
 mod encodings;
 mod extensions;
 mod formats;
+pub(crate) mod jsonpath;
 mod math;
 mod network;
 mod ordered;
@@ -191,6 +192,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     system::register(&mut table);
     extensions::register(&mut table);
     network::register(&mut table);
+    jsonpath::register(&mut table);
     table
 });
 

@@ -6,6 +6,7 @@
 use std::{collections::HashMap, ops::Range, rc::Rc, sync::LazyLock};
 
 use super::{
+    jsonpath,
     posix::{Flags, Posix},
     resolution::{self, Candidate, Outcome, Parameter, Unresolved, of},
     unresolved,
@@ -452,6 +453,14 @@ fn register_json(table: &mut Table) {
     table.add("jsonb_array_elements_text", &[jsonb], &elements(T::TEXT), |arguments, _| {
         jsonb_elements(arguments, |json| json.to_plain_text().map_or(Value::Null, Value::text))
     });
+    let path = [of(Scalar::Jsonb), of(Scalar::Jsonpath), of(Scalar::Jsonb), of(Scalar::Bool)];
+    for name in ["jsonb_path_query", "jsonb_path_query_tz"] {
+        let entry = table.add(name, &path, &[(None, is(T::JSONB))], |arguments, environment| {
+            let items = jsonpath::query(&arguments, environment)?;
+            Ok(SetRows::of_values(items.into_iter().map(Value::json).collect()))
+        });
+        entry.optional = 2;
+    }
     let pairs = |ty| [(Some("key"), is(T::TEXT)), (Some("value"), is(ty))];
     table.add("json_each", &[json], &pairs(T::JSON), |arguments, environment| {
         json_each(&arguments, environment, |text| Ok(Value::Json(text.into())))

@@ -7,6 +7,7 @@
 //! 3. Trees from outside are at most [`DEPTH_MAX`] deep, so that recursion over them is bounded; code that builds a
 //!    tree from others calls [`Json::check_depth`].
 
+pub mod jsonpath;
 mod parse;
 pub(crate) mod path;
 pub(crate) mod raw;

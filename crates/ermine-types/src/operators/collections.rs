@@ -4,7 +4,10 @@ use crate::{
     Array, Environment, Json, SqlType, Value,
     array::Dimension,
     error::{Result, SqlError, SqlState},
-    functions::resolution::{Outcome, Parameter},
+    functions::{
+        jsonpath::{path_exists, path_matches},
+        resolution::{Outcome, Parameter},
+    },
     json::{path::Change, raw},
     order,
 };
@@ -40,6 +43,8 @@ pub(crate) fn plain_json(part: Option<&str>) -> Result<Value> {
 /// Registers `->` and its like for `json`: parts of its text.
 fn register_json_texts(tables: &mut Tables) {
     use SqlType as T;
+    tables.binary("@?", T::JSONB, T::JSONPATH, T::BOOL, path_exists);
+    tables.binary("@@", T::JSONB, T::JSONPATH, T::BOOL, path_matches);
     tables.binary("->", T::JSON, T::TEXT, T::JSON, |left, right, _| {
         take!(left => Value::Json(text), right => Value::Text(key) => Ok(json_part(raw::get(text, key)?)))
     });

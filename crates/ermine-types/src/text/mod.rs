@@ -14,6 +14,7 @@ use crate::{
 
 use super::{
     Environment, Json, Scalar, SqlType, Value, cast, datetime,
+    json::jsonpath::JsonPath,
     network::{self, Inet},
 };
 
@@ -52,6 +53,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::Jsonb => Value::json(text.parse::<Json>()?),
         Scalar::Json => Value::Json(super::json::raw::checked(text)?.into()),
         Scalar::Inet | Scalar::Cidr => Value::Inet(Inet::parse(text, ty.scalar == Scalar::Cidr)?),
+        Scalar::Jsonpath => Value::Jsonpath(text.parse::<JsonPath>()?.to_string().into()),
         Scalar::Macaddr => Value::Macaddr(network::parse_macaddr(text)?),
         Scalar::TimeTz => datetime::parse_timetz(text, environment)?,
         Scalar::Oid => Value::Oid(number::parse_oid(text)?),
@@ -87,7 +89,7 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::Float8(value) => write_f64(*value, out),
         Value::Numeric(value) => write!(out, "{value}"),
         Value::Text(value) | Value::Char(value) => out.write_str(value),
-        Value::Json(value) => out.write_str(value),
+        Value::Json(value) | Value::Jsonpath(value) => out.write_str(value),
         Value::Bytea(value) => bytes::write(value, out),
         Value::Date(value) => datetime::write_date(*value, out),
         Value::Time(value) => datetime::write_time(*value, out),
