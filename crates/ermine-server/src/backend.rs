@@ -10,7 +10,7 @@ use std::{
 };
 
 use ermine_sql::{
-    Column, Completion, Result, RowSink, SqlError, SqlState, Status,
+    Column, Completion, Notification, Result, RowSink, SqlError, SqlState, Status,
     types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
 };
@@ -141,6 +141,21 @@ pub trait Session: Send {
     /// Assigns the session to a connection of that number and address, which `end` ends, from any thread.
     fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
         let _ = (process, client, end);
+    }
+
+    /// Sets the function that is called, from any thread, when there are notifications for the session.
+    fn on_notification(&mut self, wake: Box<dyn Fn() + Send + Sync>) {
+        let _ = wake;
+    }
+
+    /// Whether there may be notifications for the session.
+    fn has_notifications(&self) -> bool {
+        false
+    }
+
+    /// Returns notifications for the session, outside of transactions.
+    fn notifications(&mut self) -> Vec<Notification> {
+        Vec::new()
     }
 
     /// Returns the settings that the texts of values depend on.

@@ -55,7 +55,8 @@ pub struct Entry {
     cancel: OnceLock<Arc<AtomicBool>>,
     /// Whether the connection is asked to end.
     ends: AtomicBool,
-    /// Notified when the server has reached another stage, or the connection is asked to end.
+    /// Notified when the server has reached another stage, the connection is asked to end, or its session has
+    /// notifications.
     pub staged: Notify,
 }
 
@@ -158,6 +159,11 @@ impl Entry {
     pub fn end(&self) {
         // Release and acquire: a connection that is woken sees it.
         self.ends.store(true, Ordering::Release);
+        self.staged.notify_one();
+    }
+
+    /// Wakes the connection while it waits for its client.
+    pub fn wake(&self) {
         self.staged.notify_one();
     }
 

@@ -12,7 +12,8 @@ use std::{
 
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Held, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError, SqlState, Status,
+    Column, Completion, Held, Notification, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError, SqlState,
+    Status,
     types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
 };
@@ -189,6 +190,19 @@ impl Session for SqlSession {
 
     fn connect(&mut self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
         self.0.connect(process, client, end);
+    }
+
+    fn on_notification(&mut self, wake: Box<dyn Fn() + Send + Sync>) {
+        self.0.on_notification(wake);
+    }
+
+    #[inline]
+    fn has_notifications(&self) -> bool {
+        self.0.has_notifications()
+    }
+
+    fn notifications(&mut self) -> Vec<Notification> {
+        self.0.notifications()
     }
 
     fn environment(&self) -> Environment {

@@ -91,6 +91,10 @@ pub(crate) enum Expr {
     SetConfig(Box<[Expr; 3]>),
     /// Takes or releases an advisory lock, of one or two numbers.
     Advisory(AdvisoryCall, Vec<Expr>),
+    /// Sends a notification when the transaction commits: its channel and payload.
+    Notify(Box<[Expr; 2]>),
+    /// The channels that the session listens to.
+    Channels,
     /// Waits for a number of seconds.
     Sleep(Box<Expr>),
 }
@@ -332,11 +336,13 @@ impl Expr {
             | Self::Window(_)
             | Self::Set(_)
             | Self::Next(_)
+            | Self::Channels
             | Self::LastGiven(_) => Vec::new(),
             Self::Binary(_, operands)
             | Self::Compare(_, operands)
             | Self::Distinct(operands)
-            | Self::NullIf(_, operands) => operands.iter().collect(),
+            | Self::NullIf(_, operands)
+            | Self::Notify(operands) => operands.iter().collect(),
             Self::Any { operands, .. } | Self::SetNext(_, operands) => operands.iter().collect(),
             Self::SetConfig(operands) => operands.iter().collect(),
             Self::Advisory(_, operands) => operands.iter().collect(),
@@ -382,6 +388,7 @@ impl Expr {
             Self::Compare(comparison, operands) => Self::Compare(comparison, two(operands, change)?),
             Self::Distinct(operands) => Self::Distinct(two(operands, change)?),
             Self::NullIf(equal, operands) => Self::NullIf(equal, two(operands, change)?),
+            Self::Notify(operands) => Self::Notify(two(operands, change)?),
             Self::Any { operator, operands, all } => Self::Any { operator, operands: two(operands, change)?, all },
             Self::SetNext(sequence, operands) => Self::SetNext(sequence, two(operands, change)?),
             Self::SetConfig(operands) => {
@@ -433,7 +440,7 @@ impl Expr {
     pub(crate) fn is_volatile(&self) -> bool {
         self.has(&|inner| match inner {
             Self::Next(_) | Self::LastGiven(_) | Self::SetNext(..) | Self::SetConfig(_) => true,
-            Self::Advisory(..) | Self::Sleep(_) => true,
+            Self::Advisory(..) | Self::Notify(_) | Self::Channels | Self::Sleep(_) => true,
             Self::Call(function, _) => function.is_volatile,
             _ => false,
         })
@@ -453,6 +460,8 @@ impl Expr {
             | Self::SetNext(..)
             | Self::SetConfig(_)
             | Self::Advisory(..)
+            | Self::Notify(_)
+            | Self::Channels
             | Self::Sleep(_)
             | Self::Domain(..)
             | Self::Subquery(_)

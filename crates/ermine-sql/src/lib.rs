@@ -57,6 +57,7 @@ pub use ermine_types as types;
 // The modules of that crate that this one uses as its own.
 use ermine_types::{error, functions, keywords, memory, operators};
 
+pub use catalog::notifications::Notification;
 pub use error::{Report, Result, SqlError, SqlState};
 pub use memory::Held;
 pub use parse::password_in;

@@ -111,11 +111,19 @@ pub(crate) struct SavepointState {
     savepoint: Savepoint,
     catalog: Arc<Catalog>,
     changes: usize,
-    /// The number of settings it had set.
-    settings: usize,
+    marks: Marks,
     /// The number of cursors it had opened.
     cursors: usize,
     deferral: Deferral,
+}
+
+/// The parts of a session's state that go back with its transaction, as counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marks {
+    /// Settings that the transaction has set.
+    pub(crate) settings: usize,
+    /// Its notes (NOTIFY and LISTEN).
+    pub(crate) notes: usize,
 }
 
 /// Latches: of tables that it shares, and of tables that it holds exclusively.
@@ -314,11 +322,11 @@ impl ActiveTransaction {
         self.txn.renew_snapshot().sql()
     }
 
-    /// Returns the current point for a later rollback; the session has set `settings` settings.
-    pub(crate) fn point(&self, settings: usize) -> Result<SavepointState> {
+    /// Returns the current point for a later rollback.
+    pub(crate) fn point(&self, marks: Marks) -> Result<SavepointState> {
         let savepoint = self.txn.savepoint().sql()?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
-        Ok(SavepointState { savepoint, catalog, changes, settings, cursors, deferral: self.deferral.clone() })
+        Ok(SavepointState { savepoint, catalog, changes, marks, cursors, deferral: self.deferral.clone() })
     }
 
     /// Rolls back to a point: undoes all writes since. The tables that it has used stay in use.
@@ -340,26 +348,26 @@ impl ActiveTransaction {
     }
 
     /// Runs SAVEPOINT: of several with the same name, the last one counts.
-    pub(crate) fn add_savepoint(&mut self, name: String, settings: usize) -> Result<()> {
-        let point = self.point(settings)?;
+    pub(crate) fn add_savepoint(&mut self, name: String, marks: Marks) -> Result<()> {
+        let point = self.point(marks)?;
         self.savepoints.push((name, point));
         Ok(())
     }
 
-    /// Runs ROLLBACK TO: removes later savepoints; returns how many settings had been set.
-    pub(crate) fn go_back_to(&mut self, name: &str) -> Result<usize> {
+    /// Runs ROLLBACK TO: removes later savepoints; returns the state to which the session goes back.
+    pub(crate) fn go_back_to(&mut self, name: &str) -> Result<Marks> {
         let at = self.find_savepoint(name)?;
         self.savepoints.truncate(at + 1);
         self.go_back_to_last().expect("there is one")
     }
 
-    /// Rolls the transaction back to its last savepoint, if it has one, after a statement has failed; returns how many
-    /// settings had been set.
-    pub(crate) fn go_back_to_last(&mut self) -> Option<Result<usize>> {
+    /// Rolls the transaction back to its last savepoint, if it has one, after a statement has failed; returns the
+    /// state to which the session goes back.
+    pub(crate) fn go_back_to_last(&mut self) -> Option<Result<Marks>> {
         let (name, point) = self.savepoints.pop()?;
-        let (settings, done) = (point.settings, self.go_back(&point));
+        let (marks, done) = (point.marks, self.go_back(&point));
         self.savepoints.push((name, point));
-        Some(done.map(|()| settings))
+        Some(done.map(|()| marks))
     }
 
     /// Runs RELEASE: removes the savepoint and later ones.

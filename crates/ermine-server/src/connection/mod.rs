@@ -8,7 +8,9 @@
 //! Invariants
 //! 1. One connection's failure, garbage or panic ends that connection only.
 //! 2. Between two `Sync`s, nothing is executed after an error.
-//! 3. When the server drains, a connection outside of a transaction ends at once, one inside when the transaction does.
+//! 3. A client is sent notifications outside of transactions only: before it is told that it may go on, or while it
+//!    is silent.
+//! 4. When the server drains, a connection outside of a transaction ends at once, one inside when the transaction does.
 
 pub mod aside;
 mod copy;
@@ -109,6 +111,8 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
     };
     let ended = entry.clone();
     session.connect(entry.process, peer.map(|peer| peer.to_string()), Box::new(move || ended.end()));
+    let notified = entry.clone();
+    session.on_notification(Box::new(move || notified.wake()));
     let cancel = session.cancel();
     entry.on_cancel(cancel.clone());
     backend::authentication_ok(output.bytes());
@@ -266,6 +270,10 @@ impl<B: Backend> Connection<'_, B> {
         self.polling.let_others_come().await;
         loop {
             let staged = entry.staged.notified();
+            // After `staged`: what comes later wakes it.
+            while !is_in_message && self.tell_notifications() {
+                self.output.flush().await?;
+            }
             let read = async {
                 let more = input.fill(self.output.stream());
                 match limit.zip(began) {
@@ -416,6 +424,7 @@ impl<B: Backend> Connection<'_, B> {
             self.tell_settings();
             self.has_set = status != Status::Idle;
         }
+        self.tell_notifications();
         backend::ready_for_query(self.output.bytes(), status);
         self.output.due();
     }
@@ -435,6 +444,26 @@ impl<B: Backend> Connection<'_, B> {
                 *told = now;
             }
         }
+    }
+
+    /// Sends notifications, if there are any and no transaction is open; returns whether there may be more.
+    #[inline]
+    fn tell_notifications(&mut self) -> bool {
+        self.session.has_notifications() && self.tell_some_notifications()
+    }
+
+    #[cold]
+    fn tell_some_notifications(&mut self) -> bool {
+        if self.session.status() != Status::Idle {
+            return false;
+        }
+        let all = self.session.notifications();
+        for one in &all {
+            backend::notification(self.output.bytes(), one.process, &one.channel, &one.payload);
+            // The client may have gone: the next flush reports it.
+            let _ = self.output.relieve();
+        }
+        !all.is_empty() || self.session.has_notifications()
     }
 
     /// Drops a cancellation that came too late for the statement it meant.

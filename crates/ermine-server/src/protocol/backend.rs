@@ -93,6 +93,15 @@ pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     });
 }
 
+/// Sends a notification.
+pub fn notification(out: &mut Vec<u8>, process: i32, channel: &str, payload: &str) {
+    framed(out, b'A', |out| {
+        out.extend_from_slice(&process.to_be_bytes());
+        text(out, channel);
+        text(out, payload);
+    });
+}
+
 /// Sends the number and secret that a request for cancellation needs.
 pub fn backend_key_data(out: &mut Vec<u8>, process: i32, secret: &[u8]) {
     framed(out, b'K', |out| {

@@ -158,6 +158,7 @@ pub fn short(message: &PgWireBackendMessage) -> String {
         M::ReadyForQuery(ready) => format!("ready {:?}", ready.status),
         M::ErrorResponse(error) => format!("{} {}", field(&error.fields, b'S'), field(&error.fields, b'C')),
         M::NoticeResponse(notice) => format!("notice {}", field(&notice.fields, b'M')),
+        M::NotificationResponse(told) => format!("notification {} {}", told.channel, told.payload),
         M::RowDescription(row) => {
             format!("columns {}", row.fields.iter().map(|field| &*field.name).collect::<Vec<_>>().join(" "))
         }

@@ -217,6 +217,11 @@ impl Binder<'_> {
                 };
                 Ok(Typed::new(Expr::Advisory(call, numbers), returns))
             }
+            ("pg_notify", [channel, payload]) => {
+                let (channel, payload) = (channel.clone(), payload.clone());
+                let texts = [self.coerce(channel, SqlType::TEXT)?, self.coerce(payload, SqlType::TEXT)?];
+                Ok(Typed::new(Expr::Notify(Box::new(texts)), SqlType::TEXT))
+            }
             ("pg_sleep", [seconds]) => {
                 let seconds = self.coerce(seconds.clone(), SqlType::FLOAT8)?;
                 // In PostgreSQL its type is void, whose text is empty.

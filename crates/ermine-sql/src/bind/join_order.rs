@@ -297,7 +297,7 @@ pub(super) fn is_known(expr: &Expr, known: &[(usize, usize)]) -> bool {
             Expr::Column(at) => known.iter().any(|(first, end)| (*first..*end).contains(at)),
             Expr::Subquery(subquery) => !subquery.is_correlated,
             Expr::Next(_) | Expr::LastGiven(_) | Expr::SetNext(..) | Expr::SetConfig(_) => false,
-            Expr::Advisory(..) | Expr::Sleep(_) => false,
+            Expr::Advisory(..) | Expr::Notify(_) | Expr::Channels | Expr::Sleep(_) => false,
             Expr::Aggregate(_) | Expr::OuterAggregate(..) => false,
             Expr::Call(function, _) => !function.is_volatile,
             _ => true,

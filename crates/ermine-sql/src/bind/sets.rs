@@ -16,6 +16,7 @@ use crate::{
         sets::{SetCall, Sets},
     },
     result::Column,
+    types::SqlType,
 };
 
 /// The set-returning functions of a query, while it is bound.
@@ -168,6 +169,15 @@ fn move_hint(message: &str) -> SqlError {
 impl Binder<'_> {
     /// Binds a call of a set-returning function, with bound values as arguments; returns it with its columns.
     pub(super) fn set_call(&mut self, name: &str, arguments: Vec<Typed>) -> Result<(SetCall, Vec<Column>)> {
+        let arguments = match (name, arguments.is_empty()) {
+            // The session knows them.
+            ("pg_listening_channels", true) => vec![Typed::new(Expr::Channels, SqlType::TEXT.array())],
+            ("pg_listening_channels", false) => {
+                let message = "function pg_listening_channels does not take arguments";
+                return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+            }
+            _ => arguments,
+        };
         let types: Vec<_> = arguments.iter().map(|argument| argument.ty).collect();
         let SetReturning { arguments: wanted, columns, is_strict, function, in_c } =
             functions::set_returning(name, &types)?;

@@ -29,6 +29,7 @@ pub(crate) mod advisory;
 pub(crate) mod comments;
 pub(crate) mod definition;
 pub(crate) mod latch;
+pub(crate) mod notifications;
 pub(crate) mod relation_files;
 pub(crate) mod row_queues;
 pub(crate) mod sequence;

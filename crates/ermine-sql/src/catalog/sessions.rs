@@ -10,7 +10,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::advisory::{AdvisoryKey, AdvisoryLocks};
+use super::{
+    advisory::{AdvisoryKey, AdvisoryLocks},
+    notifications::{Bell, Notification, Notifications},
+};
 
 /// The sessions of a database.
 #[derive(Default)]
@@ -22,6 +25,7 @@ pub(crate) struct Sessions {
     /// When the database was opened, in microseconds since 2000-01-01.
     pub(crate) opened: OnceLock<i64>,
     pub(crate) locks: AdvisoryLocks,
+    pub(crate) notifications: Notifications,
 }
 
 /// The owner of a prepared transaction, and the time of its PREPARE.
@@ -41,6 +45,8 @@ pub(crate) struct Presence {
     /// Microseconds since 2000-01-01.
     pub(crate) began: i64,
     cancel: Arc<AtomicBool>,
+    /// Rings when there are notifications for it.
+    pub(crate) bell: Arc<Bell>,
     doing: Mutex<Doing>,
     /// The session's connection, if it has one.
     connection: OnceLock<Connection>,
@@ -118,7 +124,7 @@ impl Sessions {
             backup: None,
         };
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
-        let presence = Arc::new(Presence { user, database, began, cancel, doing, connection });
+        let presence = Arc::new(Presence { user, database, began, cancel, bell: Arc::default(), doing, connection });
         // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.map().insert(number, presence.clone());
@@ -156,6 +162,16 @@ impl Registered {
         self.sessions.locks.release(self.number, key, is_shared);
     }
 
+    /// Returns the notifications for the session.
+    pub(crate) fn notifications(&self) -> Vec<Notification> {
+        self.sessions.notifications.take(self.number)
+    }
+
+    /// Ends all listening of the session.
+    pub(crate) fn unlisten(&self) {
+        self.sessions.notifications.remove(self.number);
+    }
+
     /// Releases the session's advisory locks.
     pub(crate) fn release_locks(&self) {
         self.sessions.locks.release_all(self.number);
@@ -166,6 +182,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.sessions.map().remove(&self.number);
         self.release_locks();
+        self.unlisten();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     catalog::advisory::{AdvisoryKey, AdvisoryMode},
     error::{Result, SqlError, SqlState},
     expr::{AdvisoryAction, AdvisoryCall, Evaluator, Expr, Frame, NextOf, arguments_of},
-    types::{Environment, SqlType, Value, cast::cast},
+    types::{Array, Environment, Scalar, SqlType, Value, cast::cast},
 };
 
 /// Calls of `set_config` in one statement.
@@ -67,6 +67,22 @@ impl Evaluator for Run<'_> {
                 shown
             }
             Expr::Advisory(call, numbers) => self.advisory(*call, numbers, frame)?,
+            Expr::Notify(operands) => {
+                let [channel, payload] = &**operands;
+                let (channel, payload) = (channel.eval(frame, self)?, payload.eval(frame, self)?);
+                let text = |value: &Value| match value {
+                    Value::Text(text) => text.clone(),
+                    _ => "".into(),
+                };
+                let (channel, payload) = (text(&channel), text(&payload));
+                self.given.borrow_mut().notes.send(&channel, &payload, &self.environment.memory)?;
+                Value::text("")
+            }
+            Expr::Channels => {
+                let channels = self.session.map(|(session, _)| self.catalog.sessions.notifications.channels(session));
+                let channels = channels.into_iter().flatten().map(|channel| (&*channel).into());
+                Value::array(Array::new(Scalar::Text, channels.collect()))
+            }
             Expr::Sleep(seconds) => match &*seconds.eval(frame, self)? {
                 Value::Float8(seconds) => {
                     self.sleep(*seconds)?;

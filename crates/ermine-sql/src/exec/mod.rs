@@ -39,7 +39,7 @@ use ermine::OwnedTransaction;
 use self::recursion::WorkTable;
 
 use crate::{
-    catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, sequence::Sequence},
+    catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, notifications::Notes, sequence::Sequence},
     claims::{Claims, Deferral},
     error::{Result, SqlError, SqlState},
     level::Level,
@@ -73,6 +73,8 @@ pub(crate) struct SessionState {
     pub(crate) locks: Vec<(AdvisoryKey, bool)>,
     /// What foreign keys need at the end of the transaction because of the statement.
     pub(crate) claims: Claims,
+    /// What takes effect when the transaction commits.
+    pub(crate) notes: Notes,
 }
 
 /// A call of `set_config`; without a value, the setting has its initial one.

@@ -125,6 +125,8 @@ impl Expr {
             | Self::SetNext(..)
             | Self::SetConfig(_)
             | Self::Advisory(..)
+            | Self::Notify(_)
+            | Self::Channels
             | Self::Sleep(_) => run.ask(self, frame)?,
         };
         run.environment().memory.pass(&value)?;

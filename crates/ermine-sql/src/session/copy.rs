@@ -103,6 +103,7 @@ impl Session {
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         let done = each(&mut copying.insertion, &run);
         drop(run);
+        self.given.get_mut().notes.settle();
         let owed = active.owe(&mut self.given.get_mut().claims, &self.environment.memory);
         done.and_then(|done| owed.map(|()| done)).map_err(|error| self.named(error))
     }

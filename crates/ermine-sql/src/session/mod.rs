@@ -22,6 +22,7 @@ mod cursor;
 mod extension;
 mod maintenance;
 mod modes;
+mod notify;
 pub(crate) mod plan;
 mod row_wait;
 pub(crate) mod settings;
@@ -533,7 +534,7 @@ impl Session {
         if !is_new {
             active.renew(&self.shared.catalog)?;
         }
-        let point = active.point(self.settings.mark())?;
+        let point = active.point(self.marks())?;
         let (mut wait, mut waiting) = (self.row_wait(), None);
         loop {
             let mut tag = Tagged { rows, tag: String::new() };
@@ -724,7 +725,7 @@ impl Session {
         active.is_alone = true;
         let mut tag = Tagged { rows, tag: String::new() };
         let done = match self.run_in(&mut active, prepared, parameters, &mut tag, true) {
-            Ok(true) => self.commit(active).map(|receipt| self.completion(Some(receipt))),
+            Ok(true) => self.commit(active).map(|receipt| self.completion(receipt)),
             Ok(false) => {
                 active.rollback();
                 Err(changed("of the statement"))
@@ -753,6 +754,7 @@ impl Session {
         self.given.get_mut().settings.clear();
         self.given.get_mut().locks.clear();
         self.given.get_mut().claims.clear();
+        self.given.get_mut().notes.undo();
         self.see_types(&active.catalog.types);
         if !self.environment.types.is_empty() {
             rows.types(&self.environment.types);
@@ -810,7 +812,7 @@ impl Session {
         if let Some(insert) = &filled {
             let written = run.insert(insert, &mut |_| MORE)?;
             drop(run);
-            self.take_over_settings(rows)?;
+            self.take_over(rows)?;
             rows.complete(&format!("SELECT {written}"))?;
             return Ok(true);
         }
@@ -818,20 +820,21 @@ impl Session {
             let kept = declare.run([&active.cursors, &self.held], &run)?;
             drop(run);
             active.cursors.add(self.opened(declare, kept));
-            self.take_over_settings(rows)?;
+            self.take_over(rows)?;
             rows.complete("DECLARE CURSOR")?;
             return Ok(true);
         }
         let tag = plan::run(bound, &run, rows)?;
         drop(run);
         active.owe(&mut self.given.get_mut().claims, &self.environment.memory)?;
-        self.take_over_settings(rows)?;
+        self.take_over(rows)?;
         rows.complete(&tag)?;
         Ok(true)
     }
 
-    /// Sets what calls of `set_config` have asked for.
-    fn take_over_settings(&mut self, rows: &mut dyn RowSink) -> Result<()> {
+    /// Sets what calls of `set_config` have asked for, and keeps what the statement notes for the commit.
+    fn take_over(&mut self, rows: &mut dyn RowSink) -> Result<()> {
+        self.given.get_mut().notes.settle();
         for SetConfig { name, value, is_local } in std::mem::take(&mut self.given.get_mut().settings) {
             let name = name.to_lowercase();
             let is_alone = matches!(self.state, State::Idle);
@@ -880,8 +883,9 @@ impl Session {
             State::Block { mut active, mut modes, is_implicit } => {
                 let went_back = active.as_mut().and_then(|active| active.go_back_to_last());
                 match went_back {
-                    Some(Ok(settings)) => {
-                        self.settings.go_back(settings);
+                    Some(Ok(marks)) => {
+                        self.settings.go_back(marks.settings);
+                        self.given.get_mut().notes.go_back(marks.notes);
                         modes.is_async = self.modes().is_async;
                         self.after_settings();
                     }
@@ -897,11 +901,14 @@ impl Session {
     }
 
     /// Commits a transaction, after it has examined what foreign keys need.
-    fn commit(&mut self, mut active: ActiveTransaction) -> Result<ermine::OwnedReceipt> {
+    fn commit(&mut self, mut active: ActiveTransaction) -> Result<Option<ermine::OwnedReceipt>> {
         match self.settle(&mut active) {
             Ok(()) => {
                 let held = active.cursors.take_held();
-                let receipt = active.commit(&self.shared.catalog)?;
+                let receipt = match self.given.get_mut().notes.is_empty() {
+                    true => Some(active.commit(&self.shared.catalog)?),
+                    false => self.commit_notes(Some(active))?,
+                };
                 held.into_iter().for_each(|cursor| self.held.add(cursor));
                 Ok(receipt)
             }
@@ -920,8 +927,9 @@ impl Session {
             }
         };
         let ended = match active {
+            None if commit && !self.given.get_mut().notes.is_empty() => self.commit_notes(None),
             None => Ok(None),
-            Some(active) if commit => self.commit(*active).map(Some),
+            Some(active) if commit => self.commit(*active),
             Some(active) => {
                 active.rollback();
                 Ok(None)
@@ -935,6 +943,7 @@ impl Session {
     /// Restores the settings of a transaction that is over.
     fn end_settings(&mut self, committed: bool) {
         self.deferral = Deferral::default();
+        self.given.get_mut().notes.clear();
         if self.settings.end_transaction(committed) {
             self.after_settings();
         }

@@ -63,6 +63,9 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
         | Statement::Execute { .. }
         | Statement::Deallocate { .. }
         | Statement::Close { .. }
+        | Statement::LISTEN { .. }
+        | Statement::UNLISTEN { .. }
+        | Statement::NOTIFY { .. }
         | Statement::Vacuum(_)
         | Statement::Analyze(_) => None,
         other => {
@@ -195,6 +198,9 @@ impl Session {
                 rows.complete(tag)?;
             }
             Statement::Close { cursor } => self.close(cursor, rows)?,
+            Statement::LISTEN { .. } | Statement::UNLISTEN { .. } | Statement::NOTIFY { .. } => {
+                return self.note(statement, rows);
+            }
             // The engine reclaims old versions automatically, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
@@ -278,11 +284,14 @@ impl Session {
         }
         self.plans.clear();
         if is_all || matches!(what, ast::DiscardObject::SEQUENCES) {
-            self.given.take();
+            let given = self.given.get_mut();
+            given.by_sequence.clear();
+            given.last = None;
         }
         if is_all {
             self.named.clear();
             self.held.open.clear();
+            self.registered.unlisten();
             self.registered.release_locks();
             self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
             self.after_settings();
@@ -340,7 +349,11 @@ impl Session {
         let State::Block { active: Some(mut active), .. } = std::mem::replace(&mut self.state, State::Idle) else {
             unreachable!("it was begun just now");
         };
-        let has_held = !active.cursors.take_held().is_empty();
+        let unfit = match () {
+            () if !active.cursors.take_held().is_empty() => Some("created a cursor WITH HOLD"),
+            () if !self.given.get_mut().notes.is_empty() => Some("executed LISTEN, UNLISTEN, or NOTIFY"),
+            () => None,
+        };
         active.cursors = Cursors::default();
         let about = self.shared.catalog.number().map(|number| About {
             number: number.into(),
@@ -349,10 +362,10 @@ impl Session {
             prepared: now(),
         });
         let prepared = match self.settle(&mut active) {
-            Ok(()) if has_held => Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cannot PREPARE a transaction that has created a cursor WITH HOLD",
-            )),
+            Ok(()) if let Some(what) = unfit => {
+                let message = format!("cannot PREPARE a transaction that has {what}");
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
             Ok(()) => about.and_then(|about| self.shared.prepared.prepare(gid, active, about)),
             Err(error) => Err(active.fail(error)),
         };
@@ -376,13 +389,13 @@ impl Session {
     }
 
     fn savepoint(&mut self, name: String) -> Result<()> {
-        let settings = self.settings.mark();
-        self.in_block("SAVEPOINT")?.add_savepoint(name, settings)
+        let marks = self.marks();
+        self.in_block("SAVEPOINT")?.add_savepoint(name, marks)
     }
 
     /// Rolls the transaction back to a savepoint, from which it continues, even if it has failed.
     fn roll_back_to(&mut self, name: &str) -> Result<()> {
-        let settings = match &mut self.state {
+        let marks = match &mut self.state {
             State::Failed { active: Some(active), .. } => active.go_back_to(name)?,
             State::Failed { active: None, is_implicit: false, .. } => {
                 let message = format!("the transaction is over, with its savepoints: \"{name}\" is gone");
@@ -396,7 +409,8 @@ impl Session {
             State::Failed { active, modes, is_implicit } => State::Block { active, modes, is_implicit },
             other => other,
         };
-        if self.settings.go_back(settings) {
+        self.given.get_mut().notes.go_back(marks.notes);
+        if self.settings.go_back(marks.settings) {
             self.after_settings();
         }
         let is_async = self.modes().is_async;

@@ -226,6 +226,9 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_postmaster_start_time", &[], SqlType::TIMESTAMPTZ, |_, catalog, _| {
         Ok(catalog.sessions.opened.get().map_or(NULL, |opened| Value::TimestampTz(*opened)))
     }),
+    entry("pg_notification_queue_usage", &[], SqlType::FLOAT8, |_, catalog, _| {
+        Ok(Value::Float8(catalog.sessions.notifications.usage()))
+    }),
     entry("pg_backend_pid", &[], SqlType::INT4, |_, _, environment| Ok(Value::Int4(environment.process))),
     entry("pg_cancel_backend", &[INT4], SqlType::BOOL, |values, catalog, _| {
         let session = session_of(values, catalog);

@@ -9,6 +9,7 @@ mod foreign_keys;
 mod levels;
 mod logic;
 mod memory;
+mod notifications;
 mod objects;
 mod prepared;
 mod sessions;

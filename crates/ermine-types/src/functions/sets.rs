@@ -191,10 +191,14 @@ fn register_series(table: &mut Table) {
     }
     let subscripts = [Parameter::Array, of(Scalar::Int4), of(Scalar::Bool)];
     table.add("generate_subscripts", &subscripts, &column(SqlType::INT4), subscripts_of).optional = 1;
-    table.add("unnest", &[Parameter::Array], &[(None, Outcome::Element)], |mut arguments, _| match arguments.pop() {
+    let elements: SetFunction = |mut arguments, _| match arguments.pop() {
         Some(Value::Array(array)) => Ok(SetRows::of_values(array.into_elements())),
         _ => Err(mismatch()),
-    });
+    };
+    table.add("unnest", &[Parameter::Array], &[(None, Outcome::Element)], elements);
+    // The binder adds the argument: the channels of the session.
+    let texts = [Parameter::Is(SqlType::TEXT.array())];
+    table.add("pg_listening_channels", &texts, &column(SqlType::TEXT), elements);
     // No table has partitions.
     let relid = [(Some("relid"), Outcome::Is(SqlType::OID))];
     table.add("pg_partition_ancestors", &[Parameter::Any], &relid, |_, _| Ok(SetRows::none()));

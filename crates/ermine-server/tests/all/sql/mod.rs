@@ -13,6 +13,7 @@ mod backup;
 mod copy;
 mod cursors;
 mod functions;
+mod notifications;
 mod psql;
 mod types;
 mod users;
