@@ -63,3 +63,14 @@ INSERT INTO items (order_id, parent, what, price, small, raw, during, at, code) 
   (NULL, 1, NULL, 'NaN', NULL, '', '-1 month', NULL, NULL), (105, NULL, NULL, 1e300, 1, NULL, NULL, NULL, 'xyz');
 INSERT INTO "Plain" VALUES (1, NULL, 2), (NULL, '', 3), (3, '\N', NULL);
 INSERT INTO drawn (m) VALUES (1), (2);
+-- Owners and rights.
+GRANT USAGE ON SCHEMA shop TO dump_reader, dump_owner;
+GRANT CREATE ON SCHEMA shop TO dump_owner;
+GRANT SELECT, REFERENCES ON shop.customers TO dump_reader WITH GRANT OPTION;
+GRANT SELECT (id, state), UPDATE (state) ON shop.orders TO dump_reader;
+GRANT ALL ON items TO dump_owner;
+REVOKE DELETE ON items FROM CURRENT_USER;
+GRANT SELECT ON "Plain" TO PUBLIC;
+GRANT USAGE ON SEQUENCE numbers TO dump_reader;
+ALTER TABLE areas OWNER TO dump_owner;
+GRANT INSERT ON areas TO dump_reader;

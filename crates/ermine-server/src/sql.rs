@@ -61,6 +61,7 @@ impl Backend for SqlBackend {
     type Session = SqlSession;
 
     fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
+        self.database.check_login(opening.user)?;
         let mut session = self.database.session(opening.user, opening.database);
         session.set_pause(opening.pause);
         session.set_aside(opening.aside);

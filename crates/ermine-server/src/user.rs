@@ -17,7 +17,8 @@ pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
         return Err(Failure::Usage("a password cannot be empty".into()));
     }
     let what = format!("USER {} PASSWORD '{}'", quoted(name), Verifier::of(&password));
-    let made = run(&mut session, &format!("CREATE {what}"));
+    // The operator's users may do everything: the first one has to be able to make others.
+    let made = run(&mut session, &format!("CREATE {what} SUPERUSER"));
     let is_known = made.as_ref().is_err_and(|error| error.state() == SqlState::DUPLICATE_OBJECT);
     if is_known { run(&mut session, &format!("ALTER {what}")) } else { made }.map_err(failed)?;
     println!("{name} {}", if is_known { "has another password" } else { "may log in" });
@@ -31,7 +32,7 @@ pub fn drop(name: &str, place: &Place) -> Result<(), Failure> {
 }
 
 pub fn list(place: &Place) -> Result<(), Failure> {
-    let text = "SELECT rolname FROM pg_roles WHERE rolname <> current_user AND rolname !~ '^pg_' ORDER BY rolname";
+    let text = "SELECT rolname FROM pg_roles WHERE oid >= 16384 ORDER BY rolname";
     let names = run(&mut open(place)?, text).map_err(failed)?;
     names.texts().concat().iter().for_each(|name| println!("{name}"));
     Ok(())

@@ -204,6 +204,12 @@ impl SqlError {
         self
     }
 
+    /// Removes its details.
+    pub fn without_detail(mut self) -> Self {
+        self.0.detail = None;
+        self
+    }
+
     /// Replaces its texts.
     pub(crate) fn map_texts(mut self, change: impl Fn(String) -> String) -> Self {
         self.0.message = change(std::mem::take(&mut self.0.message));

@@ -432,6 +432,12 @@ pub struct Environment {
     pub statement_began: i64,
     /// The current user.
     pub user: Arc<str>,
+    /// Its number.
+    pub role: u32,
+    /// The user of the session, of whose roles the current one is.
+    pub session_user: Arc<str>,
+    /// Its number.
+    pub login: u32,
     /// The database's name.
     pub database: Arc<str>,
     /// The first schema of the search path.
@@ -528,6 +534,9 @@ impl Default for Environment {
             transaction_began: 0,
             statement_began: 0,
             user: "ermine".into(),
+            role: 10,
+            session_user: "ermine".into(),
+            login: 10,
             database: "ermine".into(),
             schema: "public".into(),
             search_path: ["public".to_owned()].into(),

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 
 use super::{Binder, Typed, collation::Derived, names, window::is_window_function};
 use crate::{
-    catalog::Relation,
+    catalog::{Relation, rights::Rights},
     error::{Result, SqlError, SqlState},
     expr::{AdvisoryAction, AdvisoryCall, Expr, Function, NextOf, SubqueryKind},
     functions,
@@ -176,16 +176,16 @@ impl Binder<'_> {
                 Ok(Typed::new(Expr::NullIf(equal, operands), ty))
             }
             ("nextval", [of]) => {
-                let sequence = self.sequence(of)?;
+                let sequence = self.sequence(of, Rights::USAGE | Rights::UPDATE)?;
                 Ok(Typed::new(Expr::Next(sequence), SqlType::INT8))
             }
             ("currval", [of]) => {
-                let sequence = self.sequence(of)?;
+                let sequence = self.sequence(of, Rights::USAGE | Rights::SELECT)?;
                 Ok(Typed::new(Expr::LastGiven(Some(sequence)), SqlType::INT8))
             }
             ("lastval", []) => Ok(Typed::new(Expr::LastGiven(None), SqlType::INT8)),
             ("setval", [of, ..]) if matches!(all.len(), 2 | 3) => {
-                let sequence = self.sequence(of)?;
+                let sequence = self.sequence(of, Rights::UPDATE)?;
                 let is_called = match all.get(2) {
                     Some(is_called) => self.coerce(is_called.clone(), SqlType::BOOL)?,
                     None => Expr::TRUE,
@@ -250,8 +250,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Returns the sequence that an argument names.
-    fn sequence(&mut self, argument: &Typed) -> Result<NextOf> {
+    /// Returns the sequence that an argument names; the statement needs one of some rights to it.
+    fn sequence(&mut self, argument: &Typed, rights: Rights) -> Result<NextOf> {
         let found = match &argument.expr {
             Expr::Constant(Value::Text(name)) => {
                 let object = crate::parse::object_name(name)?;
@@ -266,7 +266,10 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("a sequence whose name is no literal")),
         };
         match found {
-            Relation::Sequence(sequence) => Ok(NextOf(sequence, SqlType::INT8)),
+            Relation::Sequence(sequence) => {
+                self.needs_sequence(sequence.def.id, rights);
+                Ok(NextOf(sequence, SqlType::INT8))
+            }
             Relation::Table(_) | Relation::View(_) | Relation::Index(..) => {
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "the relation is not a sequence"))
             }

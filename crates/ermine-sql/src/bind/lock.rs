@@ -5,6 +5,7 @@ use sqlparser::ast::{self, LockType, NonBlock};
 use super::Binder;
 use crate::{
     bind::names::relation_of,
+    catalog::rights::Rights,
     error::{Result, SqlError, SqlState},
     expr::Expr,
     query::{Body, Distinct, Join, LockedRows, Query, RowLock, SourceKind, Wait},
@@ -25,6 +26,7 @@ impl Binder<'_> {
             let of = clause.of.as_ref().map(|name| Ok::<_, SqlError>(relation_of(name)?.1)).transpose()?;
             lock_rows(query, lock, of.as_deref())?;
         }
+        query.locks.iter().for_each(|locked| self.needs(locked.table.def.id, Rights::UPDATE));
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod path;
 mod pull_up;
 pub(crate) mod references;
 mod rewrite;
+pub(crate) mod rights;
 mod select;
 mod sequence;
 mod sets;
@@ -36,9 +37,9 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::{collation::Derived, sets::SetScope, view::Recorder, window::WindowScope};
+use self::{collation::Derived, rights::Need, sets::SetScope, view::Recorder, window::WindowScope};
 use crate::{
-    catalog::{Catalog, Relation, Table, View},
+    catalog::{Catalog, Relation, Table, View, rights::Rights},
     collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
@@ -63,6 +64,14 @@ pub(crate) struct Binder<'a> {
     left_untyped: Vec<usize>,
     /// The reason why there is no plan, if it is found only when all names and types are known.
     pub(crate) failure: Option<SqlError>,
+    /// The rights that the statement needs.
+    needs: Vec<Need>,
+    /// The error of a right that it lacks and that is no right to a table.
+    denied: Option<SqlError>,
+    /// The right that the next source needs, if it is not read only.
+    next_right: Option<Rights>,
+    /// Whether an expression of a table's definition is bound, that does not run with the rights of the role.
+    is_in_rules: bool,
     /// The tables that the statement uses.
     pub(crate) tables: Vec<Arc<Table>>,
     /// The views that the statement uses.
@@ -182,6 +191,10 @@ impl<'a> Binder<'a> {
             parameters: parameters.to_vec(),
             left_untyped: Vec::new(),
             failure: None,
+            needs: Vec::new(),
+            denied: None,
+            next_right: None,
+            is_in_rules: false,
             tables: Vec::new(),
             views: Vec::new(),
             inside: None,
@@ -211,13 +224,14 @@ impl<'a> Binder<'a> {
         self.parameters.iter().enumerate().map(typed).collect()
     }
 
-    /// Returns the table that a name refers to, and records that the statement uses it.
-    pub(crate) fn table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+    /// Returns the table that a name refers to, and records that the statement uses it and needs a right to it.
+    pub(crate) fn table(&mut self, name: &ast::ObjectName, right: Rights) -> Result<Arc<Table>> {
         let missing =
             || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", plain(name)));
         match self.relation(name)?.ok_or_else(missing)? {
             Relation::Table(table) => {
                 self.uses(&table);
+                self.needs(table.def.id, right);
                 Ok(table)
             }
             Relation::View(_) | Relation::Sequence(_) | Relation::Index(..) => {

@@ -155,7 +155,9 @@ impl Binder<'_> {
             }
             let mut defaults = Vec::new();
             if sets_default {
-                defaults = (0..table.types.len()).map(|at| self.default_of(&table, at)).collect::<Result<_>>()?;
+                let columns = 0..table.types.len();
+                // The actions need no rights of the role.
+                defaults = self.in_rules(|this| columns.map(|at| this.default_of(&table, at)).collect())?;
             }
             let referred = incoming.iter().flat_map(|(reference, _)| reference.def.parent_columns.iter().copied());
             let referred = referred.collect::<BTreeSet<_>>().into_iter().collect();

@@ -16,7 +16,7 @@ use super::{
     sequence::sequence_source,
 };
 use crate::{
-    catalog::{Catalog, Relation, View, definition::ColumnDef},
+    catalog::{Catalog, Relation, View, definition::ColumnDef, rights::Rights},
     collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, SubqueryKind},
@@ -24,7 +24,7 @@ use crate::{
     functions::{SetFunction, SetRows, is_set_returning},
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource, sets::SetCall},
     result::Column,
-    system::SystemTable,
+    system::{SystemTable, privileges::EXPLODED},
     types::{SqlType, Value},
 };
 
@@ -322,11 +322,16 @@ impl Binder<'_> {
             return self.add_derived(from, (bound?.0, columns), &own, alias, (join, is_first));
         }
         if let Some(system) = SystemTable::find(schema.as_deref(), &own) {
+            if self.denied.is_none() && !system.is_shown_to(self.catalog, self.acting()) {
+                self.denied = Some(system.no_right());
+            }
             let columns = system.columns();
             return self.add(from, SourceKind::System(system), &columns, &own, alias, join);
         }
+        let right = self.next_right.take().unwrap_or(Rights::SELECT);
         let relation = self.relation(name)?;
         if let Some(Relation::Sequence(sequence)) = &relation {
+            self.needs(sequence.def.id, right);
             let (kind, columns) = sequence_source(sequence);
             return self.add(from, kind, &columns, &own, alias, join);
         }
@@ -335,6 +340,7 @@ impl Binder<'_> {
         // Later columns than those that the query of a view knows are not visible.
         let is_visible = |at: usize| known.as_ref().is_none_or(|known| at < known.len());
         if let Some(Relation::View(view)) = relation {
+            self.needs(view.def.id, right);
             let (derived, mut columns) = self.view(&view, from.width)?;
             for (at, (column, def)) in columns.iter_mut().zip(&view.def.columns).enumerate() {
                 column.name = name_at(at, &def.name);
@@ -345,7 +351,7 @@ impl Binder<'_> {
             scope.columns.truncate(scope.columns.len() - hidden);
             return Ok(());
         }
-        let table = self.table(name)?;
+        let table = self.table(name, right)?;
         let column = |(at, column): (usize, &ColumnDef)| Column {
             modifier: column.modifier,
             source: (table.def.id, at as i16 + 1),
@@ -395,6 +401,10 @@ impl Binder<'_> {
             }
             this.add(from, kind, &columns, name, alias, join)
         };
+        if let ("aclexplode", [list]) = (name, &arguments[..]) {
+            let (calls, columns) = self.exploded(list)?;
+            return add(self, SourceKind::Function { calls, is_numbered }, columns);
+        }
         let argument_lists: Vec<&[&ast::Expr]> = match name {
             // Several arrays are several calls.
             "unnest" if !arguments.is_empty() => arguments.chunks(1).collect(),
@@ -443,6 +453,18 @@ impl Binder<'_> {
         Ok((SetCall { name, arguments: vec![value], is_strict: false, eval, width: 1 }, column))
     }
 
+    /// Binds `aclexplode`: a set for each of its columns, because it looks up the names of roles in the catalog.
+    fn exploded(&mut self, list: &ast::Expr) -> Result<(Vec<SetCall>, Vec<Column>)> {
+        let list = self.expr(list)?;
+        let (mut calls, mut columns) = (Vec::new(), Vec::new());
+        for (column, ty) in EXPLODED {
+            let part = self.call_of(&format!("aclexplode.{column}"), vec![list.clone()])?;
+            calls.push(self.set_call("unnest", vec![part])?.0);
+            columns.push(Column::new(column, ty));
+        }
+        Ok((calls, columns))
+    }
+
     /// Adds a source with its columns.
     pub(super) fn add(
         &mut self,
@@ -476,8 +498,10 @@ impl Binder<'_> {
         let name = self.add_columns(from, named, columns, (name, alias), is_function)?;
         let (first, mut width) = (from.width, columns.len());
         if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
+            let system_column = if let SourceKind::Table(source) = &kind { (source.table.def.id, 0) } else { (0, 0) };
             let scope = self.scope();
-            scope.columns.push(table_oid(scope.sources.len() - 1, width, first + width));
+            let oid = table_oid(scope.sources.len() - 1, width, first + width);
+            scope.columns.push(ScopeColumn { origin: system_column, ..oid });
             width += 1;
         }
         from.width += width;

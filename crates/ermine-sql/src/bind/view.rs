@@ -114,8 +114,11 @@ impl Binder<'_> {
             return Ok(named.and_then(|named| self.catalog.relation(named.id)));
         }
         let found = match &schema {
-            Some(schema) => self.catalog.find(schema, &own),
-            None => self.search_path.iter().find_map(|schema| self.catalog.find(schema, &own)),
+            Some(schema) => {
+                self.check_usage(schema)?;
+                self.catalog.find(schema, &own)
+            }
+            None => self.catalog.find_in(self.search_path, self.environment.role, &own),
         };
         if let (Some(recorder), Some(found)) = (&mut self.recorder, &found) {
             recorder.note(name, schema, own, found);
@@ -131,8 +134,12 @@ impl Binder<'_> {
         Ok(view.named(schema.as_deref(), &own).map(|named| named.columns.clone()))
     }
 
-    /// Notes that a new view uses a column.
+    /// Notes that a column is used: that the statement needs a right to it, and that a new view depends on it.
     pub(super) fn note_use(&mut self, (relation, number): (u32, i16)) {
+        if relation == 0 {
+            return;
+        }
+        self.needs_column(relation, number);
         if let Some(recorder) = &mut self.recorder
             && let Ok(at) = usize::try_from(i32::from(number) - 1)
         {

@@ -12,6 +12,7 @@ use super::{
     Binder, Scope,
     names::{relation_of, simple_name},
     pull_up::{Derived, Unordered},
+    rights::Level,
     source::From,
     write::Returned,
 };
@@ -46,6 +47,8 @@ pub(super) struct Below {
     output: Vec<Expr>,
     /// The rows of the table, with the conditions of views below.
     source: Source,
+    /// The views and the table below, for the rights that the statement needs to them.
+    levels: Vec<Level>,
     /// The conditions of the view.
     filter: Vec<Expr>,
     /// Conditions that rows have to meet after they are written, and the views that have them, the lowest first.
@@ -126,12 +129,18 @@ impl Binder<'_> {
                 defaults.push((*column, default));
             }
         }
+        let shown = |expr: &Expr| if let Expr::Column(column) = expr { Some(*column) } else { None };
+        let mut levels = vec![self.level(view.def.id, Some(output.iter().map(shown).collect()))];
+        match &mut inner {
+            Some(inner) => levels.append(&mut inner.levels),
+            None => levels.push(self.in_view(view, |this, _| Ok(this.level(table.def.id, None)))?),
+        }
         let checks = checks_of(view, &filter, inner)?;
         let has_writable = output.iter().any(|expr| matches!(expr, Expr::Column(_)));
         if !has_writable && writes != Writes::Delete {
             return Err(refused("Views that have no updatable columns are not automatically updatable."));
         }
-        Ok(Below { view: view.clone(), table, columns, output, source, filter, checks, defaults })
+        Ok(Below { view: view.clone(), table, columns, output, source, levels, filter, checks, defaults })
     }
 
     /// Binds the default of a view's column.
@@ -204,6 +213,11 @@ impl Below {
     /// Returns the conditions that written rows have to meet.
     pub(super) fn take_checks(&mut self) -> Vec<(String, Expr)> {
         std::mem::take(&mut self.checks)
+    }
+
+    /// Returns the relations to which the statement needs rights.
+    pub(super) fn take_levels(&mut self) -> Vec<Level> {
+        std::mem::take(&mut self.levels)
     }
 
     /// Returns the table's column that a column of the view is.

@@ -21,6 +21,7 @@ use crate::{
     catalog::{
         Table,
         definition::{ColumnDef, DefaultDef, Identity, TableDef},
+        rights::Rights,
     },
     collation::Collation,
     error::{Result, SqlError, SqlState},
@@ -158,7 +159,7 @@ impl Binder<'_> {
         };
         let table = match &below {
             Some(below) => below.table.clone(),
-            None => self.table(name)?,
+            None => self.table(name, Rights::INSERT)?,
         };
         let (names, overriding) = overriding(&insert.columns);
         let columns = match (names, &below) {
@@ -169,6 +170,16 @@ impl Binder<'_> {
         };
         let defaults = below.as_mut().map_or(Vec::new(), |below| std::mem::take(&mut below.defaults));
         let targets = Targets { columns, is_listed: !names.is_empty(), overriding, defaults };
+        let levels = below.as_mut().map_or_else(|| vec![self.level(table.def.id, None)], Below::take_levels);
+        let written = match insert.source.as_deref().map(|query| &*query.body) {
+            // Columns without a value have their defaults.
+            Some(SetExpr::Values(values)) if !targets.is_listed => {
+                values.rows.first().map_or(0, |row| row.content.len()).min(targets.columns.len())
+            }
+            None => 0,
+            Some(_) => targets.columns.len(),
+        };
+        self.needs_to_write_below(&levels, Rights::INSERT, &targets.columns[..written]);
         let source = match insert.source.as_deref() {
             None => InsertSource::Rows(vec![self.whole_row(&table, &targets, Vec::new())?]),
             Some(query) => match &*query.body {
@@ -295,6 +306,9 @@ impl Binder<'_> {
             Some(DefaultDef::NextOf(sequence)) => {
                 let missing = || SqlError::new(SqlState::UNDEFINED_TABLE, "the sequence of the column does not exist");
                 let sequence = self.catalog.sequence(*sequence).ok_or_else(missing)?;
+                if column.identity.is_none() {
+                    self.needs_sequence(sequence.def.id, Rights::USAGE | Rights::UPDATE);
+                }
                 Ok(Expr::Next(NextOf(sequence.clone(), column.ty)))
             }
             Some(DefaultDef::Expression(text)) => self.default_text(text, (column.ty, column.modifier), &column.name),
@@ -316,6 +330,10 @@ impl Binder<'_> {
 
     /// Binds the conditions on a table's rows.
     pub(crate) fn rules(&mut self, table: &Arc<Table>) -> Result<Rules> {
+        self.in_rules(|this| this.rules_of(table))
+    }
+
+    fn rules_of(&mut self, table: &Arc<Table>) -> Result<Rules> {
         let checks =
             table.def.checks.iter().map(|check| Ok((check.name.clone(), self.on_row(table, &check.condition)?)));
         let mut checks: Vec<(String, Expr)> = checks.collect::<Result<_>>()?;
@@ -399,6 +417,14 @@ impl Binder<'_> {
                 primary.chain(indexes.map(|(at, _)| Path::Index(at))).collect()
             }
         };
+        // The columns by which conflicts are found are read.
+        for path in &paths {
+            let columns = match path {
+                Path::Index(at) => table.def.indexes[*at].columns.iter().map(|(column, _)| *column).collect(),
+                _ => table.def.primary_key.as_ref().map_or(Vec::new(), |key| key.columns.clone()),
+            };
+            self.needs_to_read(table.def.id, columns.into_iter());
+        }
         if conflict.conflict_target.is_some() && paths.is_empty() {
             let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
             let failure = SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message);
@@ -424,6 +450,7 @@ impl Binder<'_> {
     fn conflict_update(&mut self, table: &Table, update: &ast::DoUpdate) -> Result<ConflictUpdate> {
         let given = &update.assignments;
         let assignments = self.without_rows("UPDATE", |this| this.assignments(table, None, given))?;
+        self.needs_to_write(table.def.id, Rights::UPDATE, assignments.iter().map(|(at, _)| *at));
         let condition = update.selection.as_ref().map(|condition| self.condition(condition, "WHERE")).transpose()?;
         if assignments.iter().map(|(_, expr)| expr).chain(&condition).any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in ON CONFLICT DO UPDATE"));
@@ -554,7 +581,10 @@ impl Binder<'_> {
             return Ok((below.table.clone(), key_at, Some(below)));
         }
         let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
-        self.more_sources(from, &alone)?;
+        self.next_right = Some(writes.right());
+        let added = self.more_sources(from, &alone);
+        self.next_right = None;
+        added?;
         let Some(SourceKind::Table(source)) = from.sources.first_mut().map(|source| &mut source.kind) else {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "only the rows of a table can be changed"));
         };
@@ -600,6 +630,9 @@ impl Binder<'_> {
         let mut assign = |given| self.without_rows("UPDATE", |this| this.assignments(&table, below.as_ref(), given));
         let assignments = assignments.map(&mut assign);
         let mut assignments = assignments.transpose()?;
+        let levels = below.as_mut().map_or_else(|| vec![self.level(table.def.id, None)], Below::take_levels);
+        let written: Vec<_> = assignments.iter().flatten().map(|(at, _)| *at).collect();
+        self.needs_to_write_below(&levels, writes.right(), &written);
         let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
         rules.view_checks = below.as_mut().filter(|_| writes == Writes::Update).map_or(Vec::new(), Below::take_checks);
         from.replaced.insert(TARGET_OID, Expr::Constant(Value::Oid(table.def.id)));

@@ -1,10 +1,11 @@
-//! The stored definitions of schemas, tables, indexes, sequences, views, roles, foreign keys, types and comments.
+//! The stored definitions of schemas, tables, indexes, sequences, views, roles, foreign keys, types, comments and rights.
 //!
 //! Definitions are values: a change makes a new one. Expressions are stored as text and bound where they are used, so a
 //! definition has no dependencies.
 
 use serde::{Deserialize, Serialize};
 
+use super::rights::Rights;
 use crate::{
     types::{SqlType, user_types::UserType},
     verifier::Verifier,
@@ -27,6 +28,8 @@ pub(crate) enum Definition {
     View(ViewDef),
     Type(UserType),
     Comment(CommentDef),
+    Rights(RightsDef),
+    Traits(TraitsDef),
 }
 
 impl Definition {
@@ -40,6 +43,8 @@ impl Definition {
             Self::View(view) => view.id,
             Self::Type(ty) => ty.oid,
             Self::Comment(comment) => comment.id,
+            Self::Rights(rights) => rights.id,
+            Self::Traits(traits) => traits.id,
         }
     }
 
@@ -163,7 +168,7 @@ pub(crate) struct SequenceDef {
     pub(crate) owner: Option<(ObjectId, usize)>,
 }
 
-/// A user: belongs to no schema, and may do everything.
+/// A user: belongs to no schema. Without [`TraitsDef`] it is a superuser that may log in: roles were so at first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoleDef {
     pub(crate) id: ObjectId,
@@ -212,6 +217,62 @@ pub(crate) struct CommentDef {
     /// The name of a CHECK constraint, which has no number; otherwise empty.
     pub(crate) check: String,
     pub(crate) text: String,
+}
+
+/// The owner of an object, and the rights to it. An object without it belongs to the first superuser, and has the rights
+/// that objects of its kind have from the beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RightsDef {
+    /// Each change has a number of its own.
+    pub(crate) id: ObjectId,
+    /// The number of the system table that lists the object.
+    pub(crate) class: u32,
+    pub(crate) object: u32,
+    pub(crate) owner: ObjectId,
+    /// `None`: those from the beginning.
+    pub(crate) granted: Option<Vec<Grant>>,
+    /// The rights to columns, by their numbers.
+    pub(crate) columns: Vec<(usize, Vec<Grant>)>,
+}
+
+/// The rights that a role has granted to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    /// 0: to all roles (PUBLIC).
+    pub(crate) role: ObjectId,
+    pub(crate) grantor: ObjectId,
+    pub(crate) rights: Rights,
+    /// Those of them that the role may grant to others.
+    pub(crate) options: Rights,
+}
+
+/// The attributes of a role, and the roles of which it is a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TraitsDef {
+    /// Each change has a number of its own.
+    pub(crate) id: ObjectId,
+    pub(crate) role: ObjectId,
+    pub(crate) is_superuser: bool,
+    pub(crate) inherits: bool,
+    pub(crate) creates_roles: bool,
+    pub(crate) creates_databases: bool,
+    pub(crate) can_login: bool,
+    pub(crate) replicates: bool,
+    /// BYPASSRLS
+    pub(crate) sees_all_rows: bool,
+    /// -1: no limit.
+    pub(crate) connection_limit: i32,
+    /// The time from which on its password does not count, as in `Value::TimestampTz`.
+    pub(crate) valid_until: Option<i64>,
+    pub(crate) member_of: Vec<Membership>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Membership {
+    pub(crate) role: ObjectId,
+    pub(crate) grantor: ObjectId,
+    /// WITH ADMIN OPTION
+    pub(crate) is_admin: bool,
 }
 
 /// The action on the rows that refer to a row that is deleted, or whose key is changed.

@@ -10,6 +10,7 @@
 //!   5                  ->  secret of unknown roles
 //!   6 schema 00 name   ->  (nothing): a type has it
 //!   7 object           ->  (nothing): it has a comment
+//!   8 class object     ->  number of the row with its owner and rights, or of a role's attributes
 //! ```
 //!
 //! A statement is bound against one `Catalog`. A change makes a new one, which other sessions get when the transaction
@@ -28,9 +29,14 @@
 pub(crate) mod advisory;
 pub(crate) mod comments;
 pub(crate) mod definition;
+mod described;
+pub(crate) mod grants;
 pub(crate) mod latch;
 pub(crate) mod notifications;
 pub(crate) mod relation_files;
+pub(crate) mod rights;
+mod rights_store;
+pub(crate) mod roles;
 pub(crate) mod row_queues;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
@@ -48,8 +54,8 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
     definition::{
-        CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RoleDef, SchemaDef, SequenceDef, TableDef,
-        ViewDef,
+        CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RightsDef, RoleDef, SchemaDef, SequenceDef,
+        TableDef, TraitsDef, ViewDef,
     },
     latch::Latch,
     relation_files::RelationFiles,
@@ -69,6 +75,8 @@ use crate::{
 
 /// The schema that exists from the beginning.
 pub(crate) const PUBLIC: &str = "public";
+/// The number of the database: there is one.
+pub(crate) const THE_DATABASE: ObjectId = 5;
 
 /// An open table.
 pub(crate) struct Table {
@@ -109,6 +117,10 @@ pub(crate) struct Catalog {
     /// The types that statements have created.
     pub(crate) types: Arc<UserTypes>,
     comments: BTreeMap<ObjectId, Arc<CommentDef>>,
+    /// By class and number of the object.
+    rights: BTreeMap<(u32, ObjectId), Arc<RightsDef>>,
+    /// By role.
+    traits: BTreeMap<ObjectId, Arc<TraitsDef>>,
     views: BTreeMap<ObjectId, Arc<View>>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
@@ -190,6 +202,7 @@ const ROLE: u8 = 4;
 const SECRET: u8 = 5;
 const TYPE_NAME: u8 = 6;
 const COMMENT: u8 = 7;
+const RIGHTS: u8 = 8;
 const SECRET_LENGTH: usize = 32;
 
 /// Returns the options of a short transaction in the middle of a statement's, which may run alone.
@@ -575,6 +588,8 @@ impl Catalog {
             Arc::make_mut(&mut self.types).remove(id);
         }
         self.comments.remove(&id);
+        self.rights.retain(|_, rights| rights.id != id);
+        self.traits.retain(|_, traits| traits.id != id);
         self.views.remove(&id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
@@ -615,6 +630,8 @@ impl Catalog {
             Definition::ForeignKey(def) => _ = self.foreign_keys.insert(def.id, Arc::new(def.clone())),
             Definition::Type(ty) => Arc::make_mut(&mut self.types).put(ty.clone()),
             Definition::Comment(def) => _ = self.comments.insert(def.id, Arc::new(def.clone())),
+            Definition::Rights(def) => _ = self.rights.insert((def.class, def.object), Arc::new(def.clone())),
+            Definition::Traits(def) => _ = self.traits.insert(def.role, Arc::new(def.clone())),
             Definition::View(def) => {
                 name(&def.schema, &def.name, def.id);
                 let view = View { def: def.clone(), shared: shared.unwrap_or_else(SharedTable::of_empty) };

@@ -41,6 +41,8 @@ pub(crate) struct About {
 /// A session, as other sessions see it.
 pub(crate) struct Presence {
     pub(crate) user: Arc<str>,
+    /// The user's number.
+    pub(crate) role: u32,
     pub(crate) database: Arc<str>,
     /// Microseconds since 2000-01-01.
     pub(crate) began: i64,
@@ -109,7 +111,7 @@ impl Sessions {
 
     pub(crate) fn register(
         self: &Arc<Self>,
-        user: Arc<str>,
+        (user, role): (Arc<str>, u32),
         database: Arc<str>,
         began: i64,
         cancel: Arc<AtomicBool>,
@@ -124,7 +126,8 @@ impl Sessions {
             backup: None,
         };
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
-        let presence = Arc::new(Presence { user, database, began, cancel, bell: Arc::default(), doing, connection });
+        let bell = Arc::default();
+        let presence = Arc::new(Presence { user, role, database, began, cancel, bell, doing, connection });
         // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.map().insert(number, presence.clone());

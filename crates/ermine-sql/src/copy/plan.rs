@@ -15,7 +15,7 @@ use crate::{
         references::References,
         write::{Rules, columns_of},
     },
-    catalog::{Relation, Table, definition::ColumnDef},
+    catalog::{Relation, Table, definition::ColumnDef, rights::Rights},
     error::{Result, SqlError, SqlState},
     expr::Expr,
     functions::quote_ident,
@@ -89,13 +89,14 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
     let options = Options::of(&tree.options, is_from)?;
     match &tree.direction {
         Direction::In { table, columns, condition } => {
-            let table = binder.table(table)?;
+            let table = binder.table(table, Rights::INSERT)?;
             let targets = match &columns[..] {
                 [] => {
                     table.def.live_columns().filter(|(_, own)| own.generation().is_none()).map(|(at, _)| at).collect()
                 }
                 names => columns_of(&table, names.iter().map(|name| Ok(name_of(name))))?,
             };
+            binder.needs_to_write(table.def.id, Rights::INSERT, targets.iter().copied());
             if let Some(at) = targets.iter().find(|at| table.def.columns[**at].generation().is_some()) {
                 return Err(no_copy(&table.def.columns[*at].name));
             }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
 
 use super::{
-    alter_object::check_role,
     alter_type::new_types,
     context::ChangeContext,
     create::{Constraints, foreign_keys_of},
@@ -18,6 +17,7 @@ use crate::{
     catalog::{
         Change, Relation,
         definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, TableDef},
+        rights::{Kind, Object},
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, duplicated, move_rows},
@@ -36,6 +36,15 @@ pub(super) fn missing(name: &str, table: &str) -> SqlError {
 pub(super) fn duplicate_column(name: &str, table: &str) -> SqlError {
     let message = format!("column \"{name}\" of relation \"{table}\" already exists");
     SqlError::new(SqlState::DUPLICATE_COLUMN, message)
+}
+
+/// Returns the word for a role.
+pub(super) fn role_of(owner: &ast::Owner) -> ast::Ident {
+    match owner {
+        ast::Owner::Ident(role) => role.clone(),
+        ast::Owner::SessionUser => ast::Ident::new("session_user"),
+        ast::Owner::CurrentRole | ast::Owner::CurrentUser => ast::Ident::new("current_user"),
+    }
 }
 
 impl ChangeContext<'_> {
@@ -111,11 +120,9 @@ impl ChangeContext<'_> {
                 self.drop_constraint(active, def, &name_of(name), options, rows)
             }
             AlterTableOperation::ValidateConstraint { name } => self.validate(active, &def, &name_of(name)),
-            // All objects have the same owner.
-            AlterTableOperation::OwnerTo { new_owner: ast::Owner::Ident(role) } => {
-                check_role(&active.catalog, &self.environment.user, role)
+            AlterTableOperation::OwnerTo { new_owner } => {
+                self.alter_owner(active, Object::new(Kind::Table, def.id), &role_of(new_owner))
             }
-            AlterTableOperation::OwnerTo { .. } => Ok(()),
             other => Err(SqlError::unsupported(format_args!("ALTER TABLE {other}"))),
         }
     }
@@ -192,6 +199,7 @@ impl ChangeContext<'_> {
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         let typed = binder.expr(&expr)?;
         let bound = binder.assign(typed, column.ty, column.modifier, &column.name)?;
+        binder.denial().map_or(Ok(()), Err)?;
         if bound.is_volatile() {
             return Ok(false);
         }

@@ -14,10 +14,12 @@ use crate::{
         names::{name_of, relation_of, simple_name},
         plain,
     },
-    catalog::{Catalog, Relation},
+    catalog::{
+        Relation,
+        rights::{self, Object},
+    },
     error::{Result, SqlError, SqlState},
     result::RowSink,
-    system::DATABASE_OWNER,
     transaction::ActiveTransaction,
 };
 
@@ -107,6 +109,23 @@ impl AlterObject {
         match parser.peek_token_ref().token {
             Token::SemiColon | Token::EOF => Ok(Self { kind, name, if_exists, action }),
             _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
+        }
+    }
+}
+
+/// The object that such a statement changes, for its rights.
+pub(super) enum AlterTarget<'t> {
+    Schema { name: &'t ObjectName, renames: bool },
+    Relation { name: &'t ObjectName, renames: bool, schema: Option<&'t Ident> },
+}
+
+impl AlterObject {
+    pub(super) fn target(&self) -> AlterTarget<'_> {
+        let (name, renames) = (&self.name, matches!(self.action, Action::Rename(_)));
+        match (&self.kind, &self.action) {
+            (Kind::Schema, _) => AlterTarget::Schema { name, renames },
+            (_, Action::SetSchema(schema)) => AlterTarget::Relation { name, renames, schema: Some(schema) },
+            _ => AlterTarget::Relation { name, renames, schema: None },
         }
     }
 }
@@ -234,8 +253,16 @@ impl ChangeContext<'_> {
                 active.take_view(view, self.patience)?;
                 self.alter_view(active, view, &super::view::AlterView::SetSchema(schema.clone()))
             }
-            // All objects have the same owner.
-            (Action::OwnerTo(role), _) => check_role(&active.catalog, &self.environment.user, role),
+            (Action::OwnerTo(role), Relation::Index(..)) => {
+                if self.role_meant(active, role)? != active.catalog.owner(Object::of(relation)) {
+                    // As in PostgreSQL, for dumps of old versions.
+                    let message = format!("cannot change owner of index \"{}\"", relation_of(name)?.1);
+                    let hint = "Change the ownership of the index's table instead.";
+                    rows.notice("WARNING", &SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
+                }
+                Ok(())
+            }
+            (Action::OwnerTo(role), _) => self.relation_to(active, relation, role),
             (Action::SetSchema(schema), Relation::Table(_)) => {
                 let table = self.table_alone(active, name, false)?.expect("it has just been found");
                 self.move_table(active, &table.def, &name_of(schema))
@@ -261,23 +288,38 @@ impl ChangeContext<'_> {
         }
     }
 
+    /// Gives a relation another owner.
+    pub(super) fn relation_to(&self, active: &mut ActiveTransaction, relation: &Relation, owner: &Ident) -> Result<()> {
+        match relation {
+            // It has the owner of its table.
+            Relation::Index(..) => return Ok(()),
+            Relation::Sequence(sequence) => {
+                let is_other = self.role_meant(active, owner)? != active.catalog.owner(Object::of(relation));
+                let table = sequence.def.owner.and_then(|(table, _)| active.catalog.table(table));
+                if let Some(table) = table.filter(|_| is_other) {
+                    let message = format!("cannot change owner of sequence \"{}\"", sequence.def.name);
+                    let detail =
+                        format!("Sequence \"{}\" is linked to table \"{}\".", sequence.def.name, table.def.name);
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));
+                }
+                self.check_sequence(active, &sequence.def)?;
+            }
+            Relation::Table(table) => active.take(table, self.patience)?,
+            Relation::View(view) => active.take_view(view, self.patience)?,
+        }
+        self.alter_owner(active, Object::of(relation), owner)
+    }
+
     fn alter_schema(&self, active: &mut ActiveTransaction, name: &ObjectName, action: &Action) -> Result<()> {
         let name = simple_name(name)?;
         self.check_schema(active, &name)?;
         match action {
             Action::Rename(new) => self.rename_schema(active, &name, name_of(new)),
-            Action::OwnerTo(role) => check_role(&active.catalog, &self.environment.user, role),
+            Action::OwnerTo(role) => {
+                let schema = active.catalog.schema(&name).unwrap_or_default();
+                self.alter_owner(active, Object::new(rights::Kind::Schema, schema), role)
+            }
             Action::SetSchema(_) | Action::Column(..) => Err(SqlError::unsupported("this form of ALTER SCHEMA")),
         }
     }
-}
-
-/// Fails if there is no such role.
-pub(super) fn check_role(catalog: &Catalog, user: &str, role: &Ident) -> Result<()> {
-    let name = name_of(role);
-    let is_own = role.quote_style.is_none() && matches!(&*name, "current_user" | "current_role" | "session_user");
-    if is_own || name == user || name == DATABASE_OWNER.0 || catalog.role(&name).is_some() {
-        return Ok(());
-    }
-    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist")))
 }

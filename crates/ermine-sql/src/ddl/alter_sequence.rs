@@ -10,7 +10,6 @@ use sqlparser::{
 };
 
 use super::{
-    alter_object::check_role,
     context::ChangeContext,
     create::{bounds_of, check_sequence},
     skip_missing,
@@ -67,6 +66,12 @@ impl AlterSequence {
             options.push(SequenceOption::parse(parser)?);
         }
         Ok(Some(Self { name, if_exists, options }))
+    }
+}
+
+impl AlterSequence {
+    pub(super) fn name(&self) -> &ObjectName {
+        &self.name
     }
 }
 
@@ -168,7 +173,9 @@ impl ChangeContext<'_> {
         for option in &alter.options {
             match option {
                 SequenceOption::Restart(with) => restart = Some(*with),
-                SequenceOption::Owner(role) => check_role(&active.catalog, &self.environment.user, role)?,
+                SequenceOption::Owner(role) => {
+                    self.relation_to(active, &Relation::Sequence(sequence.clone()), role)?;
+                }
                 SequenceOption::OwnedBy(Some(column)) => def.owner = Some(self.owning_column(active, &def, column)?),
                 SequenceOption::OwnedBy(None) => def.owner = None,
                 _ => {}

@@ -17,13 +17,13 @@ use crate::{
         plain,
     },
     catalog::{
-        Change, Relation,
+        Change, Relation, THE_DATABASE,
         comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_TYPE},
         definition::{CommentDef, Definition},
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
-    system::{THE_DATABASE, oid_of},
+    system::oid_of,
     transaction::{ActiveTransaction, changed},
     types::user_types::UserType,
 };
@@ -110,6 +110,35 @@ impl Target {
             VIEW => Self::View(name),
             _ => Self::Table(name),
         })
+    }
+}
+
+/// The object of a comment, for the rights to it.
+pub(super) enum CommentTarget<'t> {
+    Relation(&'t ObjectName),
+    /// A column or a constraint of a relation.
+    Part(ObjectName),
+    Type(&'t ObjectName),
+    Schema(&'t ObjectName),
+    Database(&'t ObjectName),
+    Role(&'t ObjectName),
+    None,
+}
+
+impl CommentTree {
+    pub(super) fn target(&self) -> CommentTarget<'_> {
+        match &self.on {
+            Target::Column(name) => CommentTarget::Part(ObjectName(name.0[..name.0.len().saturating_sub(1)].to_vec())),
+            Target::Constraint(_, table) => CommentTarget::Part(table.clone()),
+            Target::Index(name) | Target::Sequence(name) | Target::Table(name) | Target::View(name) => {
+                CommentTarget::Relation(name)
+            }
+            Target::Type(name) | Target::DomainConstraint(_, name) => CommentTarget::Type(name),
+            Target::Schema(name) => CommentTarget::Schema(name),
+            Target::Database(name) => CommentTarget::Database(name),
+            Target::Role(name) => CommentTarget::Role(name),
+            Target::Other(_) => CommentTarget::None,
+        }
     }
 }
 

@@ -159,6 +159,7 @@ impl ChangeContext<'_> {
     /// Makes changes, which the transaction sees at once.
     pub(crate) fn apply(&self, active: &mut ActiveTransaction, mut changes: Vec<Change>) -> Result<()> {
         changes.extend(self.uses_of_types(active, &changes)?);
+        changes.extend(self.owners_of_new(active, &changes)?);
         active.apply(self.store, self.database, changes)
     }
 }

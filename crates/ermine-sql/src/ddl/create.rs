@@ -135,6 +135,7 @@ impl ChangeContext<'_> {
     ) -> Result<(ColumnDef, Option<SequenceDef>)> {
         check_column_count(at + 1)?;
         let name = name_of(&column.name);
+        self.check_type_usage(active, &column.data_type)?;
         let (ty, modifier, is_serial) = match serial(&column.data_type) {
             Some(ty) => (ty, -1, true),
             None => {

@@ -9,6 +9,7 @@ use crate::{
         Change, Relation, View,
         comments::PG_CLASS,
         definition::{DefaultDef, Definition, SchemaDef, SequenceDef, TableDef},
+        rights::{Kind, Object, not_owner},
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
@@ -256,6 +257,9 @@ impl ChangeContext<'_> {
     fn restart_sequences(&self, active: &mut ActiveTransaction, def: &mut TableDef) -> Result<()> {
         let owned: Vec<_> = active.catalog.owned_by(def.id).cloned().collect();
         for old in owned {
+            if !active.catalog.owns(self.environment.role, Object::new(Kind::Sequence, old.id)) {
+                return Err(not_owner("sequence", &old.name));
+            }
             self.check_sequence(active, &old)?;
             let new = SequenceDef { id: self.catalog_number()?, ..old.clone() };
             for column in &mut def.columns {
@@ -266,6 +270,7 @@ impl ChangeContext<'_> {
             let (id, new_id) = (old.id, new.id);
             self.apply(active, vec![Change::Drop(Definition::Sequence(old)), Change::Put(Definition::Sequence(new))])?;
             self.move_comment(active, PG_CLASS, id, "", |comment| comment.object = new_id)?;
+            self.move_rights(active, id, new_id)?;
         }
         Ok(())
     }

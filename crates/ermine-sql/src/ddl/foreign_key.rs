@@ -13,6 +13,7 @@ use crate::{
     catalog::{
         Change, Table,
         definition::{ColumnDef, Definition, ForeignKeyDef, ObjectId, ReferentialAction, TableDef},
+        rights::{Kind, Object, Rights, no_right},
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, check_references},
@@ -118,6 +119,12 @@ impl ChangeContext<'_> {
             let table = parent.name();
             let message = format!("there is no unique constraint matching given keys for referenced table \"{table}\"");
             return Err(invalid(message));
+        }
+        let role = self.environment.role;
+        let may_refer =
+            |at: &usize| !active.catalog.held_of_column(role, parent.def.id, *at, Rights::REFERENCES).is_empty();
+        if !parent_columns.iter().all(may_refer) {
+            return Err(no_right(&active.catalog, Object::new(Kind::Table, parent.def.id)));
         }
         let known = self.constraint_names(active, &child.def);
         let is_taken = |name: &str| known.iter().any(|own| own == name);
@@ -287,6 +294,9 @@ impl ChangeContext<'_> {
             }
             at += 1;
         }
+        let mut objects = tables.iter().map(|table| Object::new(Kind::Table, table.def.id));
+        let lacks = |object: &Object| !active.catalog.has_any(self.environment.role, *object, Rights::TRUNCATE);
+        objects.find(lacks).map_or(Ok(()), |object| Err(no_right(&active.catalog, object)))?;
         Ok(tables)
     }
 }

@@ -9,6 +9,7 @@ mod alter;
 pub(crate) mod alter_object;
 pub(crate) mod alter_sequence;
 mod alter_type;
+mod authorize;
 pub(crate) mod comment;
 pub(crate) mod context;
 mod create;
@@ -17,8 +18,11 @@ mod domain;
 pub(crate) mod domain_tree;
 mod drop;
 mod foreign_key;
+mod grant;
+pub(crate) mod grant_tree;
 mod identity;
 pub(crate) mod online;
+mod owner;
 mod rename;
 pub(crate) mod role;
 pub(crate) mod table_as;
@@ -36,6 +40,7 @@ use self::{
     alter_sequence::AlterSequence,
     comment::CommentTree,
     context::ChangeContext,
+    grant_tree::RightsTree,
     role::RoleTree,
     type_tree::{TypeTree, qualify_types},
     view::ViewChange,
@@ -59,6 +64,7 @@ pub(crate) enum Definition {
     AlterTable(Box<ast::AlterTable>),
     Comment(CommentTree),
     Drop(Box<Statement>),
+    Rights(RightsTree),
     Role(RoleTree),
     Type(TypeTree),
     /// LOCK TABLE: changes nothing, but holds tables as a change does.
@@ -104,6 +110,7 @@ impl Definition {
             Self::AlterTable(_) => "ALTER TABLE",
             Self::Comment(_) => "COMMENT",
             Self::Drop(_) => "DROP",
+            Self::Rights(tree) => tree.words(),
             Self::Role(_) => "a statement about roles",
             Self::Type(tree) => tree.words(),
             Self::Lock(_) => "LOCK TABLE",
@@ -121,8 +128,10 @@ impl ChangeContext<'_> {
         definition: &Definition,
         rows: &mut dyn RowSink,
     ) -> Result<String> {
+        self.authorize(active, definition)?;
         let tag = self.define_objects(active, definition, rows)?;
         self.drop_comments(active)?;
+        self.drop_rights(active)?;
         Ok(tag)
     }
 
@@ -148,6 +157,7 @@ impl ChangeContext<'_> {
             Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
             Definition::Comment(comment) => self.comment_on(active, comment, rows),
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
+            Definition::Rights(tree) => self.change_rights(active, tree, rows),
             Definition::Role(tree) => self.define_role(active, tree, rows),
             Definition::Type(tree) => self.define_type(active, tree, rows),
             Definition::Truncate(truncate) => self.truncate(active, truncate, rows),
@@ -186,9 +196,13 @@ impl ChangeContext<'_> {
         let schema = match schema {
             Some(schema) => schema,
             None => {
-                self.search_path.iter().find(|schema| active.catalog.schema(schema).is_some()).cloned().ok_or_else(
-                    || SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in"),
-                )?
+                let is_usable = |schema: &&String| {
+                    let may_use = || active.catalog.may_use_schema(self.environment.role, schema);
+                    active.catalog.schema(schema).is_some() && may_use()
+                };
+                self.search_path.iter().find(is_usable).cloned().ok_or_else(|| {
+                    SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+                })?
             }
         };
         if active.catalog.schema(&schema).is_none() {
@@ -236,8 +250,11 @@ impl ChangeContext<'_> {
     fn find(&self, active: &ActiveTransaction, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, own) = crate::bind::names::relation_of(name)?;
         Ok(match schema {
-            Some(schema) => active.catalog.find(&schema, &own),
-            None => self.search_path.iter().find_map(|schema| active.catalog.find(schema, &own)),
+            Some(schema) => {
+                self.check_usage(active, &schema)?;
+                active.catalog.find(&schema, &own)
+            }
+            None => active.catalog.find_in(self.search_path, self.environment.role, &own),
         })
     }
 

@@ -77,7 +77,7 @@ impl Definition {
 }
 
 impl Addition<'_> {
-    fn table(&self) -> (&ast::ObjectName, bool) {
+    pub(super) fn table(&self) -> (&ast::ObjectName, bool) {
         match self {
             Self::Index(create) => (&create.table_name, false),
             Self::Constraint(alter, _) | Self::NotNull(alter, _) => (&alter.name, alter.if_exists),
@@ -121,6 +121,7 @@ impl ChangeContext<'_> {
             skip_missing(rows, name);
             return Ok(None);
         };
+        self.authorize_addition(&active, addition)?;
         let Some(unfinished) = self.add(&active, &mut def, addition, rows)? else { return Ok(None) };
         def.unfinished = Some(unfinished);
         let id = def.id;

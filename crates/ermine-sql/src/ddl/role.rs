@@ -1,10 +1,11 @@
 //! CREATE, ALTER and DROP of roles, which are users.
 //!
-//! Every user has all rights: options that grant rights change nothing, and options that withhold them are refused. The
-//! grammar is our own, because sqlparser's keeps passwords. Here a password becomes a verifier as soon as it is read,
-//! and errors name no token, so that no tree, plan or error contains a password.
+//! The grammar is our own, because sqlparser's keeps passwords. Here a password becomes a verifier as soon as it is
+//! read, and errors name no token, so that no tree, plan or error contains a password. A role of an older version has no
+//! stored attributes, and is a superuser; the first change of an attribute stores all of them.
 
 use sqlparser::{
+    ast::Ident,
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan, Word},
@@ -15,7 +16,8 @@ use crate::{
     bind::names::name_of,
     catalog::{
         Change,
-        definition::{Definition, RoleDef},
+        definition::{Definition, Grant, ObjectId, RoleDef, TraitsDef},
+        roles::BUILT_IN,
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
@@ -26,10 +28,14 @@ use crate::{
 /// Such a statement, as it was written.
 #[derive(Clone, Debug)]
 pub(crate) enum RoleTree {
-    Create(String, Options),
+    /// CREATE ROLE, or USER, which may log in.
+    Create(String, Options, bool),
     Alter(Who, Options),
     Rename(Who, String),
-    Drop { names: Vec<String>, if_exists: bool },
+    Drop {
+        names: Vec<String>,
+        if_exists: bool,
+    },
 }
 
 /// The role that is changed.
@@ -43,8 +49,58 @@ pub(crate) enum Who {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     password: Option<Password>,
+    /// Attributes, and whether the role has them.
+    traits: Vec<(Trait, bool)>,
+    /// The roles of which it becomes a member.
+    in_roles: Vec<String>,
+    /// The roles that become members of it, and whether with ADMIN OPTION.
+    members: Vec<(String, bool)>,
     /// The first word of an option that is not supported.
     refused: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trait {
+    Superuser,
+    Inherit,
+    CreateRole,
+    CreateDatabase,
+    Login,
+    Replication,
+    BypassRowSecurity,
+}
+
+impl Trait {
+    fn named(word: &str) -> Option<(Self, bool)> {
+        let (word, is_on) = match word.strip_prefix("NO") {
+            Some(word) => (word, false),
+            None => (word, true),
+        };
+        let found = match word {
+            "SUPERUSER" => Self::Superuser,
+            "INHERIT" => Self::Inherit,
+            "CREATEROLE" => Self::CreateRole,
+            "CREATEDB" => Self::CreateDatabase,
+            "LOGIN" => Self::Login,
+            "REPLICATION" => Self::Replication,
+            "BYPASSRLS" => Self::BypassRowSecurity,
+            _ => return None,
+        };
+        Some((found, is_on))
+    }
+
+    fn set(self, traits: &mut TraitsDef, is_on: bool) {
+        let place = match self {
+            Self::Superuser => &mut traits.is_superuser,
+            Self::Inherit => &mut traits.inherits,
+            Self::CreateRole => &mut traits.creates_roles,
+            Self::CreateDatabase => &mut traits.creates_databases,
+            Self::Login => &mut traits.can_login,
+            Self::Replication => &mut traits.replicates,
+            Self::BypassRowSecurity => &mut traits.sees_all_rows,
+        };
+        *place = is_on;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -54,44 +110,19 @@ enum Password {
     Verifier(Verifier),
 }
 
-/// Options that hold for every role.
-const GIVEN: [&str; 9] = [
-    "BYPASSRLS",
-    "CREATEDB",
-    "CREATEROLE",
-    "ENCRYPTED",
-    "INHERIT",
-    "LOGIN",
-    "NOREPLICATION",
-    "REPLICATION",
-    "SUPERUSER",
-];
-
-const REFUSED: [&str; 15] = [
-    "ADMIN",
-    "CONNECTION",
-    "GROUP",
-    "IN",
-    "NOBYPASSRLS",
-    "NOCREATEDB",
-    "NOCREATEROLE",
-    "NOINHERIT",
-    "NOLOGIN",
-    "NOSUPERUSER",
-    "RESET",
-    "ROLE",
-    "SET",
-    "UNENCRYPTED",
-    "VALID",
-];
+const REFUSED: [&str; 5] = ["CONNECTION", "RESET", "SET", "UNENCRYPTED", "VALID"];
 
 impl RoleTree {
     /// Parses such a statement, if one comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{ALTER, CREATE, DROP, EXISTS, IF, RENAME, ROLE, TO, USER};
-        let mut follows = |verb| parser.parse_keywords(&[verb, USER]) || parser.parse_keywords(&[verb, ROLE]);
-        Ok(Some(if follows(CREATE) {
-            Self::Create(parse_name(parser)?, Options::parse(parser)?)
+        let can_login = parser.parse_keywords(&[CREATE, USER]);
+        let mut follows = |verb| {
+            let kinds = [USER, ROLE, Keyword::GROUP];
+            kinds.into_iter().any(|kind| parser.parse_keywords(&[verb, kind]))
+        };
+        Ok(Some(if can_login || follows(CREATE) {
+            Self::Create(parse_name(parser)?, Options::parse(parser)?, can_login)
         } else if follows(ALTER) {
             let who = Who::parse(parser)?;
             match parser.parse_keywords(&[RENAME, TO]) {
@@ -159,7 +190,21 @@ impl Options {
                 _ if options.refused.is_some() => {}
                 "PASSWORD" if options.password.is_some() => return Err(expected("one password only", &next)),
                 "PASSWORD" => options.password = Some(Password::parse(parser)?),
-                given if GIVEN.contains(&given) => {}
+                "ENCRYPTED" => {}
+                "IN" => {
+                    parser.expect_one_of_keywords(&[Keyword::ROLE, Keyword::GROUP])?;
+                    options.in_roles.extend(parser.parse_comma_separated(parse_name)?);
+                }
+                "ROLE" | "USER" | "ADMIN" => {
+                    let members = parser.parse_comma_separated(parse_name)?;
+                    options.members.extend(members.into_iter().map(|member| (member, option == "ADMIN")));
+                }
+                word if let Some(one) = Trait::named(word) => {
+                    if options.traits.iter().any(|(known, _)| *known == one.0) {
+                        return Err(expected("each option once", &next));
+                    }
+                    options.traits.push(one);
+                }
                 // No limit; and a number that PostgreSQL ignores, too.
                 "CONNECTION" if has_no_limit(parser) => {}
                 "VALID" if is_always_valid(parser) => {}
@@ -173,8 +218,7 @@ impl Options {
 
     fn check(&self) -> Result<()> {
         let Some(refused) = &self.refused else { return Ok(()) };
-        Err(SqlError::unsupported(format_args!("{refused} of a role"))
-            .hint("There are no privileges per user: every user may do everything."))
+        Err(SqlError::unsupported(format_args!("{refused} of a role")))
     }
 }
 
@@ -242,30 +286,45 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<String> {
         match tree {
-            RoleTree::Create(name, options) => {
+            RoleTree::Create(name, options, can_login) => {
                 options.check()?;
+                self.check_may_create(active, options)?;
                 self.take_new(active, name)?;
                 let verifier = options.password.as_ref().and_then(|password| password.verifier(rows));
                 let id = self.catalog_number()?;
                 self.put_role(active, RoleDef { id, name: name.clone(), verifier, row: id })?;
+                let mut traits = TraitsDef { can_login: *can_login, ..TraitsDef::of_new(id) };
+                options.traits.iter().for_each(|(one, is_on)| one.set(&mut traits, *is_on));
+                self.put_traits(active, traits)?;
+                self.add_memberships(active, id, options, rows)?;
                 Ok("CREATE ROLE".into())
             }
             RoleTree::Alter(who, options) => {
                 options.check()?;
                 let def = self.role_of(active, who)?;
+                self.check_may_alter(active, &def, options)?;
                 if let Some(password) = &options.password {
                     self.take_role(active, &def)?;
                     let (verifier, row) = (password.verifier(rows), self.catalog_number()?);
-                    self.put_role(active, RoleDef { verifier, row, ..def })?;
+                    self.put_role(active, RoleDef { verifier, row, ..def.clone() })?;
                 }
+                if !options.traits.is_empty() {
+                    let mut traits = active.catalog.traits(def.id);
+                    options.traits.iter().for_each(|(one, is_on)| one.set(&mut traits, *is_on));
+                    self.put_traits(active, traits)?;
+                }
+                self.add_memberships(active, def.id, options, rows)?;
                 Ok("ALTER ROLE".into())
             }
             RoleTree::Rename(who, name) => {
                 let def = self.role_of(active, who)?;
-                if *def.name == *self.environment.user {
-                    let message = "session user cannot be renamed";
+                let user = [&self.environment.user, &self.environment.session_user];
+                if user.iter().any(|user| *def.name == ***user) {
+                    let which = if *def.name == *self.environment.session_user { "session" } else { "current" };
+                    let message = format!("{which} user cannot be renamed");
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
+                self.check_may_change(active, &def, "rename")?;
                 self.take_new(active, name)?;
                 self.take_role(active, &def)?;
                 self.take_role_name(active, &def.name, false)?;
@@ -273,23 +332,129 @@ impl ChangeContext<'_> {
                 Ok("ALTER ROLE".into())
             }
             RoleTree::Drop { names, if_exists } => {
+                if !active.catalog.creates_roles(self.environment.role) {
+                    return Err(denied("permission denied to drop role"));
+                }
                 for name in names {
+                    if BUILT_IN.iter().any(|(known, _)| known == name) {
+                        let message = format!("cannot drop role {name} because it is required by the database system");
+                        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
+                    }
                     if *if_exists && active.catalog.role(name).is_none() {
                         let message = format!("role \"{name}\" does not exist, skipping");
                         skip(rows, SqlState::UNDEFINED_OBJECT, message);
                         continue;
                     }
-                    let def = self.role_of(active, &Who::Named(name.clone()))?;
-                    if *def.name == *self.environment.user {
-                        return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
-                    }
-                    self.take_role(active, &def)?;
-                    self.take_role_name(active, name, false)?;
-                    self.apply(active, vec![Change::Drop(Definition::Role(def))])?;
+                    self.drop_role(active, name)?;
                 }
                 Ok("DROP ROLE".into())
             }
         }
+    }
+
+    fn drop_role(&self, active: &mut ActiveTransaction, name: &str) -> Result<()> {
+        let def = self.role_of(active, &Who::Named(name.to_owned()))?;
+        for (user, number, which) in [
+            (&self.environment.user, self.environment.role, "current"),
+            (&self.environment.session_user, self.environment.login, "session"),
+        ] {
+            if *def.name == **user || def.id == number {
+                let message = format!("{which} user cannot be dropped");
+                return Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
+            }
+        }
+        self.check_may_change(active, &def, "drop")?;
+        let uses = uses_of_role(self, active, def.id);
+        if !uses.is_empty() {
+            let message = format!("role \"{name}\" cannot be dropped because some objects depend on it");
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(uses.join("\n")));
+        }
+        self.take_role(active, &def)?;
+        self.store.watch_rights(&active.txn, &active.catalog)?;
+        self.take_role_name(active, name, false)?;
+        self.drop_traits(active, def.id)?;
+        let members: Vec<_> = active.catalog.memberships().filter(|(_, of)| of.role == def.id).collect();
+        for (member, _) in members {
+            let mut traits = active.catalog.traits(member);
+            traits.member_of.retain(|of| of.role != def.id);
+            self.put_traits(active, traits)?;
+        }
+        self.apply(active, vec![Change::Drop(Definition::Role(def))])
+    }
+
+    /// Fails if the current role may not create a role with these options.
+    fn check_may_create(&self, active: &ActiveTransaction, options: &Options) -> Result<()> {
+        if active.catalog.is_superuser(self.environment.role) {
+            return Ok(());
+        }
+        let has = |one| options.traits.contains(&(one, true));
+        let what = match () {
+            () if has(Trait::Superuser) => "must be superuser to create superusers",
+            () if has(Trait::Replication) => "must be superuser to create replication users",
+            () if has(Trait::BypassRowSecurity) => "must be superuser to create bypassrls users",
+            () if active.catalog.creates_roles(self.environment.role) => return Ok(()),
+            () => "permission denied to create role",
+        };
+        Err(denied(what))
+    }
+
+    /// Fails if the current role may not change a role by these options.
+    fn check_may_alter(&self, active: &ActiveTransaction, def: &RoleDef, options: &Options) -> Result<()> {
+        let (role, traits) = (self.environment.role, active.catalog.traits(def.id));
+        if active.catalog.is_superuser(role) {
+            return Ok(());
+        }
+        let mentions = |one| options.traits.iter().any(|(known, _)| *known == one);
+        let what = match () {
+            () if traits.is_superuser || mentions(Trait::Superuser) => {
+                "must be superuser to alter superuser roles or change superuser attribute"
+            }
+            () if traits.replicates || mentions(Trait::Replication) => {
+                "must be superuser to alter replication roles or change replication attribute"
+            }
+            () if mentions(Trait::BypassRowSecurity) => "must be superuser to change bypassrls attribute",
+            () if active.catalog.creates_roles(role) => return Ok(()),
+            // Each role may change its own password.
+            () if def.id == role && options.traits.is_empty() && options.members.is_empty() => return Ok(()),
+            () => "permission denied",
+        };
+        Err(denied(what))
+    }
+
+    /// Fails if the current role may not rename or drop a role.
+    fn check_may_change(&self, active: &ActiveTransaction, def: &RoleDef, what: &str) -> Result<()> {
+        if active.catalog.is_superuser(self.environment.role) {
+            return Ok(());
+        }
+        if active.catalog.is_superuser(def.id) {
+            return Err(denied(&format!("must be superuser to {what} superusers")));
+        }
+        match active.catalog.creates_roles(self.environment.role) {
+            true => Ok(()),
+            false => Err(denied(&format!("permission denied to {what} role"))),
+        }
+    }
+
+    /// Makes a role a member of others, and others members of it.
+    fn add_memberships(
+        &self,
+        active: &mut ActiveTransaction,
+        role: ObjectId,
+        options: &Options,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let grantor = self.environment.role;
+        let named = |active: &ActiveTransaction, name: &str| self.role_meant(active, &Ident::with_quote('"', name));
+        for of in &options.in_roles {
+            let of = named(active, of)?;
+            self.check_admin(active, of, false)?;
+            self.add_member(active, (of, grantor), role, false, rows)?;
+        }
+        for (member, is_admin) in &options.members {
+            let member = named(active, member)?;
+            self.add_member(active, (role, grantor), member, *is_admin, rows)?;
+        }
+        Ok(())
     }
 
     fn put_role(&self, active: &mut ActiveTransaction, def: RoleDef) -> Result<()> {
@@ -309,13 +474,45 @@ impl ChangeContext<'_> {
 
     /// Returns the role that the statement names.
     fn role_of(&self, active: &ActiveTransaction, who: &Who) -> Result<RoleDef> {
+        let own = |role: &&std::sync::Arc<RoleDef>| role.id == self.environment.role;
         let name = match who {
             Who::Named(name) => name,
+            Who::Current if let Some(role) = active.catalog.roles().find(own) => return Ok((**role).clone()),
             Who::Current => &*self.environment.user,
         };
         let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
         active.catalog.role(name).map(|def| (**def).clone()).ok_or_else(missing)
     }
+}
+
+fn denied(what: &str) -> SqlError {
+    SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+}
+
+/// Returns in words the objects that a role owns or has rights to.
+fn uses_of_role(context: &ChangeContext<'_>, active: &ActiveTransaction, role: ObjectId) -> Vec<String> {
+    let mut all: Vec<_> = active.catalog.all_rights().collect();
+    all.sort_by_key(|rights| rights.object);
+    let mut uses = Vec::new();
+    for rights in all {
+        let Some(object) = active.catalog.object_of(rights) else { continue };
+        let (kind, name) = (active.catalog.described(object).0, context.shown_name(active, object));
+        let concerns = |list: &[Grant]| list.iter().any(|grant| grant.role == role || grant.grantor == role);
+        if rights.owner == role {
+            uses.push(format!("owner of {kind} {name}"));
+        } else if rights.granted.as_deref().is_some_and(concerns) {
+            uses.push(format!("privileges for {kind} {name}"));
+        }
+        for (at, list) in rights.columns.iter().filter(|_| rights.owner != role) {
+            if concerns(list) {
+                let table = active.catalog.table(object.id).map(|table| &table.def.columns[*at].name);
+                let view = active.catalog.view(object.id).map(|view| &view.def.columns[*at].name);
+                let column = table.or(view).map_or("", |name| name);
+                uses.push(format!("privileges for column {column} of {kind} {name}"));
+            }
+        }
+    }
+    uses
 }
 
 #[cfg(test)]

@@ -224,6 +224,7 @@ impl ChangeContext<'_> {
         create: &TableAs,
         rows: &mut dyn RowSink,
     ) -> Result<Option<Arc<Table>>> {
+        self.check_creates(active, &create.name)?;
         let (schema, name) = self.place_of(active, &create.name)?;
         if active.catalog.find(&schema, &name).is_some() {
             let message = format!("relation \"{name}\" already exists");

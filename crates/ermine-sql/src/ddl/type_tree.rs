@@ -31,16 +31,11 @@ pub(crate) enum TypeTree {
 /// A change of a type.
 #[derive(Clone, Debug)]
 pub(crate) enum TypeChange {
-    AddValue {
-        label: String,
-        if_not_exists: bool,
-        place: LabelPlace,
-    },
+    AddValue { label: String, if_not_exists: bool, place: LabelPlace },
     RenameValue(String, String),
     Rename(Ident),
     SetSchema(Ident),
-    /// All objects have the same owner.
-    Owner,
+    Owner(Ident),
 }
 
 /// Where a new label goes.
@@ -149,8 +144,7 @@ impl TypeTree {
         } else if parser.parse_keywords(&[SET, SCHEMA]) {
             TypeChange::SetSchema(parser.parse_identifier()?)
         } else if parser.parse_keywords(&[OWNER, TO]) {
-            parser.parse_identifier()?;
-            TypeChange::Owner
+            TypeChange::Owner(parser.parse_identifier()?)
         } else {
             return Ok(None);
         }))

@@ -32,6 +32,7 @@ use crate::{
     catalog::{
         Change, Relation, Table, View,
         definition::{DefaultDef, Definition, TableDef},
+        rights::{self, Object},
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
@@ -141,7 +142,9 @@ impl ChangeContext<'_> {
                     return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
                 }
             }
-            TypeChange::Owner => return Ok(()),
+            TypeChange::Owner(role) => {
+                return self.alter_owner(active, Object::new(rights::Kind::Type, old.oid), role);
+            }
         }
         if (&new.schema, &new.name) != (&old.schema, &old.name) {
             check_free(active, &new.schema, &new.name)?;

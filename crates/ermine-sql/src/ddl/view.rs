@@ -14,7 +14,12 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{alter::missing, context::ChangeContext, create::duplicate_column_name, skip_missing};
+use super::{
+    alter::{missing, role_of},
+    context::ChangeContext,
+    create::duplicate_column_name,
+    skip_missing,
+};
 use crate::{
     bind::{
         Binder,
@@ -24,6 +29,7 @@ use crate::{
     catalog::{
         Catalog, Change, Relation, View,
         definition::{CheckOption, Definition, NamedRelation, ObjectId, ViewColumnDef, ViewDef},
+        rights::{Kind, Object},
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
@@ -59,8 +65,7 @@ pub(crate) enum AlterView {
     /// `None`: the column has no default any more.
     SetDefault(Ident, Option<Box<ast::Expr>>),
     ResetOptions(Vec<String>),
-    /// All objects have the same owner.
-    Owner,
+    Owner(Ident),
 }
 
 /// Such a statement, after binding.
@@ -78,6 +83,17 @@ pub(crate) struct NewView {
     name: ObjectName,
     or_replace: bool,
     def: ViewDef,
+}
+
+impl NewView {
+    pub(super) fn name(&self) -> &ObjectName {
+        &self.name
+    }
+
+    /// Whether it says OR REPLACE.
+    pub(super) fn replaces(&self) -> bool {
+        self.or_replace
+    }
 }
 
 impl ViewTree {
@@ -189,8 +205,7 @@ impl AlterView {
             return Ok(Self::SetSchema(parser.parse_identifier()?));
         }
         if parser.parse_keywords(&[OWNER, TO]) {
-            parser.parse_identifier()?;
-            return Ok(Self::Owner);
+            return Ok(Self::Owner(parser.parse_identifier()?));
         }
         if parser.parse_keyword(SET) {
             return Ok(Self::SetOptions(options(parser)?));
@@ -404,7 +419,9 @@ impl ChangeContext<'_> {
             AlterView::SetDefault(column, default) => {
                 self.set_view_default(active, &mut def, column, default.as_deref())?
             }
-            AlterView::Owner => return Ok(()),
+            AlterView::Owner(role) => {
+                return self.alter_owner(active, Object::new(Kind::Table, def.id), role);
+            }
         }
         self.apply(active, vec![Change::Put(Definition::View(def))])
     }
@@ -451,7 +468,7 @@ impl ChangeContext<'_> {
                 Operation::RenameColumn { old_column_name, new_column_name } => {
                     AlterView::RenameColumn(old_column_name.clone(), new_column_name.clone())
                 }
-                Operation::OwnerTo { .. } => AlterView::Owner,
+                Operation::OwnerTo { new_owner } => AlterView::Owner(role_of(new_owner)),
                 Operation::AlterColumn { column_name, op: ast::AlterColumnOperation::SetDefault { value } } => {
                     AlterView::SetDefault(column_name.clone(), Some(Box::new(value.clone())))
                 }

@@ -18,6 +18,8 @@ use crate::{
 /// A COPY FROM STDIN in progress.
 pub(super) struct Copying {
     insertion: Insertion,
+    /// Whether errors have no details, because the role may not read the table.
+    hides_details: bool,
     /// Whether the COPY runs in an implicit block.
     is_alone: bool,
     /// The statements that follow the COPY, if it is one statement of a text.
@@ -27,8 +29,9 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    pub(super) fn new(from: Arc<CopyFrom>, memory: &Memory) -> Self {
-        Self { insertion: Insertion::new(from, memory), is_alone: false, rest: None, trees: Held::default() }
+    pub(super) fn new(from: Arc<CopyFrom>, memory: &Memory, hides_details: bool) -> Self {
+        let insertion = Insertion::new(from, memory);
+        Self { insertion, hides_details, is_alone: false, rest: None, trees: Held::default() }
     }
 }
 
@@ -105,7 +108,8 @@ impl Session {
         drop(run);
         self.given.get_mut().notes.settle();
         let owed = active.owe(&mut self.given.get_mut().claims, &self.environment.memory);
-        done.and_then(|done| owed.map(|()| done)).map_err(|error| self.named(error))
+        let told = |error: SqlError| if copying.hides_details { error.without_detail() } else { error };
+        done.and_then(|done| owed.map(|()| done)).map_err(|error| told(self.named(error)))
     }
 
     fn finish_copying(&mut self, rows: &mut dyn RowSink) -> Result<Completion> {

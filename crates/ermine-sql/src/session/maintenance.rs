@@ -20,6 +20,7 @@ use sqlparser::{
 
 use super::{Completion, Session, SqlDatabase, State};
 use crate::{
+    catalog::roles::CHECKPOINT,
     error::{Result, SqlError, SqlState},
     failure::sql_error,
     result::{Column, RowSink},
@@ -92,6 +93,15 @@ impl Session {
         if !matches!(self.state, State::Idle) {
             let message = format!("{} cannot run inside a transaction block", what.words());
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let (catalog, role) = (self.seen_catalog().0, self.environment.role);
+        let may_checkpoint = matches!(what, Maintenance::Checkpoint) && catalog.has_role(role, CHECKPOINT.1);
+        if !catalog.is_superuser(role) && !may_checkpoint {
+            let message = match what {
+                Maintenance::Checkpoint => "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT",
+                Maintenance::Backup(_) => "must be superuser to do BACKUP",
+            };
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         match what {
             Maintenance::Checkpoint => {

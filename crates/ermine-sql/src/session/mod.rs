@@ -24,6 +24,7 @@ mod maintenance;
 mod modes;
 mod notify;
 pub(crate) mod plan;
+mod role;
 mod row_wait;
 pub(crate) mod settings;
 mod sizes;
@@ -63,7 +64,12 @@ use self::{
 use crate::{
     bind::names::cut,
     budget::DatabaseBudget,
-    catalog::{CatalogStore, PUBLIC, sessions::Registered},
+    catalog::{
+        CatalogStore, PUBLIC,
+        definition::ObjectId,
+        roles::{BUILT_IN, SUPERUSER},
+        sessions::Registered,
+    },
     claims::Deferral,
     cursors::Cursors,
     ddl::{context::ChangeContext, online::adds_online},
@@ -135,6 +141,22 @@ impl SqlDatabase {
         !matches!(scheme, Serial | Vll | Partitioned)
     }
 
+    /// Fails for a user that may not log in. A name that no role has is the first superuser, where such clients are let
+    /// in.
+    pub fn check_login(&self, user: &str) -> Result<()> {
+        let catalog = self.0.catalog.current();
+        let user = cut(user);
+        let is_built_in = BUILT_IN.iter().any(|(name, _)| *name == user);
+        let may_log_in = catalog.role(user).is_none_or(|role| catalog.traits(role.id).can_login);
+        match may_log_in && !is_built_in {
+            true => Ok(()),
+            false => {
+                let message = format!("role \"{user}\" is not permitted to log in");
+                Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message))
+            }
+        }
+    }
+
     /// Whether any user has a password, so that a login is possible.
     pub fn has_passwords(&self) -> bool {
         self.0.catalog.current().roles().any(|role| role.verifier.is_some())
@@ -158,21 +180,29 @@ impl SqlDatabase {
     /// Begins a session of a user; `database` is the name that the client uses for the database.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let user = cut(user);
-        let settings = Settings::new(user, &self.0.database);
+        let catalog = self.0.catalog.current();
+        let role = catalog.role(user).map_or(SUPERUSER, |role| role.id);
+        let mut settings = Settings::new(user, &self.0.database);
+        settings.show_superuser(catalog.is_superuser(role));
         let environment = Environment {
             user: user.into(),
+            role,
+            session_user: user.into(),
+            login: role,
             settings: settings.shown(),
             database: database.into(),
             schema: PUBLIC.into(),
             memory: Memory::new(&DatabaseBudget::of(&self.0.database)),
-            types: self.0.catalog.current().types.clone(),
+            types: catalog.types.clone(),
             ..Environment::default()
         };
         let cancel = environment.interrupt.cancel.clone();
-        let sessions = self.0.catalog.current().sessions.clone();
+        let sessions = catalog.sessions.clone();
         let (user, database) = (environment.user.clone(), environment.database.clone());
         Session {
-            registered: sessions.register(user, database, now(), cancel),
+            authenticated: (user.clone(), role),
+            roles_set: HashMap::new(),
+            registered: sessions.register((user, role), database, now(), cancel),
             shared: self.0.clone(),
             own: ermine::Session::default(),
             settings,
@@ -195,6 +225,10 @@ impl SqlDatabase {
 /// One client's state: its transaction, its settings, its plans.
 pub struct Session {
     shared: Arc<Shared>,
+    /// The role that the session was begun for, and its number.
+    authenticated: (Arc<str>, ObjectId),
+    /// The numbers of the roles that the session has been set to, by their names.
+    roles_set: HashMap<String, ObjectId>,
     /// The engine's session for its transactions.
     own: ermine::Session,
     settings: Settings,
@@ -363,7 +397,12 @@ impl Session {
         Ok(Prepared {
             tree: Some(tree),
             text: "".into(),
-            made_for: MadeFor { version, settings: self.settings_changed, sizes: Sizes::new(&catalog, &bound.tables) },
+            made_for: MadeFor {
+                version,
+                settings: self.settings_changed,
+                role: self.environment.role,
+                sizes: Sizes::new(&catalog, &bound.tables),
+            },
             bound,
             renewed: Mutex::default(),
             _held: Held::default(),
@@ -798,7 +837,8 @@ impl Session {
         }
         if let Plan::CopyFrom(from) = &bound.plan {
             rows.copy_in(from.format())?;
-            self.copying = Some(Box::new(Copying::new(from.clone(), &self.environment.memory)));
+            let hides_details = bound.hides_details();
+            self.copying = Some(Box::new(Copying::new(from.clone(), &self.environment.memory, hides_details)));
             return Ok(true);
         }
         let statements = || self.statements();
@@ -810,21 +850,21 @@ impl Session {
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Some(insert) = &filled {
-            let written = run.insert(insert, &mut |_| MORE)?;
+            let written = run.insert(insert, &mut |_| MORE).map_err(|error| bound.told(error))?;
             drop(run);
             self.take_over(rows)?;
             rows.complete(&format!("SELECT {written}"))?;
             return Ok(true);
         }
         if let Plan::Declare(declare) = &bound.plan {
-            let kept = declare.run([&active.cursors, &self.held], &run)?;
+            let kept = declare.run([&active.cursors, &self.held], &run).map_err(|error| bound.told(error))?;
             drop(run);
             active.cursors.add(self.opened(declare, kept));
             self.take_over(rows)?;
             rows.complete("DECLARE CURSOR")?;
             return Ok(true);
         }
-        let tag = plan::run(bound, &run, rows)?;
+        let tag = plan::run(bound, &run, rows).map_err(|error| bound.told(error))?;
         drop(run);
         active.owe(&mut self.given.get_mut().claims, &self.environment.memory)?;
         self.take_over(rows)?;
@@ -951,6 +991,11 @@ impl Session {
 
     /// Updates the state that depends on settings.
     fn after_settings(&mut self) {
+        if self.follow_roles() {
+            // Plans hold for one role.
+            self.settings_changed += 1;
+            self.plans.clear();
+        }
         self.environment.settings = self.settings.shown();
         let application = self.settings.get("application_name").unwrap_or_default();
         self.registered.presence.change(|doing| doing.application = application.into());

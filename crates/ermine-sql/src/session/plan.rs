@@ -7,7 +7,10 @@ use sqlparser::ast::{self, Statement};
 use super::tree::Tree;
 use crate::{
     bind::Binder,
-    catalog::{Catalog, Table, View},
+    catalog::{
+        Catalog, Table, View,
+        rights::{Kind, Object, Rights},
+    },
     copy,
     ddl::{Definition, table_as::TableAs, view::ViewChange},
     error::{Result, SqlError, SqlState},
@@ -29,6 +32,8 @@ pub(crate) struct Bound {
     pub(crate) views: Vec<Arc<View>>,
     /// The error of every run of the statement, which can still be prepared and described.
     failure: Option<SqlError>,
+    /// Whether the role may not read a table that the statement uses: then errors have no details, which show values.
+    hides_details: bool,
 }
 
 impl Bound {
@@ -41,12 +46,23 @@ impl Bound {
             tables: Vec::new(),
             views: Vec::new(),
             failure: None,
+            hides_details: false,
         }
     }
 
     /// Fails if the statement cannot be run.
     pub(crate) fn check(&self) -> Result<()> {
         self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether errors of it have no details.
+    pub(crate) fn hides_details(&self) -> bool {
+        self.hides_details
+    }
+
+    /// Removes the details of an error that the role may not see.
+    pub(crate) fn told(&self, error: SqlError) -> SqlError {
+        if self.hides_details { error.without_detail() } else { error }
     }
 
     /// Whether it concerns the session itself: it runs without a transaction, or it ends one.
@@ -71,6 +87,7 @@ pub(crate) fn bind(
         }
         Tree::Lacking(what) => return Err(SqlError::unsupported(what)),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
+        Tree::Rights(tree) => (Plan::Definition(Definition::Rights(tree.clone())), None),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Type(tree) => (Plan::Definition(Definition::Type(tree.clone())), None),
         Tree::Comment(comment) => (Plan::Definition(Definition::Comment(comment.clone())), None),
@@ -82,7 +99,9 @@ pub(crate) fn bind(
     };
     let parameters = binder.parameter_types()?;
     let failure = match plan.fold(environment) {
-        Ok(()) => binder.failure,
+        // A definition has rules of its own: a new view, for one, needs no rights to what it shows.
+        Ok(()) if matches!(plan, Plan::Definition(_)) => binder.failure,
+        Ok(()) => binder.failure.take().or_else(|| binder.denial()),
         // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its
         // plan.
         Err(error) if error.is_of_circumstances() => return Err(error),
@@ -91,7 +110,14 @@ pub(crate) fn bind(
     if cfg!(debug_assertions) && failure.is_none() {
         plan.assert_sound(columns.as_ref().map(Vec::len), parameters.len());
     }
-    Ok(Bound { plan, parameters, columns, tables: binder.tables, views: binder.views, failure })
+    let hides_details = !may_read_all(catalog, environment.role, &binder.tables);
+    Ok(Bound { plan, parameters, columns, tables: binder.tables, views: binder.views, failure, hides_details })
+}
+
+/// Whether a role may read all of some tables.
+fn may_read_all(catalog: &Catalog, role: u32, tables: &[Arc<Table>]) -> bool {
+    let may_read = |table: &Arc<Table>| catalog.has_any(role, Object::new(Kind::Table, table.def.id), Rights::SELECT);
+    catalog.is_superuser(role) || tables.iter().all(may_read)
 }
 
 fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Option<Vec<Column>>)> {

@@ -71,7 +71,7 @@ pub(crate) enum Extent {
 }
 
 /// Known settings and their initial values.
-const KNOWN: [(&str, &str); 38] = [
+const KNOWN: [(&str, &str); 39] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
@@ -93,6 +93,7 @@ const KNOWN: [(&str, &str); 38] = [
     ("max_identifier_length", "63"),
     ("max_index_keys", "32"),
     ("password_encryption", "scram-sha-256"),
+    ("role", "none"),
     ("row_security", "off"),
     ("search_path", "public"),
     ("server_encoding", "UTF8"),
@@ -209,7 +210,7 @@ fn initial(name: &str) -> Option<&'static str> {
 const ORDER: &str = "ermine.transaction_order";
 
 /// Settings that cannot be changed.
-const FIXED: [&str; 10] = [
+const FIXED: [&str; 9] = [
     "integer_datetimes",
     "is_superuser",
     "lc_collate",
@@ -219,7 +220,6 @@ const FIXED: [&str; 10] = [
     "server_encoding",
     "server_version",
     "server_version_num",
-    "session_authorization",
 ];
 
 /// Settings that are times in milliseconds.
@@ -317,6 +317,11 @@ impl Settings {
         };
         self.changed();
         Ok(())
+    }
+
+    /// Sets what `is_superuser` shows.
+    pub(super) fn show_superuser(&mut self, is_superuser: bool) {
+        self.values.insert("is_superuser".into(), if is_superuser { "on" } else { "off" }.into());
     }
 
     /// Whether a setting is on.

@@ -1,7 +1,7 @@
 //! Statements that have been parsed and bound, and their plans.
 //!
-//! A plan is made for one catalog, some settings, and tables of some sizes. A statement that outlives one of these gets
-//! another plan, which is kept with it in turn: a driver prepares a statement once and runs it for hours.
+//! A plan is made for one catalog, one role, some settings, and tables of some sizes. A statement that outlives one of
+//! these gets another plan, which is kept with it in turn: a driver prepares a statement once and runs it for hours.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,6 +32,8 @@ pub(super) struct MadeFor {
     pub(super) version: Option<u64>,
     /// The number of changes so far of the settings that binding depends on.
     pub(super) settings: u64,
+    /// The role whose rights were examined.
+    pub(super) role: u32,
     pub(super) sizes: Sizes,
 }
 
@@ -42,8 +44,11 @@ pub(super) struct Renewed {
 }
 
 impl MadeFor {
-    fn is(&self, catalog: &Catalog, settings: u64) -> bool {
-        self.version == Some(catalog.version) && self.settings == settings && self.sizes.fit(catalog)
+    fn is(&self, catalog: &Catalog, settings: u64, role: u32) -> bool {
+        self.version == Some(catalog.version)
+            && self.settings == settings
+            && self.role == role
+            && self.sizes.fit(catalog)
     }
 }
 
@@ -67,16 +72,16 @@ impl Prepared {
 impl Session {
     /// Returns the plan of a statement for the catalog of a transaction, if it is not the first one.
     pub(super) fn renewed(&self, prepared: &Prepared, active: &ActiveTransaction) -> Result<Option<Arc<Bound>>> {
-        let (catalog, settings) = (&active.catalog, self.settings_changed);
+        let (catalog, settings, role) = (&active.catalog, self.settings_changed, self.environment.role);
         let is_own = !active.changes.is_empty();
-        if !is_own && prepared.made_for.is(catalog, settings) {
+        if !is_own && prepared.made_for.is(catalog, settings, role) {
             return Ok(None);
         }
         // A poisoned plan was not replaced.
         let mut renewed = prepared.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*renewed
             && !is_own
-            && known.made_for.is(catalog, settings)
+            && known.made_for.is(catalog, settings, role)
         {
             return Ok(Some(known.bound.clone()));
         }
@@ -90,7 +95,7 @@ impl Session {
         let sizes = Sizes::new(catalog, &bound.tables);
         let bound = Arc::new(bound);
         if !is_own {
-            let made_for = MadeFor { version: Some(catalog.version), settings, sizes };
+            let made_for = MadeFor { version: Some(catalog.version), settings, role, sizes };
             *renewed = Some(Renewed { bound: bound.clone(), made_for });
         }
         Ok(Some(bound))

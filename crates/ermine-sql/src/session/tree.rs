@@ -13,8 +13,8 @@ use super::{
 use crate::{
     copy::CopyTree,
     ddl::{
-        alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, role::RoleTree,
-        table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
+        alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, grant_tree::RightsTree,
+        role::RoleTree, table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
     },
     error::Result,
     parse::{check_grammar, check_query, correct_precedence, failure, lacking, parser, query},
@@ -35,6 +35,7 @@ pub(crate) enum Tree {
     Maintenance(Maintenance),
     Modes(ModesTree),
     Object(AlterObject),
+    Rights(RightsTree),
     Role(RoleTree),
     Sequence(AlterSequence),
     Type(TypeTree),
@@ -128,6 +129,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Constraints(set)
         } else if let Some(modes) = ModesTree::parse(parser)? {
             Tree::Modes(modes)
+        } else if let Some(rights) = RightsTree::parse(parser)? {
+            Tree::Rights(rights)
         } else if let Some(role) = RoleTree::parse(parser)? {
             Tree::Role(role)
         } else if let Some(tree) = ExtensionTree::parse(parser)? {

@@ -6,6 +6,7 @@ use sqlparser::ast::{self, Set, Statement};
 
 use super::{
     ActiveTransaction, Completion, Extent, Modes, Named, Prepared, Session, State, in_failed, now,
+    role::{AUTHORIZATION, ROLE},
     tree::{Tree, TwoPhase},
 };
 use crate::{
@@ -36,6 +37,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Maintenance(_)
         | Tree::Modes(_)
         | Tree::Object(_)
+        | Tree::Rights(_)
         | Tree::Role(_)
         | Tree::Sequence(_)
         | Tree::TableAs(_)
@@ -131,6 +133,7 @@ impl Session {
             | Tree::Copy(_)
             | Tree::Lacking(_)
             | Tree::Object(_)
+            | Tree::Rights(_)
             | Tree::Role(_)
             | Tree::Sequence(_)
             | Tree::TableAs(_)
@@ -263,7 +266,7 @@ impl Session {
         match what {
             ast::Reset::ALL => {
                 let names: Vec<_> = self.settings.all().map(|(name, _)| name.to_owned()).collect();
-                for name in names {
+                for name in names.into_iter().filter(|name| name != ROLE && name != AUTHORIZATION) {
                     // Settings that cannot be changed keep their values.
                     let _ = self.set_one(&name, None, self.extent(false));
                 }
@@ -271,7 +274,7 @@ impl Session {
             ast::Reset::ConfigurationParameter(name) => {
                 self.set_one(&parts_of(name)?.join(".").to_lowercase(), None, self.extent(false))?;
             }
-            ast::Reset::SessionAuthorization => {}
+            ast::Reset::SessionAuthorization => self.set_one(AUTHORIZATION, None, self.extent(false))?,
         }
         rows.complete("RESET")
     }
@@ -293,7 +296,7 @@ impl Session {
             self.held.open.clear();
             self.registered.unlisten();
             self.registered.release_locks();
-            self.settings = super::Settings::new(&self.environment.user, &self.shared.database);
+            self.settings = super::Settings::new(&self.authenticated.0, &self.shared.database);
             self.after_settings();
         }
         rows.complete(&format!("DISCARD {what}"))
@@ -324,6 +327,9 @@ impl Session {
             let message = format!("{} cannot run inside a transaction block", what.words());
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
+        if what != TwoPhase::Prepare {
+            self.check_finishes(gid)?;
+        }
         let (shared, mut receipt) = (self.shared.clone(), None);
         match what {
             TwoPhase::Commit => receipt = Some(shared.prepared.commit(gid, &shared.catalog)?),
@@ -342,6 +348,18 @@ impl Session {
         }
         rows.complete(what.words())?;
         Ok(Completion { receipt: receipt.filter(|_| !self.modes().is_async) })
+    }
+
+    /// Fails for a prepared transaction of another role.
+    fn check_finishes(&self, gid: &str) -> Result<()> {
+        let catalog = self.shared.catalog.current();
+        let owner = catalog.sessions.prepared().get(gid).map(|about| about.owner.clone());
+        if owner.is_none_or(|owner| owner == *self.environment.user) || catalog.is_superuser(self.environment.role) {
+            return Ok(());
+        }
+        let message = "permission denied to finish prepared transaction";
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+            .hint("Must be superuser or the user that prepared the transaction."))
     }
 
     fn prepare_transaction(&mut self, gid: &str) -> Result<()> {
@@ -435,6 +453,10 @@ impl Session {
                 };
                 self.set_one(&name, value.as_deref(), self.extent(is_local))
             }
+            Set::SetRole { context_modifier, role_name } => {
+                self.set_role(context_modifier.as_ref(), role_name.as_ref(), rows)
+            }
+            Set::SetSessionAuthorization(authorization) => self.set_authorization(authorization, rows),
             Set::SetTimeZone { value, local } => {
                 let value = (!is_word(value, &["default", "local"])).then(|| setting_value(value));
                 self.set_one("timezone", value.as_deref(), self.extent(*local))
@@ -458,6 +480,9 @@ impl Session {
     /// Sets a setting and updates the state that depends on it.
     pub(super) fn set_one(&mut self, name: &str, value: Option<&str>, extent: Extent) -> Result<()> {
         let name = if name == "time zone" { "timezone" } else { name };
+        if self.set_if_role(name, value, extent)? {
+            return Ok(());
+        }
         if name == "timezone" {
             // Checks that the zone exists before it is set.
             crate::types::datetime::find_zone(value.unwrap_or("UTC"))?;
@@ -533,6 +558,7 @@ impl Session {
             let mut binder = Binder::new(&active.catalog, &self.environment, &self.search_path, &[]);
             let typed = binder.expr(expr)?;
             let bound = binder.assign(typed, *ty, -1, "parameter")?;
+            binder.denial().map_or(Ok(()), Err)?;
             values.push(bound.eval(&Frame { row: &[], outer: None }, &run)?.into_owned());
         }
         Ok(values)

@@ -1,6 +1,6 @@
 //! Comments, and the functions that return them.
 
-use super::{Described, Known, NULL, PG_CATALOG, ROLE, definitions, table};
+use super::{Described, Known, NULL, PG_CATALOG, definitions, table};
 use crate::{
     catalog::{
         Catalog, PUBLIC,
@@ -47,7 +47,6 @@ fn number(known: Known<'_>, comment: &CommentDef) -> u32 {
             let at = table.and_then(|table| table.def.checks.iter().position(|check| check.name == comment.check));
             definitions::part(comment.object, at.unwrap_or(0))
         }
-        PG_AUTHID if known.catalog.role(&known.environment.user).is_some_and(|own| own.id == comment.object) => ROLE,
         _ => comment.object,
     }
 }

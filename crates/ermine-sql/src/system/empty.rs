@@ -68,10 +68,8 @@ pub(super) const TABLES: &[Described] = empty! {
     }
     3118 pg_foreign_table { ftrelid OID ftserver OID ftoptions TEXTS }
     1418 pg_user_mapping { oid OID umuser OID umserver OID umoptions TEXTS }
-    1261 pg_auth_members { roleid OID member OID grantor OID admin_option BOOL }
     826 pg_default_acl { oid OID defaclrole OID defaclnamespace OID defaclobjtype TEXT defaclacl TEXTS }
     2964 pg_db_role_setting { setdatabase OID setrole OID setconfig TEXTS }
-    0 pg_group { groname NAME grosysid OID grolist OIDS }
     0 pg_matviews {
         schemaname NAME matviewname NAME matviewowner NAME tablespace NAME hasindexes BOOL ispopulated BOOL
         definition TEXT

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use super::{
     Known, NULL, UTF8, comments,
     definitions::{self, indexes},
-    privileges,
+    inquiries, privileges,
     reg::Reg,
-    server::role_name,
     views::{self, is_column_updatable, is_updatable},
 };
 use crate::{
-    catalog::{Catalog, definition::DefaultDef, sessions::Presence},
+    catalog::{
+        Catalog,
+        definition::DefaultDef,
+        rights::{Kind, Object, Rights, no_right},
+        roles::SIGNAL_BACKEND,
+        sessions::Presence,
+    },
     error::{Result, SqlError, SqlState},
     functions::{
         quote_ident,
@@ -57,6 +62,7 @@ impl Candidate for Entry {
 const OID: Parameter = of(Scalar::Oid);
 const TEXT: Parameter = of(Scalar::Text);
 const INT4: Parameter = of(Scalar::Int4);
+const TEXTS: Parameter = Parameter::Is(SqlType::TEXT.array());
 const INT8: Parameter = of(Scalar::Int8);
 const BOOL: Parameter = of(Scalar::Bool);
 const ANY: Parameter = Parameter::Any;
@@ -88,9 +94,12 @@ const YES: Lookup = |_, _, _| Ok(Value::Bool(true));
 const NO: Lookup = |_, _, _| Ok(Value::Bool(false));
 const NOTHING: Lookup = |_, _, _| Ok(NULL);
 
-/// A privilege check: any user may do everything.
-const fn privilege(name: &'static str) -> Entry {
-    entry(name, &[ANY, ANY, ANY, ANY], SqlType::BOOL, YES).optional(2)
+/// One of the functions that tell whether a role has a right.
+const fn privilege(at: usize) -> Entry {
+    let (name, count, function) = inquiries::FUNCTIONS[at];
+    // The role may be left out.
+    let parameters: &[Parameter] = if count == 3 { &[ANY, ANY, ANY, ANY] } else { &[ANY, ANY, ANY] };
+    entry(name, parameters, SqlType::BOOL, function).optional(1)
 }
 
 /// A function of the number of an object of a kind that does not exist here.
@@ -129,7 +138,7 @@ static FUNCTIONS: &[Entry] = &[
     })
     .accepts_null(),
     entry("pg_get_userbyid", &[OID], SqlType::NAME, |values, catalog, environment| match values {
-        [Value::Oid(oid)] => Ok(match role_name(Known::new(catalog, environment), *oid) {
+        [Value::Oid(oid)] => Ok(match catalog.role_name(*oid, environment) {
             Some(name) => name.into(),
             None => format!("unknown (OID={oid})").into(),
         }),
@@ -151,7 +160,13 @@ static FUNCTIONS: &[Entry] = &[
     // Trees of expressions are texts here.
     entry("pg_get_expr", &[TEXT, OID, BOOL], SqlType::TEXT, |values, _, _| Ok(values.first().cloned().unwrap_or(NULL)))
         .optional(1),
-    entry("pg_sequence_last_value", &[OID], SqlType::INT8, |values, catalog, _| {
+    entry("pg_sequence_last_value", &[OID], SqlType::INT8, |values, catalog, environment| {
+        if let [Value::Oid(id)] = values
+            && catalog.sequence(*id).is_some()
+            && !reads_sequence(catalog, environment.role, *id)
+        {
+            return Err(no_right(catalog, Object::new(Kind::Sequence, *id)));
+        }
         Ok(state_of(values, catalog)?.filter(|(_, is_called)| *is_called).map_or(NULL, |(last, _)| Value::Int8(last)))
     }),
     // A name is an array of 64 bytes from 0 on; those behind its end are zero, which is shown as nothing.
@@ -230,13 +245,16 @@ static FUNCTIONS: &[Entry] = &[
         Ok(Value::Float8(catalog.sessions.notifications.usage()))
     }),
     entry("pg_backend_pid", &[], SqlType::INT4, |_, _, environment| Ok(Value::Int4(environment.process))),
-    entry("pg_cancel_backend", &[INT4], SqlType::BOOL, |values, catalog, _| {
+    entry("pg_cancel_backend", &[INT4], SqlType::BOOL, |values, catalog, environment| {
         let session = session_of(values, catalog);
+        check_signal(session.as_deref(), catalog, environment, "cancel query")?;
         session.iter().for_each(|session| session.cancel());
         Ok(Value::Bool(session.is_some()))
     }),
-    entry("pg_terminate_backend", &[INT4, INT8], SqlType::BOOL, |values, catalog, _| {
-        Ok(Value::Bool(session_of(values, catalog).is_some_and(|session| session.end())))
+    entry("pg_terminate_backend", &[INT4, INT8], SqlType::BOOL, |values, catalog, environment| {
+        let session = session_of(values, catalog);
+        check_signal(session.as_deref(), catalog, environment, "terminate process")?;
+        Ok(Value::Bool(session.is_some_and(|session| session.end())))
     })
     .optional(1),
     entry("current_schemas", &[BOOL], SqlType::NAME.array(), current_schemas),
@@ -252,17 +270,29 @@ static FUNCTIONS: &[Entry] = &[
         found(Reg::Namespace, values, catalog, environment)
     })
     .reg(Reg::Namespace.modifier()),
-    privilege("has_table_privilege"),
-    privilege("has_any_column_privilege"),
-    privilege("has_column_privilege"),
-    privilege("has_database_privilege"),
-    privilege("has_function_privilege"),
-    privilege("has_language_privilege"),
-    privilege("has_schema_privilege"),
-    privilege("has_sequence_privilege"),
-    privilege("has_tablespace_privilege"),
-    privilege("has_type_privilege"),
-    privilege("pg_has_role"),
+    privilege(0),
+    privilege(1),
+    privilege(2),
+    privilege(3),
+    privilege(4),
+    privilege(5),
+    privilege(6),
+    privilege(7),
+    privilege(8),
+    privilege(9),
+    privilege(10),
+    entry("aclexplode.grantor", &[TEXTS], SqlType::OID.array(), |values, catalog, environment| {
+        privileges::exploded(values, catalog, environment, 0)
+    }),
+    entry("aclexplode.grantee", &[TEXTS], SqlType::OID.array(), |values, catalog, environment| {
+        privileges::exploded(values, catalog, environment, 1)
+    }),
+    entry("aclexplode.privilege_type", &[TEXTS], SqlType::TEXT.array(), |values, catalog, environment| {
+        privileges::exploded(values, catalog, environment, 2)
+    }),
+    entry("aclexplode.is_grantable", &[TEXTS], SqlType::BOOL.array(), |values, catalog, environment| {
+        privileges::exploded(values, catalog, environment, 3)
+    }),
 ];
 
 /// Returns the function that a call means; `None`: no function here has that name.
@@ -356,6 +386,11 @@ fn serial_sequence(values: &[Value], catalog: &Catalog, environment: &Environmen
     Ok(sequence.map_or(NULL, |sequence| name(&sequence.def).into()))
 }
 
+/// Whether a role may see the last number of a sequence.
+pub(super) fn reads_sequence(catalog: &Catalog, role: u32, id: u32) -> bool {
+    catalog.has_any(role, Object::new(Kind::Sequence, id), Rights::USAGE | Rights::SELECT)
+}
+
 /// Returns the state of a sequence.
 fn state_of(values: &[Value], catalog: &Catalog) -> Result<Option<(i64, bool)>> {
     match values {
@@ -395,6 +430,22 @@ fn session_of(values: &[Value], catalog: &Catalog) -> Option<Arc<Presence>> {
         Some(Value::Int4(process)) => catalog.sessions.of_process(*process),
         _ => None,
     }
+}
+
+/// Fails if the role may not end a session's statement, or the session.
+fn check_signal(session: Option<&Presence>, catalog: &Catalog, environment: &Environment, what: &str) -> Result<()> {
+    let Some(session) = session else { return Ok(()) };
+    let (role, other) = (environment.role, session.role);
+    let hint = match () {
+        () if catalog.is_superuser(role) => return Ok(()),
+        () if catalog.is_superuser(other) => format!("must be a superuser to {what} of superuser"),
+        () if catalog.has_role(role, other) || catalog.has_role(role, SIGNAL_BACKEND.1) => return Ok(()),
+        () => format!(
+            "must be a member of the role whose {} or member of pg_signal_backend",
+            if what == "cancel query" { "query is being canceled" } else { "process is being terminated" }
+        ),
+    };
+    Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, hint))
 }
 
 fn current_schemas(values: &[Value], _: &Catalog, environment: &Environment) -> Result<Value> {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use super::{
     Described, INFORMATION, Known, NULL,
     definitions::{self, Constraint, ConstraintKind, constraints, foreign},
-    relations::view_column,
+    relations::{owner_name, view_column},
     table, types,
     views::{self, is_column_updatable, is_updatable},
 };
@@ -13,6 +13,7 @@ use crate::{
     catalog::{
         Table, View,
         definition::{CheckOption, ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
+        rights::{Kind, Object},
     },
     types::{Scalar, SqlType, user_types::UserType},
 };
@@ -222,7 +223,7 @@ pub(super) const TABLES: &[Described] = &[
     table!(INFORMATION, 0 schemata, known => known.catalog.schemas(), |(name, _)| {
         catalog_name NAME = &*known.environment.database;
         schema_name NAME = name;
-        schema_owner NAME = &*known.environment.user;
+        schema_owner NAME = known.catalog.schema(name).and_then(|id| owner_name(known, Object::new(Kind::Schema, id)));
     }),
     table!(INFORMATION, 0 table_constraints, known => constraints(known.catalog), |constraint| {
         constraint_catalog NAME = &*known.environment.database;

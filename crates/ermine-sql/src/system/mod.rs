@@ -13,7 +13,9 @@
 //! | `types` | types, labels of enumerations |
 //! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
-//! | `privileges` | the privileges that objects have from the beginning |
+//! | `privileges` | lists of rights |
+//! | `inquiries` | whether a role has a right |
+//! | `information_rights` | rights in `information_schema` |
 //! | `procedures` | the functions that read and write values |
 //! | `statistics` | the names of the collector's statistics |
 //! | `comments` | comments |
@@ -29,8 +31,10 @@ mod dependencies;
 mod empty;
 pub(crate) mod functions;
 mod information;
+mod information_rights;
+mod inquiries;
 pub(crate) mod own;
-mod privileges;
+pub(crate) mod privileges;
 mod procedures;
 pub(crate) mod reg;
 mod relations;
@@ -46,7 +50,8 @@ use self::own::Own;
 use ermine::Statistics;
 
 use crate::{
-    catalog::{Catalog, Relation},
+    catalog::{Catalog, Relation, THE_DATABASE, rights::no_right_to, roles::SUPERUSER},
+    error::SqlError,
     result::Column,
     types::{Environment, Value},
 };
@@ -95,13 +100,8 @@ const INFORMATION_OID: u32 = 13000;
 pub(crate) const EXTENSIONS: [(&str, &str); 3] = [("plpgsql", "1.0"), ("pgcrypto", "1.3"), ("uuid-ossp", "1.1")];
 /// The number of `pg_attrdef`.
 const PG_ATTRDEF: u32 = 2604;
-/// The number of the database: there is one.
-pub(crate) const THE_DATABASE: u32 = 5;
-/// The number of the session's own role, which is shown as the owner of everything; other roles have the number of
-/// their definition.
-const ROLE: u32 = 10;
-/// The role that owns the schema `public`: its name and its number.
-pub(crate) const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
+/// The role that owns what is built in.
+const ROLE: u32 = SUPERUSER;
 /// The number of the encoding.
 const UTF8: i32 = 6;
 
@@ -192,7 +192,7 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 9] = [
+static TABLES: [&[Described]; 10] = [
     relations::TABLES,
     server::TABLES,
     types::TABLES,
@@ -201,6 +201,7 @@ static TABLES: [&[Described]; 9] = [
     statistics::TABLES,
     empty::TABLES,
     information::TABLES,
+    information_rights::TABLES,
     own::TABLES,
 ];
 
@@ -217,6 +218,16 @@ impl SystemTable {
     pub(crate) fn columns(self) -> Vec<Column> {
         let column = |&(name, (ty, modifier)): &(&str, kind::Kind)| Column { modifier, ..Column::new(name, ty) };
         self.0.columns.iter().map(column).collect()
+    }
+
+    /// Whether a role may read it: passwords are for superusers.
+    pub(crate) fn is_shown_to(self, catalog: &Catalog, role: u32) -> bool {
+        !matches!(self.0.name, "pg_authid" | "pg_shadow") || catalog.is_superuser(role)
+    }
+
+    /// Returns the error of a role that may not read it.
+    pub(crate) fn no_right(self) -> SqlError {
+        no_right_to(if self.0.name == "pg_shadow" { "view" } else { "table" }, self.0.name)
     }
 
     /// Returns its address, which is unique.

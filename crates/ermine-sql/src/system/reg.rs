@@ -10,7 +10,7 @@ use super::{
     INFORMATION, INFORMATION_OID, Known, PG_CATALOG, PG_CATALOG_OID, SystemTable,
     definitions::{indexes, relation_name},
     functions::{Lookup, Resolved},
-    oid_of, procedures, server, tables,
+    oid_of, procedures, tables,
 };
 use crate::{
     catalog::{Catalog, Relation},
@@ -105,7 +105,7 @@ impl Reg {
                 None => user_type_oid(known, name)?,
             },
             Self::Namespace => namespace_oid(known, &parts(name)?.1),
-            Self::Role => server::role_oid(known, &parts(name)?.1),
+            Self::Role => known.catalog.role_number(&parts(name)?.1, known.environment),
             Self::Function => procedures::function_oid(&parts(name)?.1),
         })
     }
@@ -262,7 +262,7 @@ fn relation(known: Known<'_>, schema: Option<&str>, name: &str) -> Option<Relati
 }
 
 fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
-    server::role_name(known, oid).map(quote_ident)
+    known.catalog.role_name(oid, known.environment).map(quote_ident)
 }
 
 fn type_name(known: Known<'_>, oid: u32) -> Option<String> {

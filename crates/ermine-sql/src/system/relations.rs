@@ -3,13 +3,17 @@
 use std::borrow::Cow;
 
 use super::{
-    Described, Known, NULL, PG_CATALOG, ROLE,
+    Described, Known, NULL, PG_CATALOG,
     definitions::{self, ConstraintKind, IndexView, action_code, indexes, shown_constraints},
     dependencies::dependencies,
-    table, views,
+    functions::reads_sequence,
+    privileges, table, views,
 };
 use crate::{
-    catalog::definition::{CheckOption, ColumnDef, DefaultDef, Identity, SequenceDef, ViewColumnDef, ViewDef},
+    catalog::{
+        definition::{CheckOption, ColumnDef, DefaultDef, Identity, SequenceDef, ViewColumnDef, ViewDef},
+        rights::{Kind, Object},
+    },
     types::{Array, Scalar, SqlType, Value, array::Dimension},
 };
 
@@ -33,6 +37,13 @@ struct Class {
     checks: usize,
     /// The options of a view, as they are written.
     options: Vec<String>,
+    /// The object that has its owner and rights: of an index, the table.
+    object: Object,
+}
+
+/// Returns the name of an object's owner.
+pub(super) fn owner_name<'a>(known: Known<'a>, object: Object) -> Option<&'a str> {
+    known.catalog.role_name(known.catalog.owner(object), known.environment)
 }
 
 fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
@@ -49,6 +60,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             has_index: def.primary_key.is_some() || !def.indexes.is_empty(),
             checks: def.checks.len(),
             options: Vec::new(),
+            object: Object::new(Kind::Table, def.id),
         });
     }
     for def in known.catalog.views().map(|view| &view.def) {
@@ -67,6 +79,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             has_index: false,
             checks: 0,
             options: def.shown_options().map(|(name, value)| format!("{name}={value}")).chain(check).collect(),
+            object: Object::new(Kind::Table, *id),
         });
     }
     for IndexView { oid, name, table, columns, .. } in indexes(known.catalog) {
@@ -81,6 +94,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             has_index: false,
             checks: 0,
             options: Vec::new(),
+            object: Object::new(Kind::Table, table.def.id),
         });
     }
     for SequenceDef { id, schema, name, .. } in known.catalog.sequences().into_iter().map(|sequence| &sequence.def) {
@@ -95,6 +109,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             has_index: false,
             checks: 0,
             options: Vec::new(),
+            object: Object::new(Kind::Sequence, *id),
         });
     }
     all.into_iter()
@@ -238,7 +253,7 @@ pub(super) const TABLES: &[Described] = &[
         relnamespace OID = known.catalog.schema(&class.schema).unwrap_or(0);
         reltype OID = 0u32;
         reloftype OID = 0u32;
-        relowner OID = ROLE;
+        relowner OID = known.catalog.owner(class.object);
         relam OID = class.method;
         relfilenode OID = class.oid;
         reltablespace OID = 0u32;
@@ -264,7 +279,7 @@ pub(super) const TABLES: &[Described] = &[
         relrewrite OID = 0u32;
         relfrozenxid OID = 0u32;
         relminmxid OID = 0u32;
-        relacl TEXTS = NULL;
+        relacl TEXTS = if class.kind == "i" { NULL } else { privileges::of_object(known, class.object) };
         reloptions TEXTS = match class.options.is_empty() {
             true => NULL,
             false => Value::array(Array::new(Scalar::Text, class.options.iter().map(|one| one.as_str().into()).collect())),
@@ -294,7 +309,7 @@ pub(super) const TABLES: &[Described] = &[
         attislocal BOOL = true;
         attinhcount INT4 = 0i32;
         attcollation OID = collation(attribute.column.ty);
-        attacl TEXTS = NULL;
+        attacl TEXTS = privileges::of_column(known, attribute.relation, attribute.number);
         attoptions TEXTS = NULL;
         attfdwoptions TEXTS = NULL;
         attmissingval TEXT = NULL;
@@ -404,13 +419,13 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 0 pg_views, known => known.catalog.views(), |view| {
         schemaname NAME = &view.def.schema;
         viewname NAME = &view.def.name;
-        viewowner NAME = &*known.environment.user;
+        viewowner NAME = owner_name(known, Object::new(Kind::Table, view.def.id));
         definition TEXT = views::definition(known, view);
     }),
     table!(PG_CATALOG, 0 pg_tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
         schemaname NAME = &def.schema;
         tablename NAME = &def.name;
-        tableowner NAME = &*known.environment.user;
+        tableowner NAME = owner_name(known, Object::new(Kind::Table, def.id));
         tablespace NAME = NULL;
         hasindexes BOOL = def.primary_key.is_some() || !def.indexes.is_empty();
         hasrules BOOL = false;
@@ -428,7 +443,7 @@ pub(super) const TABLES: &[Described] = &[
         known.catalog.sequences().into_iter().map(|sequence| (&sequence.def, sequence)), |(def, sequence)| {
         schemaname NAME = &def.schema;
         sequencename NAME = &def.name;
-        sequenceowner NAME = &*known.environment.user;
+        sequenceowner NAME = owner_name(known, Object::new(Kind::Sequence, def.id));
         data_type TEXT = definitions::sequence_type(def).name();
         start_value INT8 = def.start;
         min_value INT8 = def.least;
@@ -436,6 +451,10 @@ pub(super) const TABLES: &[Described] = &[
         increment_by INT8 = def.increment;
         cycle BOOL = def.cycles;
         cache_size INT8 = 1i64;
-        last_value INT8 = sequence.state().ok().filter(|(_, is_called)| *is_called).map(|(last, _)| last);
+        last_value INT8 = sequence
+            .state()
+            .ok()
+            .filter(|(_, is_called)| *is_called && reads_sequence(known.catalog, known.environment.role, def.id))
+            .map(|(last, _)| last);
     }),
 ];

@@ -5,20 +5,29 @@ use std::sync::Arc;
 use ermine::Progress;
 
 use super::{
-    DATABASE_OWNER, Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE,
-    THE_DATABASE, UTF8, privileges, table,
+    Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, THE_DATABASE,
+    UTF8, privileges, table,
 };
 use crate::{
     catalog::{
-        Catalog, PUBLIC,
+        Catalog,
         advisory::{AdvisoryKey, ShownLock},
+        definition::TraitsDef,
+        rights::{Kind, Object},
         sessions::{About, Activity, Doing, Presence},
     },
-    types::Value,
+    types::{Array, Scalar, Value},
     verifier::Verifier,
 };
 
 const TABLESPACE: u32 = 1663;
+const DATABASE: Object = Object { kind: Kind::Database, id: THE_DATABASE };
+
+/// Returns a schema that statements have created, or `public`.
+fn schema_object(known: Known<'_>, oid: u32) -> Option<Object> {
+    let is_known = known.catalog.schemas().any(|(_, known)| known == oid);
+    is_known.then_some(Object { kind: Kind::Schema, id: oid })
+}
 
 fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
     catalog.schemas().chain([(PG_CATALOG, PG_CATALOG_OID), (INFORMATION, INFORMATION_OID)])
@@ -27,7 +36,7 @@ fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
 /// Returns the sessions, their activity, and the numbers of their users.
 fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Option<u32>)> {
     known.catalog.sessions.all().into_iter().map(move |session| {
-        let (doing, user) = (session.doing(), role_oid(known, &session.user));
+        let (doing, user) = (session.doing(), Some(session.role));
         (session, doing, user)
     })
 }
@@ -55,41 +64,34 @@ fn count(of: u64) -> i64 {
     i64::try_from(of).unwrap_or(i64::MAX)
 }
 
-/// A role, as the session sees it.
-pub(super) struct RoleView<'a> {
-    pub(super) oid: u32,
-    pub(super) name: &'a str,
+/// A role with its attributes.
+struct RoleView<'a> {
+    name: &'a str,
     verifier: Option<&'a Verifier>,
-    can_login: bool,
+    traits: TraitsDef,
 }
 
-/// Returns all roles, and the session's own even if no role of its name exists.
-pub(super) fn roles(known: Known<'_>) -> impl Iterator<Item = RoleView<'_>> {
-    let user = &*known.environment.user;
-    let unknown = known.catalog.role(user).is_none().then_some(RoleView {
-        oid: ROLE,
-        name: user,
-        verifier: None,
-        can_login: true,
-    });
-    let known = known.catalog.roles().map(move |role| RoleView {
-        oid: if role.name == user { ROLE } else { role.id },
-        name: &role.name,
-        verifier: role.verifier.as_ref(),
-        can_login: role.name == user || role.verifier.is_some(),
-    });
-    let (name, oid) = DATABASE_OWNER;
-    unknown.into_iter().chain(known).chain([RoleView { oid, name, verifier: None, can_login: false }])
+/// Returns all roles. Roles that are built in cannot log in.
+fn roles(known: Known<'_>) -> impl Iterator<Item = RoleView<'_>> {
+    known.catalog.role_names(known.environment).into_iter().map(move |(id, name)| {
+        let verifier = known.catalog.role(name).filter(|role| role.id == id).and_then(|role| role.verifier.as_ref());
+        RoleView { name, verifier, traits: known.catalog.traits(id) }
+    })
 }
 
-/// Returns the number of a role.
-pub(super) fn role_oid(known: Known<'_>, name: &str) -> Option<u32> {
-    roles(known).find(|role| role.name == name).map(|role| role.oid)
+/// Returns the roles that have members, with the numbers of these.
+fn groups(known: Known<'_>) -> impl Iterator<Item = (RoleView<'_>, Value)> {
+    roles(known).filter(|role| !role.traits.can_login).map(move |role| {
+        let members = known.catalog.memberships().filter(|(_, of)| of.role == role.traits.role);
+        let members = members.map(|(member, _)| Value::Oid(member)).collect();
+        let members = Value::array(Array::new(Scalar::Oid, members));
+        (role, members)
+    })
 }
 
-/// Returns the name of a role.
-pub(super) fn role_name(known: Known<'_>, oid: u32) -> Option<&str> {
-    roles(known).find(|role| role.oid == oid).map(|role| role.name)
+/// Whether the role of the session may see the statements of a session.
+fn may_see(known: Known<'_>, session: &Presence) -> bool {
+    known.catalog.has_role(known.environment.role, session.role)
 }
 
 /// Returns the extensions, with numbers of the system's.
@@ -118,16 +120,13 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 2615 pg_namespace, known => schemas(known.catalog), |(name, oid)| {
         oid OID = oid;
         nspname NAME = name;
-        nspowner OID = if name == PUBLIC { DATABASE_OWNER.1 } else { ROLE };
-        nspacl TEXTS = match name {
-            PUBLIC => privileges::list(&[(DATABASE_OWNER.0, "UC"), ("", "U")], DATABASE_OWNER.0),
-            _ => NULL,
-        };
+        nspowner OID = schema_object(known, oid).map_or(ROLE, |schema| known.catalog.owner(schema));
+        nspacl TEXTS = schema_object(known, oid).map_or(NULL, |schema| privileges::of_object(known, schema));
     }),
     table!(PG_CATALOG, 1262 pg_database, known => [&*known.environment.database].into_iter(), |name| {
         oid OID = THE_DATABASE;
         datname NAME = name;
-        datdba OID = ROLE;
+        datdba OID = known.catalog.owner(DATABASE);
         encoding INT4 = UTF8;
         datlocprovider TEXT = "c";
         datistemplate BOOL = false;
@@ -140,57 +139,68 @@ pub(super) const TABLES: &[Described] = &[
         datctype TEXT = "C";
         daticulocale TEXT = NULL;
         datcollversion TEXT = NULL;
-        datacl TEXTS = NULL;
+        datacl TEXTS = privileges::of_object(known, DATABASE);
     }),
     table!(PG_CATALOG, 0 pg_roles, known => roles(known), |role| {
         rolname NAME = role.name;
-        rolsuper BOOL = true;
-        rolinherit BOOL = true;
-        rolcreaterole BOOL = true;
-        rolcreatedb BOOL = true;
-        rolcanlogin BOOL = role.can_login;
-        rolreplication BOOL = false;
-        rolconnlimit INT4 = -1i32;
+        rolsuper BOOL = role.traits.is_superuser;
+        rolinherit BOOL = role.traits.inherits;
+        rolcreaterole BOOL = role.traits.creates_roles;
+        rolcreatedb BOOL = role.traits.creates_databases;
+        rolcanlogin BOOL = role.traits.can_login;
+        rolreplication BOOL = role.traits.replicates;
+        rolconnlimit INT4 = role.traits.connection_limit;
         rolpassword TEXT = "********";
-        rolvaliduntil TIME = NULL;
-        rolbypassrls BOOL = true;
+        rolvaliduntil TIME = role.traits.valid_until.map(Value::TimestampTz);
+        rolbypassrls BOOL = role.traits.sees_all_rows;
         rolconfig TEXTS = NULL;
-        oid OID = role.oid;
+        oid OID = role.traits.role;
     }),
     table!(PG_CATALOG, 1260 pg_authid, known => roles(known), |role| {
-        oid OID = role.oid;
+        oid OID = role.traits.role;
         rolname NAME = role.name;
-        rolsuper BOOL = true;
-        rolinherit BOOL = true;
-        rolcreaterole BOOL = true;
-        rolcreatedb BOOL = true;
-        rolcanlogin BOOL = role.can_login;
-        rolreplication BOOL = false;
-        rolbypassrls BOOL = true;
-        rolconnlimit INT4 = -1i32;
+        rolsuper BOOL = role.traits.is_superuser;
+        rolinherit BOOL = role.traits.inherits;
+        rolcreaterole BOOL = role.traits.creates_roles;
+        rolcreatedb BOOL = role.traits.creates_databases;
+        rolcanlogin BOOL = role.traits.can_login;
+        rolreplication BOOL = role.traits.replicates;
+        rolbypassrls BOOL = role.traits.sees_all_rows;
+        rolconnlimit INT4 = role.traits.connection_limit;
         rolpassword TEXT = role.verifier.map(Verifier::to_string);
-        rolvaliduntil TIME = NULL;
+        rolvaliduntil TIME = role.traits.valid_until.map(Value::TimestampTz);
     }),
-    table!(PG_CATALOG, 0 pg_shadow, known => roles(known).filter(|role| role.can_login), |role| {
+    table!(PG_CATALOG, 1261 pg_auth_members, known => known.catalog.memberships(), |(member, of)| {
+        roleid OID = of.role;
+        member OID = member;
+        grantor OID = of.grantor;
+        admin_option BOOL = of.is_admin;
+    }),
+    table!(PG_CATALOG, 0 pg_group, known => groups(known), |(role, members)| {
+        groname NAME = role.name;
+        grosysid OID = role.traits.role;
+        grolist OIDS = members;
+    }),
+    table!(PG_CATALOG, 0 pg_shadow, known => roles(known).filter(|role| role.traits.can_login), |role| {
         usename NAME = role.name;
-        usesysid OID = role.oid;
-        usecreatedb BOOL = true;
-        usesuper BOOL = true;
-        userepl BOOL = false;
-        usebypassrls BOOL = true;
+        usesysid OID = role.traits.role;
+        usecreatedb BOOL = role.traits.creates_databases;
+        usesuper BOOL = role.traits.is_superuser;
+        userepl BOOL = role.traits.replicates;
+        usebypassrls BOOL = role.traits.sees_all_rows;
         passwd TEXT = role.verifier.map(Verifier::to_string);
-        valuntil TIME = NULL;
+        valuntil TIME = role.traits.valid_until.map(Value::TimestampTz);
         useconfig TEXTS = NULL;
     }),
-    table!(PG_CATALOG, 0 pg_user, known => roles(known).filter(|role| role.can_login), |role| {
+    table!(PG_CATALOG, 0 pg_user, known => roles(known).filter(|role| role.traits.can_login), |role| {
         usename NAME = role.name;
-        usesysid OID = role.oid;
-        usecreatedb BOOL = true;
-        usesuper BOOL = true;
-        userepl BOOL = false;
-        usebypassrls BOOL = true;
+        usesysid OID = role.traits.role;
+        usecreatedb BOOL = role.traits.creates_databases;
+        usesuper BOOL = role.traits.is_superuser;
+        userepl BOOL = role.traits.replicates;
+        usebypassrls BOOL = role.traits.sees_all_rows;
         passwd TEXT = "********";
-        valuntil TIME = NULL;
+        valuntil TIME = role.traits.valid_until.map(Value::TimestampTz);
         useconfig TEXTS = NULL;
     }),
     table!(PG_CATALOG, 0 pg_settings, known => known.environment.settings.iter(), |(name, value)| {
@@ -233,7 +243,7 @@ pub(super) const TABLES: &[Described] = &[
         backend_xid OID = NULL;
         backend_xmin OID = NULL;
         query_id INT8 = NULL;
-        query TEXT = &*doing.query;
+        query TEXT = if may_see(known, &session) { &*doing.query } else { "<insufficient privilege>" };
         backend_type TEXT = "client backend";
     }),
     table!(PG_CATALOG, 0 ermine_stat_memory, known => std::iter::once((known.statistics)()), |of| {

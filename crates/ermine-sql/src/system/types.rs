@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use super::{
-    Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE,
+    Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, privileges,
     procedures::function_of,
     relations::{collation, storage},
     table,
 };
-use crate::types::{
-    Scalar, SqlType,
-    user_types::{Domain, GAP, Label, UserType},
+use crate::{
+    catalog::rights::{Kind, Object},
+    types::{
+        Scalar, SqlType,
+        user_types::{Domain, GAP, Label, UserType},
+    },
 };
 
 /// The delimiter between the texts of an array's elements.
@@ -60,6 +63,11 @@ fn all<'a>(known: Known<'a>) -> impl Iterator<Item = TypeView<'a>> {
     own.chain(created)
 }
 
+/// Returns a type that a statement has created.
+fn created(known: Known<'_>, oid: u32) -> Option<Object> {
+    known.catalog.types.get(oid).map(|ty| Object::new(Kind::Type, ty.oid))
+}
+
 fn labels<'a>(known: Known<'a>) -> impl Iterator<Item = (u32, &'a Label)> {
     let labels = |user: &'a Arc<UserType>| user.labels().iter().map(|label| (user.oid, label));
     known.catalog.types.all().into_iter().flat_map(labels)
@@ -80,7 +88,7 @@ pub(super) const TABLES: &[Described] = &[
         oid OID = view.oid;
         typname NAME = view.name;
         typnamespace OID = view.schema;
-        typowner OID = ROLE;
+        typowner OID = created(known, view.oid).map_or(ROLE, |object| known.catalog.owner(object));
         typlen INT2 = view.ty.typlen();
         typbyval BOOL = (1..=8).contains(&view.ty.typlen()) && view.ty.scalar != Scalar::Name;
         typtype TEXT = match view.domain {
@@ -112,7 +120,7 @@ pub(super) const TABLES: &[Described] = &[
         typcollation OID = collation(view.ty);
         typdefaultbin TEXT = NULL;
         typdefault TEXT = view.domain.and_then(|domain| domain.default.clone());
-        typacl TEXTS = NULL;
+        typacl TEXTS = created(known, view.oid).map_or(NULL, |object| privileges::of_object(known, object));
     }),
     table!(PG_CATALOG, 3501 pg_enum, known => labels(known), |(ty, label)| {
         oid OID = label.oid;

@@ -12,6 +12,7 @@ mod memory;
 mod notifications;
 mod objects;
 mod prepared;
+mod rights;
 mod sessions;
 mod types;
 mod views;

@@ -84,9 +84,10 @@ fn random_uuid() -> Result<Value> {
 
 pub(super) fn register(table: &mut Table) {
     use SqlType as T;
-    for name in ["current_user", "session_user", "user", "current_role"] {
+    for name in ["current_user", "user", "current_role"] {
         table.add(name, &[], T::NAME, |_, environment| Ok(Value::text(&*environment.user))).stable();
     }
+    table.add("session_user", &[], T::NAME, |_, environment| Ok(Value::text(&*environment.session_user))).stable();
     for name in ["current_database", "current_catalog"] {
         table.add(name, &[], T::NAME, |_, environment| Ok(Value::text(&*environment.database))).stable();
     }

@@ -65,8 +65,8 @@ Check constraints:
         (
             "\\du",
             &[
-                " ann       | Superuser, Create role, Create DB, Bypass RLS               | {}",
-                " bob       | Superuser, Create role, Create DB, Cannot login, Bypass RLS | {}",
+                " ann       | Superuser, Create role, Create DB, Replication, Bypass RLS | {}",
+                " bob       |                                                            | {}",
             ],
         ),
         ("\\df", &["(0 rows)"]),

@@ -29,7 +29,7 @@ async fn passwords_let_in_as_long_as_they_last() {
     drop(login(&serving, "ann", "anything").await.unwrap());
     root.batch_execute("ROLLBACK").await.unwrap();
     drop(login(&serving, "ann", "anything").await.unwrap());
-    root.batch_execute("CREATE USER ann PASSWORD 'pencil'").await.unwrap();
+    root.batch_execute("CREATE USER ann SUPERUSER PASSWORD 'pencil'").await.unwrap();
     let ann = login(&serving, "ann", "pencil").await.unwrap();
     for (user, password) in [("ann", "pen"), ("idle", ""), ("idle", "x"), ("anybody", "pencil")] {
         assert!(refused(&serving, user, password).await, "{user}");
