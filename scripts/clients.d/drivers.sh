@@ -9,13 +9,24 @@ install_for() {
   case $1 in
     psycopg) python_packages 'psycopg[binary]>=3.2,<4' ;;
     sqlalchemy) python_packages 'psycopg[binary]>=3.2,<4' 'SQLAlchemy>=2,<3' ;;
-    node-postgres)
-      node --version && { [ -d "$node_modules/pg" ] || npm install --prefix "$drivers" --no-audit --no-fund 'pg@8'; }
+    alembic) python_packages 'psycopg[binary]>=3.2,<4' 'SQLAlchemy>=2,<3' 'alembic>=1.13,<2' ;;
+    django) python_packages 'psycopg[binary]>=3.2,<4' 'Django>=5.2,<5.3' ;;
+    python) python_packages 'asyncpg>=0.30,<1' 'psycopg2-binary>=2.9,<3' 'pandas>=2,<4' 'SQLAlchemy>=2,<3' ;;
+    node)
+      node_packages sequelize 'pg@8' 'knex@3' 'sequelize@6' 'typeorm@1' 'reflect-metadata@0.2' 'drizzle-orm@0.45'
       ;;
+    node-postgres) node_packages pg 'pg@8' ;;
   esac
 }
 
 python_packages() {
   { [ -x "$python" ] || python3 -m venv "$drivers/python"; } &&
     "$python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# Installs packages for Node, unless the first name is there.
+node_packages() {
+  local first=$1
+  shift
+  node --version && { [ -d "$node_modules/$first" ] || npm install --prefix "$drivers" --no-audit --no-fund "$@"; }
 }

@@ -14,6 +14,11 @@ macro_rules! states {
         #[allow(missing_docs, reason = "the names are PostgreSQL's")]
         impl SqlState {
             $(pub const $name: Self = Self($code);)*
+
+            /// Returns the code of a name, in small letters or large ones.
+            pub fn named(name: &str) -> Option<Self> {
+                [$((stringify!($name), Self::$name)),*].into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, state)| state)
+            }
         }
     };
 }

@@ -32,9 +32,9 @@ fn invalid(name: &str, what: &str) -> SqlError {
 
 impl Binder<'_> {
     /// Binds the queries of WITH, and adds their names.
-    pub(super) fn with_queries(&mut self, query: &ast::Query, with: &ast::With) -> Result<()> {
+    pub(super) fn with_queries(&mut self, body: &ast::Query, with: &ast::With) -> Result<()> {
         let mut uses: HashMap<String, usize> = HashMap::new();
-        let _ = visit_relations(query, |name| {
+        let _ = visit_relations(body, |name| {
             if let Ok((None, name)) = relation_of(name) {
                 *uses.entry(name).or_default() += 1;
             }
@@ -58,10 +58,12 @@ impl Binder<'_> {
                 }
                 _ => self.recursive_query(table, &name)?,
             };
-            if uses_outer(&query, 1) {
-                return Err(SqlError::unsupported("a WITH query that looks at rows around it"));
+            let others = uses.get(&name).map_or(0, |uses| uses.saturating_sub(own));
+            let is_kept = is_volatile(&query) || others > 1;
+            // In FROM of the query itself, the rows around are as far away as here.
+            if uses_outer(&query, 1) && (is_kept || others > in_from(&body.body, &name)) {
+                return Err(SqlError::unsupported("a WITH query that looks at rows around it, used here"));
             }
-            let is_kept = is_volatile(&query) || uses.get(&name).is_some_and(|uses| *uses > 1 + own);
             if is_kept && uses_work_table(&query) {
                 let what = "a WITH query of a recursive term that is used several times, or volatile,";
                 return Err(SqlError::unsupported(what));
@@ -146,6 +148,26 @@ impl Binder<'_> {
         }
         let operation = SetOperation::Recursion(id);
         Ok((query(Body::Set { operation, all, sides: Box::new([first, next]) }), columns))
+    }
+}
+
+/// Returns how often FROM of a query has a table of this name, outside of queries in it.
+fn in_from(body: &SetExpr, name: &str) -> usize {
+    fn in_joins(table: &ast::TableWithJoins, name: &str) -> usize {
+        let joined = table.joins.iter().map(|join| &join.relation);
+        [&table.relation].into_iter().chain(joined).map(|factor| in_factor(factor, name)).sum()
+    }
+    fn in_factor(factor: &TableFactor, name: &str) -> usize {
+        match factor {
+            TableFactor::Table { .. } => References::of(factor, name).all,
+            TableFactor::NestedJoin { table_with_joins, .. } => in_joins(table_with_joins, name),
+            _ => 0,
+        }
+    }
+    match body {
+        SetExpr::Select(select) => select.from.iter().map(|table| in_joins(table, name)).sum(),
+        SetExpr::SetOperation { left, right, .. } => in_from(left, name) + in_from(right, name),
+        _ => 0,
     }
 }
 

@@ -75,7 +75,6 @@ const LACKING: &[&str] = &[
     "CREATE TRIGGER",
     "CREATE TRUSTED LANGUAGE",
     "CREATE USER MAPPING",
-    "DO",
     "DROP ACCESS METHOD",
     "DROP AGGREGATE",
     "DROP CAST",

@@ -4,6 +4,7 @@
 //! long. So a text is measured before it is cut into tokens (`measure`), and the tokens before they become
 //! trees: no text takes more than some gigabytes, and none takes more stack than a thread has.
 
+mod block;
 mod grammar;
 mod lacking;
 mod marks;
@@ -25,6 +26,7 @@ use sqlparser::{
 };
 
 pub(crate) use self::{
+    block::{Block, Step, Tokens, block},
     grammar::{check_grammar, check_query},
     lacking::lacking,
     marks::{CURRENT_OF, OVERRIDING, current_of},
@@ -75,6 +77,16 @@ pub(crate) fn ident(name: &str) -> Ident {
 
 /// Returns a parser at the beginning of a text.
 pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
+    tokens(text).map(parser_of)
+}
+
+/// Returns a parser at the beginning of tokens.
+pub(crate) fn parser_of(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
+    Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens)
+}
+
+/// Cuts a text into tokens, and writes them as the parser expects them.
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     check_size(text)?;
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| failure(text, &error.into()))?;
@@ -95,7 +107,7 @@ pub(crate) fn parser(text: &str) -> Result<Parser<'static>> {
     join_literals(&mut tokens)?;
     cast_constants(&mut tokens);
     rewrite_frames(&mut tokens);
-    Ok(Parser::new(DIALECT).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens))
+    Ok(tokens)
 }
 
 /// Cuts signs off the end of operators, as PostgreSQL's lexer does: `a>-1` has two operators. An operator may end in a

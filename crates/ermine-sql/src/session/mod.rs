@@ -19,6 +19,7 @@ mod completion;
 mod constraints;
 mod copy;
 mod cursor;
+mod do_block;
 mod extension;
 mod maintenance;
 mod modes;

@@ -82,9 +82,12 @@ pub(crate) fn bind(
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (mut plan, columns) = match tree {
         Tree::Plain(statement) => plan_of(&mut binder, statement)?,
-        Tree::TwoPhase(..) | Tree::Fetch(_) | Tree::Modes(_) | Tree::Constraints(_) | Tree::Extension(_) => {
-            (Plan::Control, None)
-        }
+        Tree::Do(_)
+        | Tree::TwoPhase(..)
+        | Tree::Fetch(_)
+        | Tree::Modes(_)
+        | Tree::Constraints(_)
+        | Tree::Extension(_) => (Plan::Control, None),
         Tree::Lacking(what) => return Err(SqlError::unsupported(what)),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Rights(tree) => (Plan::Definition(Definition::Rights(tree.clone())), None),

@@ -407,7 +407,8 @@ fn normal(name: &str, value: &str) -> Result<String> {
             Some(kilobytes @ 64..) => Ok(in_units(kilobytes)),
             _ => invalid().map_err(|error| error.hint("From 64kB to 2047GB; a number without a unit is in kB.")),
         },
-        "client_encoding" => match &*lower.replace(['-', '_'], "") {
+        // Only letters and digits count in the name of an encoding; asyncpg sends the value in quotes.
+        "client_encoding" => match &*lower.replace(|c: char| !c.is_ascii_alphanumeric(), "") {
             "utf8" | "unicode" | "sqlascii" => Ok("UTF8".into()),
             _ => invalid(),
         },

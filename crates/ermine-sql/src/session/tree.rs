@@ -11,13 +11,14 @@ use super::{
     constraints::SetConstraints, cursor::Fetch, extension::ExtensionTree, maintenance::Maintenance, modes::ModesTree,
 };
 use crate::{
+    bind::names::name_of,
     copy::CopyTree,
     ddl::{
         alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, grant_tree::RightsTree,
         role::RoleTree, table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
     },
-    error::Result,
-    parse::{check_grammar, check_query, correct_precedence, failure, lacking, parser, query},
+    error::{Result, SqlError, SqlState},
+    parse::{Tokens, check_grammar, check_query, correct_precedence, failure, lacking, parser, parser_of, query},
 };
 
 /// The tree of a statement.
@@ -28,6 +29,7 @@ pub(crate) enum Tree {
     Comment(CommentTree),
     Constraints(SetConstraints),
     Copy(CopyTree),
+    Do(DoTree),
     Extension(ExtensionTree),
     Fetch(Fetch),
     /// A statement of PostgreSQL that is missing here, by its first words.
@@ -84,7 +86,17 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Tree>> {
     } else {
         text
     };
-    let mut trees = trees(&mut parser(text)?).map_err(|error| failure(text, &error))?;
+    checked(&mut parser(text)?, text)
+}
+
+/// Returns the statement that tokens of a text consist of.
+pub(crate) fn statement_of(tokens: Tokens, text: &str) -> Result<Tree> {
+    let trees = checked(&mut parser_of(tokens), text)?;
+    trees.into_iter().next().ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "there is no statement"))
+}
+
+fn checked(parser: &mut Parser<'_>, text: &str) -> Result<Vec<Tree>> {
+    let mut trees = trees(parser).map_err(|error| failure(text, &error))?;
     for tree in &mut trees {
         match tree {
             Tree::Plain(statement) => {
@@ -119,6 +131,9 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
         }
         trees.push(if parser.parse_keyword(Keyword::COPY) {
             Tree::Copy(CopyTree::parse(parser)?)
+        } else if parser.peek_token_ref().to_string().eq_ignore_ascii_case("do") {
+            parser.next_token();
+            Tree::Do(DoTree::parse(parser)?)
         } else if let Some(fetch) = Fetch::parse(parser)? {
             Tree::Fetch(fetch)
         } else if let Some(what) = TwoPhase::parse(parser) {
@@ -158,6 +173,44 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
         });
         if !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
             return parser.expected_ref("end of statement", parser.peek_token_ref());
+        }
+    }
+}
+
+/// A block in a procedural language, as DO has it.
+#[derive(Clone, Debug)]
+pub(crate) struct DoTree {
+    pub(crate) text: String,
+    /// The name of the language, if it is not the usual one.
+    pub(crate) language: Option<String>,
+}
+
+impl DoTree {
+    /// Parses DO behind its word.
+    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        let mut language = None;
+        let mut text = None;
+        while !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
+            if language.is_none() && parser.parse_keyword(Keyword::LANGUAGE) {
+                language = Some(name_of(&parser.parse_identifier()?));
+                continue;
+            }
+            if text.is_some() {
+                return parser.expected_ref("end of statement", parser.peek_token_ref());
+            }
+            text = Some(match &parser.peek_token_ref().token {
+                Token::DollarQuotedString(quoted) => {
+                    let text = quoted.value.clone();
+                    parser.next_token();
+                    text
+                }
+                _ => parser.parse_literal_string()?,
+            });
+        }
+        let language = language.filter(|name| name != "plpgsql");
+        match text {
+            Some(text) => Ok(Self { text, language }),
+            None => parser.expected_ref("the text of a block", parser.peek_token_ref()),
         }
     }
 }

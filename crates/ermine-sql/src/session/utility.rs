@@ -31,6 +31,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         Tree::Comment(_)
         | Tree::Constraints(_)
         | Tree::Copy(_)
+        | Tree::Do(_)
         | Tree::Extension(_)
         | Tree::Fetch(_)
         | Tree::Lacking(_)
@@ -125,6 +126,7 @@ impl Session {
                 self.set_constraints(set, rows)?;
                 return Ok(Completion::default());
             }
+            Tree::Do(tree) => return self.run_block(tree, rows),
             Tree::Extension(tree) => {
                 self.extension(tree, rows)?;
                 return Ok(Completion::default());
@@ -394,9 +396,17 @@ impl Session {
 
     /// Returns the transaction of the block, and begins it if necessary.
     pub(super) fn in_block(&mut self, what: &str) -> Result<&mut ActiveTransaction> {
+        match self.state {
+            State::Block { is_implicit: false, .. } => self.in_transaction(),
+            _ => Err(not_in_block(what)),
+        }
+    }
+
+    /// Returns the transaction of the statements, whichever of them it comprises, and begins it if necessary.
+    pub(super) fn in_transaction(&mut self) -> Result<&mut ActiveTransaction> {
         let (modes, begins) = match &self.state {
-            State::Block { is_implicit: false, modes, active } => (*modes, active.is_none()),
-            _ => return Err(not_in_block(what)),
+            State::Block { modes, active, .. } => (*modes, active.is_none()),
+            _ => return Err(in_failed()),
         };
         let begun = if begins { Some(Box::new(self.open(modes)?)) } else { None };
         let State::Block { active, .. } = &mut self.state else { unreachable!("looked at above") };
@@ -412,7 +422,7 @@ impl Session {
     }
 
     /// Rolls the transaction back to a savepoint, from which it continues, even if it has failed.
-    fn roll_back_to(&mut self, name: &str) -> Result<()> {
+    pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let marks = match &mut self.state {
             State::Failed { active: Some(active), .. } => active.go_back_to(name)?,
             State::Failed { active: None, is_implicit: false, .. } => {

@@ -271,6 +271,12 @@ fn type_name(known: Known<'_>, oid: u32) -> Option<String> {
 
 /// Returns the number of a type's name, with modifiers or without, as in statements.
 fn type_oid(name: &str) -> Option<u32> {
+    if name.contains('"') {
+        // In quotes a type has one name only, and that of an array begins with an underscore.
+        let (schema, own) = parts(name).ok()?;
+        let is_system = schema.is_none_or(|schema| schema == PG_CATALOG);
+        return SqlType::all().find(|ty| is_system && ty.typname() == Some(&own)).map(SqlType::oid);
+    }
     let name = name.trim().to_lowercase();
     let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
     let plain = match (name.find('('), name.rfind(')')) {
@@ -331,9 +337,13 @@ mod tests {
             ("numeric(10,2)[]", SqlType::NUMERIC.array()),
             ("pg_catalog.text", SqlType::TEXT),
             ("TIMESTAMP with time zone", SqlType::TIMESTAMPTZ),
+            ("\"pg_catalog\".\"int4\"", SqlType::INT4),
+            ("\"_text\"", SqlType::TEXT.array()),
         ] {
             assert_eq!(type_oid(name), Some(ty.oid()), "{name}");
         }
-        assert_eq!(type_oid("hstore"), None);
+        for unknown in ["hstore", "\"integer\"", "\"public\".\"int4\"", "\"int4"] {
+            assert_eq!(type_oid(unknown), None, "{unknown}");
+        }
     }
 }
