@@ -34,10 +34,10 @@ fn lost(abort: &Abort) -> Lost {
 pub fn sql_error(error: Error) -> SqlError {
     match error {
         Error::Abort(abort) | Error::GaveUp { last: abort, .. } => {
-            let (detail, lost) = (abort.to_string(), lost(&abort));
+            let lost = lost(&abort);
             SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent transactions")
-                .detail(detail)
                 .lost(lost)
+                .source(*abort)
                 .hint("The transaction might succeed if retried.")
         }
         Error::KeyExists { .. } => {

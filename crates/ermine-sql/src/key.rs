@@ -16,13 +16,14 @@
 //! The null marker is 00 before a value and 01 for NULL, so that NULL comes last. In descending columns every byte is
 //! inverted, the marker too, so that NULL comes first. Inverted bytes delimit themselves as the plain ones do.
 //!
-//! Two values have the same key exactly if SQL considers them equal. Keys cannot be decoded (1.0 and 1.00 are one key),
-//! and need not be: rows hold all their columns.
+//! Two values have the same key exactly if SQL considers them equal. Not all keys can be decoded (1.0 and 1.00 are one
+//! key), and they need not be: rows hold all their columns. Those of the simple types are decoded for reports of
+//! conflicts.
 
-use ermine::{AsKey, KeyBuffer};
+use ermine::{AsKey, Key, KeyBuffer};
 
 use crate::types::{
-    Array, Json, Numeric, Value,
+    Array, Json, Numeric, Scalar, SqlType, Value,
     numeric::Parts,
     order::{interval_length, time_in_utc, without_padding},
 };
@@ -44,6 +45,43 @@ pub fn write_key(value: &Value, descending: bool, out: &mut KeyBuffer) {
     if descending {
         invert(&mut out[start..]);
     }
+}
+
+/// Reads a column off the front of a key; `None`: its type cannot be decoded, or the key is cut.
+pub fn read_key(ty: SqlType, descending: bool, input: &mut &[u8]) -> Option<Value> {
+    if descending {
+        let mut inverted = input.to_vec();
+        invert(&mut inverted);
+        let mut left = &inverted[..];
+        let value = read_key(ty, false, &mut left)?;
+        *input = &input[input.len() - left.len()..];
+        return Some(value);
+    }
+    let (marker, rest) = input.split_first()?;
+    *input = rest;
+    if *marker == NULL {
+        return Some(Value::Null);
+    }
+    fn read<K: Key>(input: &mut &[u8]) -> Option<K> {
+        K::decode(input).ok()
+    }
+    if ty.is_array {
+        return None;
+    }
+    Some(match ty.scalar {
+        Scalar::Bool => Value::Bool(read(input)?),
+        Scalar::Int2 => Value::Int2(read(input)?),
+        Scalar::Int4 => Value::Int4(read(input)?),
+        Scalar::Int8 => Value::Int8(read(input)?),
+        Scalar::Oid => Value::Oid(read(input)?),
+        Scalar::Date => Value::Date(read(input)?),
+        Scalar::Time => Value::Time(read(input)?),
+        Scalar::Timestamp => Value::Timestamp(read(input)?),
+        Scalar::TimestampTz => Value::TimestampTz(read(input)?),
+        Scalar::Uuid => Value::Uuid(read(input)?),
+        Scalar::Text | Scalar::Varchar | Scalar::Name | Scalar::Char => Value::text(read::<String>(input)?),
+        _ => return None,
+    })
 }
 
 fn invert(bytes: &mut [u8]) {
@@ -217,6 +255,33 @@ mod tests {
                 for keys in [&ascending, &descending] {
                     assert!(order.is_eq() || !keys[1].starts_with(&keys[0]), "{ty}: {left:?} {right:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn simple_types_are_read_as_they_were_written() {
+        let values = [
+            (Value::Bool(true), SqlType::BOOL),
+            (Value::Int2(-3), SqlType::INT2),
+            (Value::Int4(i32::MIN), SqlType::INT4),
+            (Value::Int8(7), SqlType::INT8),
+            (Value::Timestamp(-5), SqlType::TIMESTAMP),
+            (Value::text("a\0b"), SqlType::TEXT),
+            (Value::Uuid([9; 16]), SqlType::UUID),
+            (Value::Null, SqlType::TEXT),
+        ];
+        for descending in [false, true] {
+            let mut all = KeyBuffer::new();
+            values.iter().for_each(|(value, _)| write_key(value, descending, &mut all));
+            let mut left = &all[..];
+            for (value, ty) in &values {
+                assert_eq!(read_key(*ty, descending, &mut left).as_ref(), Some(value));
+            }
+            assert!(left.is_empty());
+            for end in 0..all.len() {
+                let mut cut = &all[..end];
+                while values.iter().all(|(_, ty)| read_key(*ty, descending, &mut cut).is_some()) {}
             }
         }
     }

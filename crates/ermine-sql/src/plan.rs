@@ -50,6 +50,14 @@ impl Plan {
         matches!(self, Self::Explain { analyze: true, .. })
     }
 
+    /// Returns the first words of its statement.
+    pub(crate) fn words(&self) -> &'static str {
+        self.writes().unwrap_or(match self {
+            Self::Definition(definition) => definition.words(),
+            _ => "SELECT",
+        })
+    }
+
     /// Returns the name of a statement that writes or takes locks, which a read-only transaction may not run.
     pub(crate) fn writes(&self) -> Option<&'static str> {
         match self {

@@ -41,7 +41,8 @@ use crate::{
     error::{Result, SqlError, SqlState},
     failure::{EngineResult as _, sql_error},
     storage::{RawKey, RawTable},
-    transaction::ActiveTransaction,
+    transaction::{ActiveTransaction, Limits},
+    types::Interrupt,
 };
 
 /// The stored state of a prepared transaction.
@@ -112,7 +113,7 @@ impl PreparedStore {
         let active = Box::new(ActiveTransaction::reopen(catalog, &self.database, is_serializable)?);
         let used: Vec<_> = tables.iter().filter_map(|id| active.catalog.table(*id).cloned()).collect();
         // No other session exists yet.
-        active.share(&used, Duration::ZERO, || {})?;
+        active.share(&used, Limits { at_most: Some(Duration::ZERO), interrupt: &Interrupt::default() })?;
         // An index that was being built does not exist any more.
         let in_use: BTreeSet<_> = used.iter().flat_map(|table| table.def.relation_files()).map(engine_name).collect();
         let reads: Reads = match reads {

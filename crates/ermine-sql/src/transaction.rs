@@ -1,17 +1,21 @@
 //! The transaction of a session: the engine's, the catalog that it sees, and the tables that it uses.
 
+mod held;
+
 use std::{
-    cell::RefCell,
-    sync::{Arc, atomic::Ordering},
+    cell::{Cell, RefCell},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use ermine::{Durability, Isolation, Order, OwnedReceipt, OwnedTransaction, Savepoint, TxnOptions};
 
+use self::held::Held;
+pub(crate) use self::held::{Changing, Limits, TableWait, lock_timeout};
 use crate::{
     catalog::{
-        Catalog, CatalogStore, Change, SharedTable, Table, View, definition::ObjectId, latch::Share,
-        relation_files::Taken, row_queues::RowQueues, sessions::Sessions,
+        Catalog, CatalogStore, Change, SharedTable, Table, View, definition::ObjectId, relation_files::Taken,
+        sessions::Party,
     },
     claims::{Claims, Deferral},
     cursors::Cursors,
@@ -38,6 +42,8 @@ pub(crate) struct Following {
     pub(crate) order: Option<Order>,
     /// The same for all transactions of a session.
     pub(crate) session: ermine::Session,
+    /// The session; `None`: the transaction belongs to none.
+    pub(crate) party: Option<Arc<Party>>,
 }
 
 impl Modes {
@@ -93,16 +99,22 @@ pub(crate) struct ActiveTransaction {
 
 /// Tells those that wait for a transaction that it has ended.
 struct End {
-    queues: Arc<RowQueues>,
-    sessions: Arc<Sessions>,
+    party: Arc<Party>,
+    /// Whether the party's footprint has tables that the transaction uses.
+    has_tables: Cell<bool>,
+    /// Whether the footprint has its number.
+    is_shown: Cell<bool>,
     /// The number by which it has advisory locks.
     transaction: u64,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.queues.ended();
-        self.sessions.locks.end_transaction(self.transaction);
+        if self.has_tables.get() {
+            self.party.footprint.ends();
+        }
+        self.party.queues.ended();
+        self.party.waits.locks.end_transaction(self.transaction);
     }
 }
 
@@ -126,63 +138,14 @@ pub(crate) struct Marks {
     pub(crate) notes: usize,
 }
 
-/// Latches: of tables that it shares, and of tables that it holds exclusively.
-#[derive(Default)]
-struct Held {
-    uses: Vec<(Arc<SharedTable>, Share)>,
-    alone: Vec<Changing>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.alone.iter().for_each(|table| table.0.latch.give_back());
-        self.uses.iter().for_each(|(table, share)| table.latch.unshare(*share));
-    }
-}
-
-impl Held {
-    fn uses(&self, shared: &Arc<SharedTable>) -> bool {
-        self.uses.iter().any(|(own, _)| Arc::ptr_eq(own, shared))
-    }
-
-    fn has_alone(&self, shared: &Arc<SharedTable>) -> bool {
-        self.alone.iter().any(|own| Arc::ptr_eq(&own.0, shared))
-    }
-}
-
-/// A guard: no other transaction changes the table while it exists.
-pub(crate) struct Changing(Arc<SharedTable>);
-
-impl Changing {
-    /// Waits for other transactions that change the table, until `go_on` fails.
-    pub(crate) fn begin(table: &Table, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
-        Self::begin_at(&table.shared, go_on)
-    }
-
-    fn begin_at(shared: &Arc<SharedTable>, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
-        shared.latch.change(go_on)?;
-        Ok(Self(shared.clone()))
-    }
-
-    /// Waits until all current users of the table have ended.
-    pub(crate) fn outlast(&self, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.0.latch.outlast(go_on)
-    }
-}
-
-impl Drop for Changing {
-    fn drop(&mut self) {
-        self.0.latch.end_change();
-    }
-}
-
-/// Default limit of waits for other transactions: such a wait blocks a thread, so it has to end.
+/// How long a statement goes on that loses to transactions that are not known, or have ended already.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long to wait for other transactions, and how often to check.
 pub(crate) struct Patience {
     since: Instant,
-    at_most: Duration,
+    /// `None`: without a limit.
+    at_most: Option<Duration>,
     next: Duration,
 }
 
@@ -190,15 +153,14 @@ impl Patience {
     const FIRST: Duration = Duration::from_micros(50);
     const LONGEST: Duration = Duration::from_millis(10);
 
-    pub(crate) fn new(at_most: Duration) -> Self {
+    pub(crate) fn new(at_most: Option<Duration>) -> Self {
         Self { since: Instant::now(), at_most, next: Self::FIRST }
     }
 
-    /// Waits a little longer than the last time; returns false when the limit has passed.
-    pub(crate) fn wait(&mut self) -> bool {
+    /// Waits a little longer than the last time.
+    pub(crate) fn wait(&mut self) {
         std::thread::sleep(self.next.mul_f64(0.5 + fastrand::f64()));
         self.next = (2 * self.next).min(Self::LONGEST);
-        !self.is_over()
     }
 
     /// Whether the limit has passed.
@@ -208,7 +170,7 @@ impl Patience {
 
     /// Returns the time until the limit.
     pub(crate) fn left(&self) -> Duration {
-        self.at_most.saturating_sub(self.since.elapsed())
+        self.at_most.map_or(Duration::MAX, |at_most| at_most.saturating_sub(self.since.elapsed()))
     }
 }
 
@@ -217,8 +179,9 @@ impl ActiveTransaction {
         store: &CatalogStore,
         database: &Arc<ermine::Database>,
         modes: Modes,
-        following: Following,
+        mut following: Following,
     ) -> Result<Self> {
+        let party = following.party.take().unwrap_or_else(|| store.party(Arc::default()));
         // Before the snapshot: `share` finds a change that commits in between.
         let (catalog, free_files) = (store.current(), store.relation_files.count());
         let txn = modes.begin(database, &following)?;
@@ -226,9 +189,8 @@ impl ActiveTransaction {
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
         let (taken, held) = (RefCell::default(), RefCell::default());
-        let (queues, sessions) = (store.row_queues.clone(), catalog.sessions.clone());
-        let transaction = sessions.locks.transaction();
-        let end = End { queues, sessions, transaction };
+        let transaction = party.waits.locks.transaction();
+        let end = End { party, has_tables: Cell::default(), is_shown: Cell::default(), transaction };
         Ok(Self {
             txn,
             catalog,
@@ -280,8 +242,7 @@ impl ActiveTransaction {
     /// Returns the tables that it uses.
     pub(crate) fn used(&self) -> Vec<ObjectId> {
         let held = self.held.borrow();
-        let all = held.uses.iter().map(|(own, _)| own).chain(held.alone.iter().map(|Changing(own)| own));
-        let tables = all.filter_map(|own| self.catalog.table_of(own));
+        let tables = held.tables().filter_map(|own| self.catalog.table_of(own));
         tables.map(|table| table.def.id).collect()
     }
 
@@ -337,7 +298,7 @@ impl ActiveTransaction {
         self.cursors.go_back(point.cursors);
         self.deferral.clone_from(&point.deferral);
         if let Some(own) = self.txn.tid().sql()? {
-            self.end.queues.undone(own);
+            self.end.party.queues.undone(own);
         }
         Ok(())
     }
@@ -391,12 +352,10 @@ impl ActiveTransaction {
         store.relation_files.take(&self.txn, self.free_files, &mut self.taken.borrow_mut(), || store.number())
     }
 
-    /// Uses tables until the transaction ends; returns false if one of them has been changed since it began. Calls
-    /// `pause` while it waits.
-    pub(crate) fn share(&self, tables: &[Arc<Table>], patience: Duration, pause: fn()) -> Result<bool> {
+    /// Uses tables until the transaction ends; returns false if one of them has been changed since it began.
+    pub(crate) fn share(&self, tables: &[Arc<Table>], limits: Limits<'_>) -> Result<bool> {
         for table in tables {
-            let being_changed = || locked(table, "being changed");
-            if !self.share_one(&table.shared, patience, pause, &being_changed)? {
+            if !self.share_one(&table.shared, limits, table.name())? {
                 return Ok(false);
             }
         }
@@ -404,48 +363,49 @@ impl ActiveTransaction {
     }
 
     /// Uses views until the transaction ends, likewise.
-    pub(crate) fn share_views(&self, views: &[Arc<View>], patience: Duration, pause: fn()) -> Result<bool> {
+    pub(crate) fn share_views(&self, views: &[Arc<View>], limits: Limits<'_>) -> Result<bool> {
         for view in views {
-            let being_changed = || view_locked(view, "being changed");
-            if !self.share_one(&view.shared, patience, pause, &being_changed)? {
+            if !self.share_one(&view.shared, limits, &view.def.name)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn share_one(
-        &self,
-        shared: &Arc<SharedTable>,
-        patience: Duration,
-        pause: fn(),
-        being_changed: &dyn Fn() -> SqlError,
-    ) -> Result<bool> {
-        let mut held = self.held.borrow_mut();
-        if held.uses(shared) || held.has_alone(shared) {
-            return Ok(true);
-        }
-        let share = shared.latch.share(patience, pause).ok_or_else(being_changed)?;
-        // It is not used then: a transaction that continues from a savepoint requests it again.
-        if self.is_outdated(shared) {
-            shared.latch.unshare(share);
-            return Ok(false);
-        }
-        held.uses.push((shared.clone(), share));
-        Ok(true)
+    fn share_one(&self, shared: &Arc<SharedTable>, limits: Limits<'_>, name: &str) -> Result<bool> {
+        let is_used = self.held.borrow_mut().share(shared, self.version, &self.end.party, || {
+            self.shows_itself();
+            TableWait::new(&self.end.party, limits, shared.id, name)
+        })?;
+        self.end.has_tables.set(true);
+        Ok(is_used)
     }
 
-    /// Whether a table or a view has been changed since the transaction began.
-    fn is_outdated(&self, shared: &SharedTable) -> bool {
-        // SeqCst: after the latch (`latch`, invariant 2).
-        shared.changed.load(Ordering::SeqCst) > self.version
+    /// Lets other sessions know which rows are its own.
+    pub(crate) fn shows_itself(&self) {
+        if !self.end.is_shown.get()
+            && let Ok(Some(tid)) = self.txn.tid()
+        {
+            self.end.party.footprint.set_tid(tid);
+            self.end.is_shown.set(true);
+        }
+    }
+
+    /// Leaves its session, which goes on without it.
+    pub(crate) fn leaves(&mut self, store: &CatalogStore) {
+        if self.end.has_tables.replace(false) {
+            self.end.party.footprint.ends();
+        }
+        self.end.party = store.party(Arc::default());
+        self.held.get_mut().leaves_to(&self.end.party);
     }
 
     /// Whether it has done nothing yet, so that another transaction may replace it.
     pub(crate) fn is_fresh(&self) -> bool {
-        let held = self.held.borrow();
-        let is_unused = held.uses.is_empty() && held.alone.is_empty();
-        is_unused && self.changes.is_empty() && self.savepoints.is_empty() && self.cursors.mark() == 0
+        self.held.borrow().is_empty()
+            && self.changes.is_empty()
+            && self.savepoints.is_empty()
+            && self.cursors.mark() == 0
     }
 
     /// Returns the number by which it has advisory locks.
@@ -467,41 +427,28 @@ impl ActiveTransaction {
     }
 
     /// Holds a table exclusively until the transaction ends, to change its definition.
-    pub(crate) fn take(&mut self, table: &Table, patience: Duration) -> Result<()> {
-        self.take_one(&table.shared, patience, &|why| locked(table, why), &|| changed(table.name()))
+    pub(crate) fn take(&mut self, table: &Table, limits: Limits<'_>) -> Result<()> {
+        self.take_one(&table.shared, limits, table.name(), &|| changed(table.name()))
     }
 
     /// Holds a view exclusively, likewise.
-    pub(crate) fn take_view(&mut self, view: &View, patience: Duration) -> Result<()> {
-        self.take_one(&view.shared, patience, &|why| view_locked(view, why), &|| view_changed(&view.def.name))
+    pub(crate) fn take_view(&mut self, view: &View, limits: Limits<'_>) -> Result<()> {
+        self.take_one(&view.shared, limits, &view.def.name, &|| view_changed(&view.def.name))
     }
 
     fn take_one(
         &mut self,
         shared: &Arc<SharedTable>,
-        patience: Duration,
-        locked: &dyn Fn(&str) -> SqlError,
+        limits: Limits<'_>,
+        name: &str,
         changed: &dyn Fn() -> SqlError,
     ) -> Result<()> {
-        let held = self.held.get_mut();
-        if held.has_alone(shared) {
-            return Ok(());
+        self.shows_itself();
+        let wait = TableWait::new(&self.end.party, limits, shared.id, name);
+        match self.held.get_mut().take(shared, self.version, wait)? {
+            true => Ok(()),
+            false => Err(changed()),
         }
-        let since = Instant::now();
-        let changing = Changing::begin_at(shared, &mut || match since.elapsed() > patience {
-            true => Err(locked("being changed")),
-            false => Ok(()),
-        })?;
-        if !shared.latch.take(held.uses(shared).into(), patience.saturating_sub(since.elapsed())) {
-            let hint = "A transaction that uses it is open; end it, or set lock_timeout.";
-            return Err(locked("in use").hint(hint));
-        }
-        if shared.changed.load(Ordering::SeqCst) > self.version {
-            shared.latch.give_back();
-            return Err(changed());
-        }
-        held.alone.push(changing);
-        Ok(())
     }
 
     /// Holds tables exclusively as [`ActiveTransaction::take`] does. If the transaction has done nothing yet, it
@@ -511,10 +458,10 @@ impl ActiveTransaction {
         store: &CatalogStore,
         database: &Arc<ermine::Database>,
         tables: &[Arc<Table>],
-        patience: Duration,
+        limits: Limits<'_>,
     ) -> Result<()> {
         let is_fresh = self.is_fresh();
-        tables.iter().try_for_each(|table| self.take(table, patience))?;
+        tables.iter().try_for_each(|table| self.take(table, limits))?;
         if !is_fresh || tables.is_empty() {
             return Ok(());
         }
@@ -580,17 +527,6 @@ impl ActiveTransaction {
 fn may_follow_from_reads(state: SqlState) -> bool {
     const OTHERS: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
     !OTHERS.contains(&&state.0[..2]) && state != SqlState::DATA_CORRUPTED
-}
-
-/// Returns the error for a table that could not be locked in time.
-pub(crate) fn locked(table: &Table, why: &str) -> SqlError {
-    let message = format!("canceling statement due to lock timeout: table \"{}\" is {why}", table.name());
-    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
-}
-
-fn view_locked(view: &View, why: &str) -> SqlError {
-    let message = format!("canceling statement due to lock timeout: view \"{}\" is {why}", view.def.name);
-    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message)
 }
 
 /// Returns the error for a view that has been changed since the transaction began.

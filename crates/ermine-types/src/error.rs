@@ -1,6 +1,6 @@
 //! The errors of statements: PostgreSQL's error codes, and fields that describe the problem and its remedy.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The result of everything in this crate.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
@@ -161,6 +161,8 @@ pub struct Report {
     pub constraint: Option<String>,
     /// The conflict, if it is about one.
     pub lost: Option<Lost>,
+    /// The error of a layer below from which it was made.
+    pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl SqlError {
@@ -190,6 +192,7 @@ impl SqlError {
             column: None,
             constraint: None,
             lost: None,
+            source: None,
         }))
     }
 
@@ -262,6 +265,18 @@ impl SqlError {
     /// Adds the conflict.
     pub fn lost(mut self, lost: Lost) -> Self {
         self.0.lost = Some(lost);
+        self
+    }
+
+    /// Adds the error of a layer below.
+    pub fn source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Replaces the message.
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
         self
     }
 

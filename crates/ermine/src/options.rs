@@ -778,8 +778,9 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Returns the stamp of the session's last commit.
-    pub(crate) fn last(&self) -> Stamp {
+    /// Returns the stamp of the session's last commit, by which the reports of conflicts know it
+    /// ([`crate::Edge::stamp`]).
+    pub fn last(&self) -> Stamp {
         // Relaxed, as in `committed`: only the number is read, and the client orders its own calls.
         Stamp(self.0.load(Ordering::Relaxed))
     }

@@ -121,7 +121,20 @@ pub fn notice(out: &mut Vec<u8>, severity: &str, notice: &SqlError) {
 }
 
 fn report(out: &mut Vec<u8>, severity: &str, report: &Report) {
-    let Report { state, message, detail, hint, context, position, schema, table, column, constraint, lost: _ } = report;
+    let Report {
+        state,
+        message,
+        detail,
+        hint,
+        context,
+        position,
+        schema,
+        table,
+        column,
+        constraint,
+        lost: _,
+        source: _,
+    } = report;
     let position = position.map(|position| position.to_string());
     for (code, value) in [
         (b'S', Some(severity)),

@@ -1,27 +1,24 @@
-//! Advisory locks: locks on numbers, whose meaning applications agree on. Tools take one so that no two of them migrate a
-//! schema at the same time.
+//! Advisory locks: locks on numbers, whose meaning applications agree on. Tools take one so that no two of them migrate
+//! a schema at the same time.
 //!
 //! A session may take a lock that it has again, shared or exclusively. It keeps it until it has released it as often as
 //! it took it, or, where it took it for a transaction, until the transaction ends; and no longer than it exists.
 //!
-//! A session waits for one lock at a time, and for all sessions that have it. If these wait for the session in turn, the
-//! wait would never end: the session that comes last is refused (40P01).
+//! A session waits for one lock at a time, and for all sessions that have it. Circles of sessions that wait for one
+//! another are found in the graph of all waits ([`super::waits`]).
 //!
 //! Invariant: for any lock, there is one session that has it exclusively, or any number that have it shared.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::{
-    error::{Result, SqlError, SqlState},
-    types::Interrupt,
-};
+use crate::error::{Result, SqlError, SqlState};
 
 /// The number, or the two numbers, of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,6 +33,14 @@ impl AdvisoryKey {
         match self {
             Self::One(number) => ((number >> 32) as u32, number as u32),
             Self::Two(first, second) => (first as u32, second as u32),
+        }
+    }
+
+    /// Returns how many numbers it has.
+    pub(crate) fn numbers(self) -> i16 {
+        match self {
+            Self::One(_) => 1,
+            Self::Two(..) => 2,
         }
     }
 }
@@ -67,8 +72,6 @@ struct LockTable {
     held: BTreeMap<AdvisoryKey, Vec<Hold>>,
     /// The locks that were taken until a transaction ends.
     of_transactions: BTreeMap<u64, Vec<AdvisoryKey>>,
-    /// What the waiting sessions wait for.
-    waiting: BTreeMap<u64, (AdvisoryKey, bool)>,
     /// The number of holds.
     count: usize,
 }
@@ -80,12 +83,11 @@ struct Hold {
     times: usize,
 }
 
-/// A lock as `pg_locks` shows it.
+/// A lock that a session has, as `pg_locks` shows it.
 pub(crate) struct ShownLock {
     pub(crate) key: AdvisoryKey,
     pub(crate) session: u64,
     pub(crate) is_shared: bool,
-    pub(crate) is_granted: bool,
 }
 
 /// How often a waiting session looks whether it is to end.
@@ -106,54 +108,28 @@ impl AdvisoryLocks {
         self.take_in(&mut self.table(), session, key, mode)
     }
 
-    /// Takes a lock, and waits for it, for `patience` at most; zero: without a limit.
-    pub(crate) fn take(
+    /// Waits for a lock, and takes it; looks whether the wait `goes_on` before each pause.
+    pub(crate) fn wait(
         &self,
         session: u64,
         key: AdvisoryKey,
         mode: AdvisoryMode,
-        patience: Duration,
-        interrupt: &Interrupt,
+        goes_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        if self.try_take(session, key, mode)? {
-            return Ok(());
+        loop {
+            // Not while the table is locked: deadlocks are looked for in it.
+            goes_on()?;
+            let mut table = self.table();
+            if self.take_in(&mut table, session, key, mode)? {
+                return Ok(());
+            }
+            drop(self.released.wait_timeout(table, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner));
         }
-        let mut taken = Ok(());
-        (interrupt.aside)(&mut || taken = self.wait(session, key, mode, patience, || interrupt.check()));
-        taken
     }
 
-    fn wait(
-        &self,
-        session: u64,
-        key: AdvisoryKey,
-        mode: AdvisoryMode,
-        patience: Duration,
-        check: impl Fn() -> Result<()>,
-    ) -> Result<()> {
-        let began = Instant::now();
-        let mut table = self.table();
-        let taken = loop {
-            match self.take_in(&mut table, session, key, mode) {
-                Ok(false) => {}
-                done => break done.map(drop),
-            }
-            table.waiting.insert(session, (key, mode.is_shared));
-            if table.waits_for_itself(session) {
-                let hint = "Sessions wait for one another's advisory locks, and this one came last.";
-                break Err(SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").hint(hint));
-            }
-            table = self.released.wait_timeout(table, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
-            if let Err(error) = check() {
-                break Err(error);
-            }
-            if !patience.is_zero() && began.elapsed() >= patience {
-                let message = "canceling statement due to lock timeout";
-                break Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
-            }
-        };
-        table.waiting.remove(&session);
-        taken
+    /// Returns the sessions whose holding of a lock prevents one from taking it.
+    pub(crate) fn obstacles(&self, session: u64, key: AdvisoryKey, is_shared: bool) -> Vec<u64> {
+        self.table().obstacles(session, key, is_shared).collect()
     }
 
     fn take_in(&self, table: &mut LockTable, session: u64, key: AdvisoryKey, mode: AdvisoryMode) -> Result<bool> {
@@ -221,23 +197,12 @@ impl AdvisoryLocks {
         self.released.notify_all();
     }
 
-    /// Returns all locks that sessions have or wait for.
+    /// Returns all locks that sessions have.
     pub(crate) fn all(&self) -> Vec<ShownLock> {
         let table = self.table();
         let held = table.held.iter().flat_map(|(key, holds)| holds.iter().map(|hold| (*key, hold)));
-        let held = held.map(|(key, hold)| ShownLock {
-            key,
-            session: hold.session,
-            is_shared: hold.mode.is_shared,
-            is_granted: true,
-        });
-        let waiting = table.waiting.iter().map(|(session, (key, is_shared))| ShownLock {
-            key: *key,
-            session: *session,
-            is_shared: *is_shared,
-            is_granted: false,
-        });
-        held.chain(waiting).collect()
+        let shown = |(key, hold): (_, &Hold)| ShownLock { key, session: hold.session, is_shared: hold.mode.is_shared };
+        held.map(shown).collect()
     }
 }
 
@@ -260,22 +225,6 @@ impl LockTable {
             .iter()
             .filter(move |hold| hold.session != session && !(hold.mode.is_shared && is_shared))
             .map(|hold| hold.session)
-    }
-
-    fn waits_for_itself(&self, session: u64) -> bool {
-        let (mut seen, mut left) = (HashSet::new(), vec![session]);
-        while let Some(waiting) = left.pop() {
-            let Some(&(key, is_shared)) = self.waiting.get(&waiting) else { continue };
-            for holder in self.obstacles(waiting, key, is_shared) {
-                if holder == session {
-                    return true;
-                }
-                if seen.insert(holder) {
-                    left.push(holder);
-                }
-            }
-        }
-        false
     }
 }
 
@@ -316,28 +265,27 @@ mod tests {
     }
 
     #[test]
-    fn one_waits_until_the_other_is_done_and_the_last_of_a_circle_is_refused() {
+    fn one_waits_until_the_other_is_done() {
         let locks = AdvisoryLocks::default();
-        let interrupt = Interrupt::default();
-        let take = |session, key| locks.take(session, key, EXCLUSIVE, Duration::ZERO, &Interrupt::default());
-        take(1, KEY).unwrap();
-        take(2, OTHER).unwrap();
+        assert!(locks.takes(1, KEY, EXCLUSIVE));
+        assert_eq!(locks.obstacles(2, KEY, true), [1]);
+        let (looks, looked) = std::sync::mpsc::channel();
         thread::scope(|threads| {
-            let waiting = threads.spawn(|| take(1, OTHER));
-            while !locks.all().iter().any(|lock| !lock.is_granted) {
-                thread::yield_now();
-            }
-            assert_eq!(take(2, KEY).unwrap_err().state(), SqlState::DEADLOCK_DETECTED);
+            let waiting = threads.spawn(|| {
+                let looks = looks;
+                locks.wait(2, KEY, SHARED, &mut || {
+                    let _ = looks.send(());
+                    Ok(())
+                })
+            });
+            // It has been looked for in vain before the second time.
+            looked.iter().take(2).for_each(drop);
             assert!(!waiting.is_finished());
-            assert!(locks.release(2, OTHER, false));
+            assert!(locks.release(1, KEY, false));
             waiting.join().unwrap().unwrap();
         });
-        assert_eq!(locks.all().iter().filter(|lock| lock.session == 1).count(), 2);
-        let limited = locks.take(2, KEY, SHARED, Duration::from_millis(1), &interrupt);
-        assert_eq!(limited.unwrap_err().state(), SqlState::LOCK_NOT_AVAILABLE);
-        interrupt.cancel.store(true, Ordering::Relaxed);
-        let cancelled = locks.take(2, KEY, SHARED, Duration::ZERO, &interrupt);
-        assert_eq!(cancelled.unwrap_err().state(), SqlState::QUERY_CANCELED);
-        assert!(locks.table().waiting.is_empty());
+        let refused = locks.wait(1, KEY, EXCLUSIVE, &mut || Err(SqlError::canceled("user request")));
+        assert_eq!(refused.unwrap_err().state(), SqlState::QUERY_CANCELED);
+        assert_eq!(locks.all().iter().map(|lock| lock.session).collect::<Vec<_>>(), [2]);
     }
 }

@@ -18,12 +18,12 @@
 //!    seen in the half sees the published definition, even if it enters that half late.
 //! 3. Only the change that holds the right to change the table takes the latch or outlasts others, so one thread at a
 //!    time switches the halves.
-//! 4. Sharing and taking wait for a bounded time; the waits of changes end when their callers say so.
+//! 4. All waits end when their callers say so; those that wait look at least every two milliseconds.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The latch of one table.
@@ -60,13 +60,15 @@ fn wait<E>(is_there: impl Fn() -> bool, go_on: &mut dyn FnMut() -> Result<(), E>
 }
 
 impl Latch {
-    /// Begins to share; returns `None` if a change had the table alone for longer than `patience`.
-    pub(crate) fn share(&self, patience: Duration, pause: fn()) -> Option<Share> {
+    /// Begins to share, unless a change has the table alone or waits for that.
+    #[inline]
+    pub(crate) fn try_share(&self) -> Option<Share> {
         let share = self.announce();
         if !self.is_taken.load(Ordering::SeqCst) {
             return Some(share);
         }
-        self.share_slowly(share, patience, pause)
+        self.unshare(share);
+        None
     }
 
     /// Counts the caller as sharing.
@@ -78,22 +80,14 @@ impl Latch {
         Share(half)
     }
 
+    /// Begins to share when no change has the table alone.
     #[cold]
-    fn share_slowly(&self, mut share: Share, patience: Duration, pause: fn()) -> Option<Share> {
-        let since = Instant::now();
+    pub(crate) fn share<E>(&self, go_on: &mut dyn FnMut() -> Result<(), E>) -> Result<Share, E> {
         loop {
-            self.unshare(share);
-            while self.is_taken.load(Ordering::SeqCst) {
-                if since.elapsed() > patience {
-                    return None;
-                }
-                pause();
-                thread::sleep(LOOK);
+            if let Some(share) = self.try_share() {
+                return Ok(share);
             }
-            share = self.announce();
-            if !self.is_taken.load(Ordering::SeqCst) {
-                return Some(share);
-            }
+            wait(|| !self.is_taken.load(Ordering::SeqCst), go_on)?;
         }
     }
 
@@ -113,18 +107,12 @@ impl Latch {
         self.is_changing.store(false, Ordering::Release);
     }
 
-    /// Takes the table alone, not counting the caller's `own` shares; returns false if others used the table for longer
-    /// than `patience`. The caller is the change of the table.
-    pub(crate) fn take(&self, own: u64, patience: Duration) -> bool {
-        let since = Instant::now();
+    /// Takes the table alone when only the caller's `own` shares are left. The caller is the change of the table.
+    pub(crate) fn take<E>(&self, own: u64, go_on: &mut dyn FnMut() -> Result<(), E>) -> Result<(), E> {
         // SeqCst: invariant 1.
         self.is_taken.store(true, Ordering::SeqCst);
         let others = || self.sharing.iter().map(|half| half.load(Ordering::SeqCst)).sum::<u64>() > own;
-        let done = wait(|| !others(), &mut || if since.elapsed() > patience { Err(()) } else { Ok(()) });
-        if done.is_err() {
-            self.give_back();
-        }
-        done.is_ok()
+        wait(|| !others(), go_on).inspect_err(|_| self.give_back())
     }
 
     /// Lets other transactions share the table again.
@@ -151,17 +139,24 @@ mod tests {
 
     use super::*;
 
+    fn go_on() -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn enough() -> Result<(), &'static str> {
+        Err("enough")
+    }
+
     /// Sharing threads add to a number and subtract again; a thread that has the latch alone finds nothing added, at
     /// any time.
     #[test]
     fn who_is_alone_is_alone() {
         let (latch, users, alone) = (Latch::default(), AtomicU64::new(0), AtomicU64::new(0));
-        let patience = Duration::from_secs(20);
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
-                        let share = latch.share(patience, || {}).unwrap();
+                        let share = latch.share(&mut go_on).unwrap();
                         users.fetch_add(1, Ordering::Relaxed);
                         thread::yield_now();
                         assert_eq!(alone.load(Ordering::Relaxed), 0);
@@ -173,8 +168,8 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        latch.change(&mut || Ok::<_, ()>(())).unwrap();
-                        assert!(latch.take(0, patience));
+                        latch.change(&mut go_on).unwrap();
+                        latch.take(0, &mut go_on).unwrap();
                         assert_eq!(alone.fetch_add(1, Ordering::Relaxed), 0);
                         for _ in 0..20 {
                             thread::yield_now();
@@ -195,12 +190,11 @@ mod tests {
     #[test]
     fn who_is_outlasted_is_gone() {
         let (latch, shown, unaware) = (Latch::default(), AtomicU64::new(0), [const { AtomicU64::new(0) }; 101]);
-        let patience = Duration::from_secs(20);
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     while shown.load(Ordering::SeqCst) < 100 {
-                        let share = latch.share(patience, || {}).unwrap();
+                        let share = latch.share(&mut go_on).unwrap();
                         // Values published later are not known.
                         let known = shown.load(Ordering::SeqCst) as usize;
                         unaware[known].fetch_add(1, Ordering::SeqCst);
@@ -212,7 +206,7 @@ mod tests {
             }
             for next in 1..=100 {
                 shown.store(next, Ordering::SeqCst);
-                latch.outlast(&mut || Ok::<_, ()>(())).unwrap();
+                latch.outlast(&mut go_on).unwrap();
                 assert!(unaware[..next as usize].iter().all(|users| users.load(Ordering::SeqCst) == 0));
             }
         });
@@ -220,22 +214,22 @@ mod tests {
 
     #[test]
     fn waiting_ends() {
-        let (latch, short) = (Latch::default(), Duration::from_millis(5));
-        let own = latch.share(short, || {}).unwrap();
-        assert!(!latch.take(0, short), "another session shares it");
-        assert!(latch.take(1, short), "only the caller does");
-        assert_eq!(latch.share(short, || {}), None, "another session is alone");
+        let latch = Latch::default();
+        let own = latch.share(&mut enough).unwrap();
+        assert_eq!(latch.take(0, &mut enough), Err("enough"), "another session shares it");
+        assert_eq!(latch.take(1, &mut enough), Ok(()), "only the caller does");
+        assert_eq!(latch.share(&mut enough), Err("enough"), "another session is alone");
         latch.give_back();
-        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "another session shares it");
-        let later = latch.share(short, || {}).unwrap();
-        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "the same, though that wait was broken off");
+        assert_eq!(latch.outlast(&mut enough), Err("enough"), "another session shares it");
+        let later = latch.share(&mut enough).unwrap();
+        assert_eq!(latch.outlast(&mut enough), Err("enough"), "the same, though that wait was broken off");
         latch.unshare(own);
-        assert_eq!(latch.outlast(&mut || Err("enough")), Err("enough"), "another session came later");
+        assert_eq!(latch.outlast(&mut enough), Err("enough"), "another session came later");
         latch.unshare(later);
-        assert_eq!(latch.outlast(&mut || Err("enough")), Ok(()));
-        assert_eq!(latch.change(&mut || Err("enough")), Ok(()));
-        assert_eq!(latch.change(&mut || Err("enough")), Err("enough"), "another session changes it");
+        assert_eq!(latch.outlast(&mut enough), Ok(()));
+        assert_eq!(latch.change(&mut enough), Ok(()));
+        assert_eq!(latch.change(&mut enough), Err("enough"), "another session changes it");
         latch.end_change();
-        assert_eq!(latch.change(&mut || Err("enough")), Ok(()));
+        assert_eq!(latch.change(&mut enough), Ok(()));
     }
 }

@@ -28,8 +28,10 @@
 
 pub(crate) mod advisory;
 pub(crate) mod comments;
+pub(crate) mod conflicts;
 pub(crate) mod definition;
 mod described;
+pub(crate) mod footprint;
 pub(crate) mod grants;
 pub(crate) mod latch;
 pub(crate) mod notifications;
@@ -40,6 +42,7 @@ pub(crate) mod roles;
 pub(crate) mod row_queues;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
+pub(crate) mod waits;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -49,7 +52,7 @@ use std::{
     },
 };
 
-use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, TxnOptions};
+use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, Tid, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
@@ -57,11 +60,12 @@ use self::{
         CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RightsDef, RoleDef, SchemaDef, SequenceDef,
         TableDef, TraitsDef, ViewDef,
     },
+    footprint::Footprint,
     latch::Latch,
     relation_files::RelationFiles,
     row_queues::RowQueues,
     sequence::Sequence,
-    sessions::Sessions,
+    sessions::{Party, Sessions},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -96,6 +100,8 @@ pub(crate) struct View {
 
 /// The state that all definitions of a table, or of a view, share.
 pub(crate) struct SharedTable {
+    /// The number of the table or view.
+    pub(crate) id: ObjectId,
     pub(crate) latch: Latch,
     /// The version of the catalog that introduced the newest definition.
     pub(crate) changed: AtomicU64,
@@ -254,6 +260,12 @@ fn key_of_comment(comment: &CommentDef) -> KeyBuffer {
 }
 
 impl CatalogStore {
+    /// Returns what makes a footprint a party to waits.
+    pub(crate) fn party(&self, footprint: Arc<Footprint>) -> Arc<Party> {
+        let (waits, queues) = (self.current().sessions.waits.clone(), self.row_queues.clone());
+        Arc::new(Party { footprint, waits, queues })
+    }
+
     /// Reads the catalog of a database.
     pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
         let rows: RawTable = database.table_with("sql catalog", TableOptions::default().essential()).sql()?;
@@ -483,7 +495,7 @@ impl CatalogStore {
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
         self.database.sync().sql()?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
-        let next = current.changed(&self.database, changes, || None, Some(own))?;
+        let next = current.changed(&self.database, changes, |_| None, Some(own))?;
         let version = next.version;
         let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
@@ -537,14 +549,14 @@ fn decode(bytes: &[u8]) -> Result<Definition> {
 impl Catalog {
     /// Returns the catalog with the changes applied.
     pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
-        self.changed(database, changes, || None, None)
+        self.changed(database, changes, |_| None, None)
     }
 
     /// Returns the catalog for the transaction that makes the changes: tables that it creates count as empty. They are
     /// not scanned for their last row: the scan would be a later transaction, which under timestamp ordering would have
     /// to come first.
     pub(crate) fn with_own(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
-        self.changed(database, changes, || Some(SharedTable::of_empty()), None)
+        self.changed(database, changes, |id| Some(SharedTable::of_empty(id)), None)
     }
 
     /// `own`: the catalog in which the changes were made first; its sequences are kept.
@@ -552,7 +564,7 @@ impl Catalog {
         &self,
         database: &Arc<Database>,
         changes: &[Change],
-        of_new: fn() -> Option<Arc<SharedTable>>,
+        of_new: fn(ObjectId) -> Option<Arc<SharedTable>>,
         own: Option<&Self>,
     ) -> Result<Self> {
         let mut next = self.clone();
@@ -562,7 +574,7 @@ impl Catalog {
             match change {
                 Change::Drop(definition) => next.forget(definition.id()),
                 Change::Put(definition) => {
-                    let shared = next.shared(definition.id()).cloned().or_else(of_new);
+                    let shared = next.shared(definition.id()).cloned().or_else(|| of_new(definition.id()));
                     let of_own = || own.and_then(|own| own.sequences.get(&definition.id()));
                     let known = next.sequences.get(&definition.id()).or_else(of_own).cloned();
                     next.forget(definition.id());
@@ -576,6 +588,11 @@ impl Catalog {
     /// Returns about how many rows a table has.
     pub(crate) fn estimated_rows(&self, table: &Table) -> u64 {
         self.database.as_ref().and_then(|database| database.estimated_rows(&table.rows).ok()).unwrap_or(0)
+    }
+
+    /// Whether a transaction of the engine has not ended.
+    pub(crate) fn is_in_flight(&self, transaction: Tid) -> bool {
+        self.database.as_ref().is_some_and(|database| database.is_in_flight(transaction))
     }
 
     fn forget(&mut self, id: ObjectId) {
@@ -634,7 +651,7 @@ impl Catalog {
             Definition::Traits(def) => _ = self.traits.insert(def.role, Arc::new(def.clone())),
             Definition::View(def) => {
                 name(&def.schema, &def.name, def.id);
-                let view = View { def: def.clone(), shared: shared.unwrap_or_else(SharedTable::of_empty) };
+                let view = View { def: def.clone(), shared: shared.unwrap_or_else(|| SharedTable::of_empty(def.id)) };
                 self.views.insert(def.id, Arc::new(view));
             }
         }
@@ -657,20 +674,16 @@ impl Catalog {
         Some(Relation::Index(table.clone(), table.def.indexes.iter().position(|index| index.name == name)))
     }
 
-    /// Replaces the names of the engine's tables in the error of a conflict by those of SQL.
-    pub(crate) fn named(&self, error: SqlError) -> SqlError {
-        let Some(detail) = error.report().detail.as_ref().filter(|detail| detail.contains("table sql ")) else {
-            return error;
-        };
-        let mut named = detail.clone();
-        for Table { def, .. } in self.tables.values().map(|table| &**table) {
-            named = named.replace(&format!("table sql {} ", def.relation_file), &format!("table \"{}\" ", def.name));
-            for index in &def.indexes {
-                named = named
-                    .replace(&format!("table sql {} ", index.relation_file), &format!("index \"{}\" ", index.name));
+    /// Returns the table to which a table of the engine belongs, and the position of the index, if it is one's.
+    pub(crate) fn of_engine(&self, name: &str) -> Option<(&Arc<Table>, Option<usize>)> {
+        let file: ObjectId = name.strip_prefix("sql ")?.parse().ok()?;
+        self.tables.values().find_map(|table| match table.def.relation_file == file {
+            true => Some((table, None)),
+            false => {
+                let at = table.def.indexes.iter().position(|index| index.relation_file == file)?;
+                Some((table, Some(at)))
             }
-        }
-        error.detail(named)
+        })
     }
 
     pub(crate) fn table(&self, id: ObjectId) -> Option<&Arc<Table>> {
@@ -787,8 +800,8 @@ impl Catalog {
 }
 
 impl SharedTable {
-    fn of_empty() -> Arc<Self> {
-        Arc::new(Self { latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(1) })
+    fn of_empty(id: ObjectId) -> Arc<Self> {
+        Arc::new(Self { id, latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(1) })
     }
 
     /// Notes that a row with this key exists or will exist: where keys are numbers, later rows get higher ones.
@@ -829,7 +842,7 @@ impl Table {
                     Some(_) => None,
                     None => database.run(|txn| txn.scan(&own, ..).rev().first()).sql()?,
                 };
-                let shared = SharedTable::of_empty();
+                let shared = SharedTable::of_empty(def.id);
                 last.iter().for_each(|(RawKey(key), _)| shared.has_row(key));
                 shared
             }

@@ -2,11 +2,11 @@
 //!
 //! A statement that meets a row that another transaction is changing is undone, and queues for the row. The first of a
 //! queue tries again as soon as the other transaction has ended. When it has got the row, the next one waits for *its*
-//! transaction: the row passes on with one attempt by each. A statement that comes when the row happens to be free takes
-//! it without a look at the queue.
+//! transaction: the row passes on with one attempt by each. A statement that comes when the row happens to be free
+//! takes it without a look at the queue.
 //!
 //! Each waiting statement also tries again after a while, whatever its place: deadlocks are found by trying
-//! (`session::waits`), and a queue may be wrong about the transaction it waits for. Different rows may share a queue
+//! ([`super::waits`]), and a queue may be wrong about the transaction it waits for. Different rows may share a queue
 //! ([`crate::error::Lost`]). While statements wait, the end of each transaction of a session looks at all queues.
 //!
 //! Invariant: a session ends its transaction, and then looks whether a statement waits; a statement enters its queue,
@@ -25,8 +25,12 @@ use std::{
 use ermine::{Database, Tid};
 use hashbrown::HashMap;
 
+use crate::{error::Result, types::Interrupt};
+
 /// How long a statement waits where it is run; then it goes aside, so that its thread's other work goes on.
 const BRIEFLY: Duration = Duration::from_micros(200);
+/// How often a waiting statement looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// All queues of a database.
 pub(crate) struct RowQueues {
@@ -126,16 +130,22 @@ impl RowQueues {
 }
 
 impl Place {
-    /// Waits until it is the statement's turn, after `holder`, but not longer than `at_most`; waits `aside` if it takes
-    /// long.
-    pub(crate) fn wait(&self, holder: Tid, at_most: Duration, aside: fn(&mut dyn FnMut())) {
+    /// Waits until it is the statement's turn, after `holder`, but not longer than `at_most`.
+    pub(crate) fn wait(&self, holder: Tid, at_most: Duration, interrupt: &Interrupt) -> Result<()> {
         self.with(|queue| queue.holder = Some(holder));
-        let until = Instant::now() + at_most;
-        if !self.wait_until(until.min(Instant::now() + BRIEFLY)) {
-            aside(&mut || {
-                self.wait_until(until);
+        let now = Instant::now();
+        let until = now + at_most;
+        let (mut is_over, mut waited) = (self.wait_until(until.min(now + BRIEFLY)), Ok(()));
+        if !is_over {
+            (interrupt.aside)(&mut || {
+                while !is_over && waited.is_ok() {
+                    let next = until.min(Instant::now() + LOOK_EVERY);
+                    is_over = self.wait_until(next) || next == until;
+                    waited = interrupt.check();
+                }
             });
         }
+        waited
     }
 
     fn wait_until(&self, until: Instant) -> bool {

@@ -6,13 +6,18 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    advisory::{AdvisoryKey, AdvisoryLocks},
+    advisory::AdvisoryKey,
+    conflicts::Conflicts,
+    footprint::Footprint,
     notifications::{Bell, Notification, Notifications},
+    row_queues::RowQueues,
+    waits::Waits,
 };
 
 /// The sessions of a database.
@@ -24,7 +29,8 @@ pub(crate) struct Sessions {
     next: AtomicU64,
     /// When the database was opened, in microseconds since 2000-01-01.
     pub(crate) opened: OnceLock<i64>,
-    pub(crate) locks: AdvisoryLocks,
+    pub(crate) waits: Arc<Waits>,
+    pub(crate) conflicts: Conflicts,
     pub(crate) notifications: Notifications,
 }
 
@@ -52,6 +58,16 @@ pub(crate) struct Presence {
     doing: Mutex<Doing>,
     /// The session's connection, if it has one.
     connection: OnceLock<Connection>,
+    pub(crate) footprint: Arc<Footprint>,
+    /// The session as the engine knows it.
+    pub(crate) own: ermine::Session,
+}
+
+/// A session, or a transaction apart from any, among those that wait for one another.
+pub(crate) struct Party {
+    pub(crate) footprint: Arc<Footprint>,
+    pub(crate) waits: Arc<Waits>,
+    pub(crate) queues: Arc<RowQueues>,
 }
 
 struct Connection {
@@ -115,6 +131,7 @@ impl Sessions {
         database: Arc<str>,
         began: i64,
         cancel: Arc<AtomicBool>,
+        own: ermine::Session,
     ) -> Registered {
         let doing = Doing {
             state: Activity::Idle,
@@ -126,10 +143,21 @@ impl Sessions {
             backup: None,
         };
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
-        let bell = Arc::default();
-        let presence = Arc::new(Presence { user, role, database, began, cancel, bell, doing, connection });
         // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let footprint = Arc::new(Footprint::new(number));
+        let presence = Arc::new(Presence {
+            user,
+            role,
+            database,
+            began,
+            cancel,
+            bell: Arc::default(),
+            doing,
+            connection,
+            footprint,
+            own,
+        });
         self.map().insert(number, presence.clone());
         Registered { sessions: self.clone(), number, presence }
     }
@@ -155,14 +183,9 @@ impl Sessions {
 }
 
 impl Registered {
-    /// Returns the session's number, which is not 0.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Releases an advisory lock once that the session took for itself.
     pub(crate) fn release_lock(&self, key: AdvisoryKey, is_shared: bool) {
-        self.sessions.locks.release(self.number, key, is_shared);
+        self.sessions.waits.locks.release(self.number, key, is_shared);
     }
 
     /// Returns the notifications for the session.
@@ -177,7 +200,7 @@ impl Registered {
 
     /// Releases the session's advisory locks.
     pub(crate) fn release_locks(&self) {
-        self.sessions.locks.release_all(self.number);
+        self.sessions.waits.locks.release_all(self.number);
     }
 }
 
@@ -192,6 +215,7 @@ impl Drop for Registered {
 impl Presence {
     /// Attaches a connection of that number, which `end` ends.
     pub(crate) fn connect(&self, process: i32, client: Option<String>, end: Box<dyn Fn() + Send + Sync>) {
+        self.footprint.connect(process);
         // The first one stays: a session has one connection.
         let _ = self.connection.set(Connection { process, client, end });
     }
@@ -229,4 +253,11 @@ impl Presence {
     fn lock(&self) -> MutexGuard<'_, Doing> {
         self.doing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The current time, in microseconds since 2000-01-01.
+pub(crate) fn now() -> i64 {
+    const UNIX_TO_2000: i64 = 946_684_800_000_000;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as i64 - UNIX_TO_2000
 }

@@ -69,7 +69,7 @@ impl ChangeContext<'_> {
             _ => Vec::new(),
         });
         self.take_parents(active, Some(&table), &keys.collect::<Vec<_>>())?;
-        self.take_newest(active, std::slice::from_ref(&table), self.patience)?;
+        self.take_newest(active, std::slice::from_ref(&table), self.limits())?;
         let id = table.def.id;
         let mut types = new_types(&alter.operations);
         for operation in &alter.operations {

@@ -242,15 +242,15 @@ impl ChangeContext<'_> {
                 self.move_sequence(active, def, &def.schema.clone(), &name_of(new))
             }
             (Action::Rename(new), Relation::Index(table, at)) => {
-                active.take(table, self.patience)?;
+                active.take(table, self.limits())?;
                 self.rename_index(active, table.def.clone(), *at, name_of(new))
             }
             (Action::Rename(new), Relation::View(view)) => {
-                active.take_view(view, self.patience)?;
+                active.take_view(view, self.limits())?;
                 self.alter_view(active, view, &super::view::AlterView::Rename(new.clone()))
             }
             (Action::SetSchema(schema), Relation::View(view)) => {
-                active.take_view(view, self.patience)?;
+                active.take_view(view, self.limits())?;
                 self.alter_view(active, view, &super::view::AlterView::SetSchema(schema.clone()))
             }
             (Action::OwnerTo(role), Relation::Index(..)) => {
@@ -304,8 +304,8 @@ impl ChangeContext<'_> {
                 }
                 self.check_sequence(active, &sequence.def)?;
             }
-            Relation::Table(table) => active.take(table, self.patience)?,
-            Relation::View(view) => active.take_view(view, self.patience)?,
+            Relation::Table(table) => active.take(table, self.limits())?,
+            Relation::View(view) => active.take_view(view, self.limits())?,
         }
         self.alter_owner(active, Object::of(relation), owner)
     }

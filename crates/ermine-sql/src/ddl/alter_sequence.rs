@@ -225,7 +225,7 @@ impl ChangeContext<'_> {
             return Err(SqlError::unsupported(what));
         }
         // As any change of the table.
-        self.take_newest(active, std::slice::from_ref(&table), self.patience)?;
+        self.take_newest(active, std::slice::from_ref(&table), self.limits())?;
         Ok(owner)
     }
 }

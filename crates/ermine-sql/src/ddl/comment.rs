@@ -246,12 +246,12 @@ impl ChangeContext<'_> {
             SqlError::new(SqlState::UNDEFINED_TABLE, message)
         })?;
         if let Relation::Table(table) | Relation::Index(table, _) = &relation
-            && !active.share(std::slice::from_ref(table), self.patience, self.environment.interrupt.pause)?
+            && !active.share(std::slice::from_ref(table), self.limits())?
         {
             return Err(changed(table.name()));
         }
         if let Relation::View(view) = &relation {
-            active.take_view(view, self.patience)?;
+            active.take_view(view, self.limits())?;
         }
         Ok(relation)
     }

@@ -1,10 +1,6 @@
 //! The parts of a session that changes of the catalog use.
 
-use std::{
-    cell::RefCell,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use ermine::OwnedReceipt;
 
@@ -12,11 +8,12 @@ use crate::{
     catalog::{
         Catalog, CatalogStore, Change, Table,
         definition::{RoleDef, SequenceDef},
+        sessions::Party,
     },
     error::Result,
     exec::SessionState,
     failure::EngineResult as _,
-    transaction::{ActiveTransaction, Following, Modes, changed, locked},
+    transaction::{ActiveTransaction, Following, Limits, Modes, TableWait, changed},
     types::{Environment, user_types::UserType},
 };
 
@@ -30,10 +27,9 @@ pub(crate) struct ChangeContext<'s> {
     /// Of transactions that a change begins itself.
     pub(crate) modes: Modes,
     pub(crate) following: Following,
-    /// How long a transaction waits for the other users of a table.
-    pub(crate) patience: Duration,
-    /// The setting `lock_timeout`; zero: no limit.
-    pub(crate) lock_timeout: Duration,
+    /// How long the statement waits for the other users of a table; `None`: without a limit.
+    pub(crate) at_most: Option<Duration>,
+    pub(crate) party: &'s Party,
     /// Whether the client has begun a transaction block.
     pub(crate) is_in_block: bool,
 }
@@ -116,17 +112,14 @@ impl ChangeContext<'_> {
         active.commit(self.store)
     }
 
-    /// Returns a check for a statement that waits for other users of a table: it fails on a cancel request or at a time
-    /// limit.
-    pub(crate) fn waiting(&self, table: &Table) -> impl FnMut() -> Result<()> {
-        let (since, limit) = (Instant::now(), self.lock_timeout);
-        move || {
-            self.environment.check()?;
-            if !limit.is_zero() && since.elapsed() > limit {
-                return Err(locked(table, "in use"));
-            }
-            Ok(())
-        }
+    /// Returns the limits of its waits.
+    pub(crate) fn limits(&self) -> Limits<'_> {
+        Limits { at_most: self.at_most, interrupt: &self.environment.interrupt }
+    }
+
+    /// Returns a wait for other users of a table.
+    pub(crate) fn waiting<'w>(&'w self, table: &'w Table) -> TableWait<'w> {
+        TableWait::new(self.party, self.limits(), table.def.id, table.name())
     }
 
     /// Takes tables exclusively; the transaction sees all their rows, if it has done nothing yet.
@@ -134,13 +127,9 @@ impl ChangeContext<'_> {
         &self,
         active: &mut ActiveTransaction,
         tables: &[Arc<Table>],
-        patience: Duration,
+        limits: Limits<'_>,
     ) -> Result<()> {
-        let mut taken = Ok(());
-        (self.environment.interrupt.aside)(&mut || {
-            taken = active.take_newest(self.store, self.database, tables, patience);
-        });
-        taken
+        active.take_newest(self.store, self.database, tables, limits)
     }
 
     /// Fails when another transaction has changed a row since this one began, so that its snapshot lacks the change.

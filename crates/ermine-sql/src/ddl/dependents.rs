@@ -126,7 +126,7 @@ impl ChangeContext<'_> {
             match dependent.object {
                 Object::Key(key) => self.drop_foreign_keys(active, [key])?,
                 Object::View(view) if cascade => {
-                    active.take_view(&view, self.patience)?;
+                    active.take_view(&view, self.limits())?;
                     self.forget_view(active, &view)?;
                 }
                 // The statement names it, too.

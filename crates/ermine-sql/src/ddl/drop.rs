@@ -55,7 +55,7 @@ impl ChangeContext<'_> {
                         let message = format!("cannot drop index {} because a constraint requires it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                     }
-                    active.take(&table, self.patience)?;
+                    active.take(&table, self.limits())?;
                     let mut def = table.def.clone();
                     let index = def.indexes.remove(at);
                     let (what, keys) = (format!("index {}", index.name), self.without_index(active, &def));
@@ -82,7 +82,7 @@ impl ChangeContext<'_> {
                     self.apply(active, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
                 }
                 (ObjectType::View, Some(Relation::View(view))) => {
-                    active.take_view(&view, self.patience)?;
+                    active.take_view(&view, self.limits())?;
                     self.drop_view(active, &view, &together, *cascade, rows)?;
                 }
                 (ObjectType::Table | ObjectType::Index | ObjectType::Sequence | ObjectType::View, None) => {
@@ -200,13 +200,13 @@ impl ChangeContext<'_> {
         for view in views {
             // It may have gone with another one.
             if active.catalog.view(view.def.id).is_some() {
-                active.take_view(&view, self.patience)?;
+                active.take_view(&view, self.limits())?;
                 self.drop_view(active, &view, &[], true, rows)?;
             }
         }
         let together: Vec<_> = tables.iter().map(|table| table.def.id).collect();
         for table in tables {
-            active.take(&table, self.patience)?;
+            active.take(&table, self.limits())?;
             self.drop_table(active, &table.def, &together, true, rows)?;
         }
         for sequence in
@@ -233,7 +233,7 @@ impl ChangeContext<'_> {
             return Err(SqlError::unsupported("this form of TRUNCATE"));
         }
         let tables = self.truncated(active, truncate, rows)?;
-        self.take_newest(active, &tables, self.patience)?;
+        self.take_newest(active, &tables, self.limits())?;
         self.check_truncated(active, &tables)?;
         for table in tables {
             // The newest definition, now that it is held.

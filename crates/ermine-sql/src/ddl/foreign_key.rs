@@ -61,7 +61,7 @@ impl ChangeContext<'_> {
                 tables.push(parent);
             }
         }
-        if trees.is_empty() { Ok(()) } else { self.take_newest(active, &tables, self.patience) }
+        if trees.is_empty() { Ok(()) } else { self.take_newest(active, &tables, self.limits()) }
     }
 
     /// Adds foreign keys to a table, which the transaction holds alone, as their parents.
@@ -94,7 +94,7 @@ impl ChangeContext<'_> {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
         let child = active.catalog.table(child).ok_or_else(missing)?.clone();
         let parent = self.table_named(active, &tree.foreign_table, false)?.expect("an error where it is not there");
-        active.take(&parent, self.patience)?;
+        active.take(&parent, self.limits())?;
         let places = |def: &TableDef, names: &[String]| -> Result<Vec<usize>> {
             let place = |name: &String| {
                 let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
@@ -227,7 +227,7 @@ impl ChangeContext<'_> {
     fn take_tables_of(&self, active: &mut ActiveTransaction, key: &ForeignKeyDef) -> Result<()> {
         for id in [key.child, key.parent] {
             if let Some(table) = active.catalog.table(id).cloned() {
-                active.take(&table, self.patience)?;
+                active.take(&table, self.limits())?;
             }
         }
         Ok(())

@@ -162,19 +162,18 @@ impl ChangeContext<'_> {
         let relation = self.find(active, name)?.ok_or_else(missing)?;
         let own = crate::bind::names::relation_of(name)?.1;
         let wrong = |message: String| Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
-        let pause = self.environment.interrupt.pause;
         match &relation {
             Relation::Index(..) => return wrong(format!("\"{own}\" is an index")),
             Relation::Table(_) | Relation::View(_) if is_sequence => {
                 return wrong(format!("\"{own}\" is not a sequence"));
             }
             Relation::Table(table) => {
-                if !active.share(std::slice::from_ref(table), self.patience, pause)? {
+                if !active.share(std::slice::from_ref(table), self.limits())? {
                     return Err(changed(table.name()));
                 }
             }
             Relation::View(view) => {
-                if !active.share_views(std::slice::from_ref(view), self.patience, pause)? {
+                if !active.share_views(std::slice::from_ref(view), self.limits())? {
                     return Err(changed(&view.def.name));
                 }
             }

@@ -31,7 +31,7 @@ mod type_uses;
 mod types;
 pub(crate) mod view;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use sqlparser::ast::{self, Statement};
 
@@ -174,7 +174,7 @@ impl ChangeContext<'_> {
             let message = "LOCK TABLE can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
-        let patience = if lock.nowait { Duration::ZERO } else { self.patience };
+        let limits = self.limits().or_nowait(lock.nowait);
         for target in &lock.tables {
             if let Some(Relation::View(_)) = self.find(active, &target.name)? {
                 return Err(SqlError::unsupported("LOCK TABLE of a view"));
@@ -183,8 +183,8 @@ impl ChangeContext<'_> {
         let named = lock.tables.iter().filter_map(|target| self.table_named(active, &target.name, false).transpose());
         let tables: Vec<_> = named.collect::<Result<_>>()?;
         if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {
-            self.take_newest(active, &tables, patience)?;
-        } else if !active.share(&tables, patience, self.environment.interrupt.pause)? {
+            self.take_newest(active, &tables, limits)?;
+        } else if !active.share(&tables, limits)? {
             return Err(changed(tables.first().map_or("", |table| table.name())));
         }
         Ok("LOCK TABLE".into())
@@ -220,7 +220,7 @@ impl ChangeContext<'_> {
     ) -> Result<Option<Arc<Table>>> {
         let table = self.table_named(active, name, if_exists)?;
         if let Some(table) = &table {
-            self.take_newest(active, std::slice::from_ref(table), self.patience)?;
+            self.take_newest(active, std::slice::from_ref(table), self.limits())?;
         }
         Ok(table)
     }

@@ -28,7 +28,10 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConst
 use super::{Definition, alter::missing, context::ChangeContext, create::Constraints, skip_missing};
 use crate::{
     bind::{Binder, names::name_of},
-    catalog::definition::{ObjectId, TableDef, Unfinished},
+    catalog::{
+        definition::{ObjectId, TableDef, Unfinished},
+        waits::Need,
+    },
     error::{Result, SqlError, SqlState},
     exec::{Batch, Run, run_batch},
     failure::opponent,
@@ -143,7 +146,7 @@ impl ChangeContext<'_> {
             let active = self.open_change()?;
             let Some(table) = self.table_named(&active, name, if_exists)? else { return Ok(None) };
             drop(active);
-            let changing = Changing::begin(&table, &mut self.waiting(&table))?;
+            let changing = Changing::begin(&table.shared, &mut self.waiting(&table))?;
             let active = self.open_change()?;
             // Another table may have that name by now.
             if let Some(now) = self.table_named(&active, name, if_exists)?
@@ -225,7 +228,8 @@ impl ChangeContext<'_> {
                 // meanwhile.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     rows_max = (rows_max / 2).max(1);
-                    waiting()?;
+                    let holder = opponent(&error).filter(|holder| self.database.is_in_flight(*holder));
+                    waiting.meets(holder.map(Need::Row))?;
                     if !retries.lost(opponent(&error)) {
                         // A transaction may stay open, or prepared, with one of the rows for as long as its client
                         // wants.

@@ -184,12 +184,12 @@ impl ChangeContext<'_> {
         self.apply(active, vec![Change::Put(Definition::Schema(SchemaDef { id, name: new.clone() }))])?;
         let tables: Vec<_> =
             active.catalog.tables().into_iter().filter(|table| table.def.schema == old).cloned().collect();
-        self.take_newest(active, &tables, self.patience)?;
+        self.take_newest(active, &tables, self.limits())?;
         for table in tables {
             self.move_table(active, &table.def, &new)?;
         }
         for view in active.catalog.views().filter(|view| view.def.schema == old).cloned().collect::<Vec<_>>() {
-            active.take_view(&view, self.patience)?;
+            active.take_view(&view, self.limits())?;
             self.alter_view(active, &view, &AlterView::SetSchema(Ident::with_quote('"', &new)))?;
         }
         let sequences = active.catalog.sequences().into_iter().map(|sequence| sequence.def.clone());

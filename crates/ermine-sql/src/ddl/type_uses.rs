@@ -87,7 +87,7 @@ impl ChangeContext<'_> {
         }
         let tables: BTreeSet<_> = found.iter().filter_map(TypeUse::table).collect();
         let tables: Vec<_> = tables.into_iter().filter_map(|id| active.catalog.table(id).cloned()).collect();
-        self.take_newest(active, &tables, self.patience)?;
+        self.take_newest(active, &tables, self.limits())?;
         let shown = |part: TypeUse| {
             let def = part.table().and_then(|id| active.catalog.table(id)).map(|table| &table.def);
             let name = part.shown(def);

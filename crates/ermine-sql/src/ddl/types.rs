@@ -171,7 +171,7 @@ impl ChangeContext<'_> {
         loop {
             let known = active.catalog.types.get(oid).ok_or_else(gone)?.clone();
             let tables: Vec<_> = active.catalog.tables_with(&known).cloned().collect();
-            self.take_newest(active, &tables, self.patience)?;
+            self.take_newest(active, &tables, self.limits())?;
             // With a newer catalog there may be more tables.
             let newest = active.catalog.types.get(oid).ok_or_else(gone)?.clone();
             if active.catalog.tables_with(&newest).all(|table| active.has_alone(table)) {
@@ -294,7 +294,7 @@ impl ChangeContext<'_> {
         for view in views {
             // It may have gone with another one.
             if active.catalog.view(view.def.id).is_some() {
-                active.take_view(&view, self.patience)?;
+                active.take_view(&view, self.limits())?;
                 self.drop_view(active, &view, &[], true, rows)?;
             }
         }

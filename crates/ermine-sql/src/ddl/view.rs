@@ -312,7 +312,7 @@ impl ChangeContext<'_> {
         match self.find(active, name)? {
             None => Ok(None),
             Some(Relation::View(view)) => {
-                active.take_view(&view, self.patience)?;
+                active.take_view(&view, self.limits())?;
                 Ok(Some(view))
             }
             Some(_) => Err(not_a_view(name)),
@@ -324,7 +324,7 @@ impl ChangeContext<'_> {
         let mut def = ViewDef { schema, name, ..new.def.clone() };
         match active.catalog.find(&def.schema, &def.name) {
             Some(Relation::View(old)) if new.or_replace => {
-                active.take_view(&old, self.patience)?;
+                active.take_view(&old, self.limits())?;
                 check_replaces(&old.def, &def)?;
                 def.id = old.def.id;
                 (0..old.def.columns.len())
@@ -484,7 +484,7 @@ impl ChangeContext<'_> {
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).detail(detail));
                 }
             };
-            active.take_view(view, self.patience)?;
+            active.take_view(view, self.limits())?;
             let newest = active.catalog.view(view.def.id).cloned();
             self.alter_view(active, newest.as_deref().unwrap_or(view), &change)?;
         }

@@ -1,10 +1,18 @@
 //! Expressions that query the database or the session.
 
+use std::time::Instant;
+
 use super::{Run, SetConfig};
 use crate::{
-    catalog::advisory::{AdvisoryKey, AdvisoryMode},
+    catalog::{
+        advisory::{AdvisoryKey, AdvisoryMode},
+        sessions::Party,
+        waits::Need,
+    },
     error::{Result, SqlError, SqlState},
     expr::{AdvisoryAction, AdvisoryCall, Evaluator, Expr, Frame, NextOf, arguments_of},
+    failure::EngineResult as _,
+    transaction::lock_timeout,
     types::{Array, Environment, Scalar, SqlType, Value, cast::cast},
 };
 
@@ -79,7 +87,9 @@ impl Evaluator for Run<'_> {
                 Value::text("")
             }
             Expr::Channels => {
-                let channels = self.session.map(|(session, _)| self.catalog.sessions.notifications.channels(session));
+                let channels = self
+                    .session
+                    .map(|(party, _)| self.catalog.sessions.notifications.channels(party.footprint.session));
                 let channels = channels.into_iter().flatten().map(|channel| (&*channel).into());
                 Value::array(Array::new(Scalar::Text, channels.collect()))
             }
@@ -98,9 +108,10 @@ impl Evaluator for Run<'_> {
 impl Run<'_> {
     fn advisory<'a>(&'a self, call: AdvisoryCall, numbers: &'a [Expr], frame: &Frame<'a>) -> Result<Value> {
         let AdvisoryCall { action, is_shared, of_transaction } = call;
-        let (locks, Some((session, transaction))) = (&self.catalog.sessions.locks, self.session) else {
+        let Some((party, transaction)) = self.session else {
             return Err(SqlError::unsupported("an advisory lock in a definition"));
         };
+        let (locks, session) = (&party.waits.locks, party.footprint.session);
         let mode = AdvisoryMode { is_shared, transaction: of_transaction.then_some(transaction) };
         if action == AdvisoryAction::ReleaseAll {
             locks.release_all(session);
@@ -137,10 +148,30 @@ impl Run<'_> {
                 Value::Bool(locks.release(session, key, is_shared))
             }
             AdvisoryAction::Take | AdvisoryAction::ReleaseAll => {
-                locks.take(session, key, mode, self.lock_timeout, &self.environment.interrupt)?;
+                if !locks.try_take(session, key, mode)? {
+                    self.wait_for_lock(party, key, mode)?;
+                }
                 took();
                 Value::text("")
             }
         })
+    }
+
+    fn wait_for_lock(&self, party: &Party, key: AdvisoryKey, mode: AdvisoryMode) -> Result<()> {
+        if let Some(tid) = self.txn.tid().sql()? {
+            party.footprint.set_tid(tid);
+        }
+        let Environment { interrupt, .. } = self.environment;
+        let (began, mut waiting) = (Instant::now(), party.waits.begin(&party.footprint));
+        let mut goes_on = || {
+            interrupt.check()?;
+            if self.lock_timeout.is_some_and(|limit| began.elapsed() >= limit) {
+                return Err(lock_timeout());
+            }
+            waiting.needs(Some(Need::Advisory(key, mode.is_shared)))
+        };
+        let (locks, mut taken) = (&party.waits.locks, Ok(()));
+        (interrupt.aside)(&mut || taken = locks.wait(party.footprint.session, key, mode, &mut goes_on));
+        taken
     }
 }

@@ -39,7 +39,9 @@ use ermine::OwnedTransaction;
 use self::recursion::WorkTable;
 
 use crate::{
-    catalog::{Catalog, advisory::AdvisoryKey, definition::ObjectId, notifications::Notes, sequence::Sequence},
+    catalog::{
+        Catalog, advisory::AdvisoryKey, definition::ObjectId, notifications::Notes, sequence::Sequence, sessions::Party,
+    },
     claims::{Claims, Deferral},
     error::{Result, SqlError, SqlState},
     level::Level,
@@ -96,12 +98,12 @@ pub(crate) struct Run<'r> {
     pub(crate) level: Level,
     /// Whether its transaction is read-only.
     pub(crate) is_read_only: bool,
-    /// The numbers by which its session and its transaction have advisory locks; `None`: it belongs to no session.
-    pub(crate) session: Option<(u64, u64)>,
+    /// Its session, and the number by which its transaction has advisory locks; `None`: it belongs to no session.
+    pub(crate) session: Option<(&'r Party, u64)>,
     /// The objects of its session; `None`: it belongs to none.
     pub(crate) own: Option<Own<'r>>,
-    /// How long to wait for an advisory lock; zero: without a limit.
-    pub(crate) lock_timeout: Duration,
+    /// How long to wait for an advisory lock; `None`: without a limit.
+    pub(crate) lock_timeout: Option<Duration>,
     /// When foreign keys are examined.
     pub(crate) deferral: Deferral,
     /// Whether what foreign keys need is examined again at the end of the transaction, with a newer snapshot.
@@ -143,7 +145,7 @@ impl<'r> Run<'r> {
             is_read_only: false,
             session: None,
             own: None,
-            lock_timeout: Duration::ZERO,
+            lock_timeout: None,
             deferral: Deferral::default(),
             examines_again: false,
             instrumentation: None,

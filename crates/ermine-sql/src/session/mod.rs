@@ -16,6 +16,7 @@
 mod activity;
 mod check;
 mod completion;
+mod conflict;
 mod constraints;
 mod copy;
 mod cursor;
@@ -34,13 +35,12 @@ mod text;
 pub(crate) mod tree;
 mod types;
 mod utility;
-mod waits;
 
 use std::{
     cell::RefCell,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use hashbrown::HashMap;
@@ -54,13 +54,13 @@ pub use self::{
 };
 use self::{
     completion::Tagged,
+    conflict::Story,
     copy::Copying,
     row_wait::RowWait,
     settings::{Extent, Settings},
     sizes::Sizes,
     statement::MadeFor,
     tree::Tree,
-    waits::Waits,
 };
 use crate::{
     bind::names::cut,
@@ -69,14 +69,13 @@ use crate::{
         CatalogStore, PUBLIC,
         definition::ObjectId,
         roles::{BUILT_IN, SUPERUSER},
-        sessions::Registered,
+        sessions::{Party, Registered, now},
     },
     claims::Deferral,
     cursors::Cursors,
     ddl::{context::ChangeContext, online::adds_online},
     error::{Result, SqlError, SqlState},
     exec::{Instrumentation, Run, SessionState, SetConfig},
-    failure::{EngineResult as _, opponent},
     level::Level,
     memory::{Held, Memory},
     parse::tree_bytes,
@@ -85,7 +84,7 @@ use crate::{
     result::{MORE, RowSink},
     row_buffer::RowBuffer,
     system::own::{Own, ShownStatement},
-    transaction::{ActiveTransaction, Following, Modes, PATIENCE, changed, view_changed},
+    transaction::{ActiveTransaction, Following, Limits, Modes, changed, view_changed},
     types::{Environment, SqlType, Value},
     verifier::Verifier,
 };
@@ -98,7 +97,6 @@ pub(crate) struct Shared {
     pub(crate) database: Arc<ermine::Database>,
     pub(crate) catalog: CatalogStore,
     pub(crate) prepared: PreparedStore,
-    waits: Arc<Waits>,
     /// Where BACKUP may write; see [`SqlDatabase::confine_backups`].
     backups: OnceLock<Option<PathBuf>>,
 }
@@ -131,8 +129,8 @@ impl SqlDatabase {
         let catalog = CatalogStore::open(database.clone())?;
         let prepared = PreparedStore::open(&database, &catalog)?;
         catalog.current().sessions.opened.get_or_init(now);
-        let (waits, backups) = (Arc::default(), OnceLock::new());
-        Ok(Self(Arc::new(Shared { database, catalog, prepared, waits, backups })))
+        let backups = OnceLock::new();
+        Ok(Self(Arc::new(Shared { database, catalog, prepared, backups })))
     }
 
     /// Whether SQL is supported under a scheme. Statements need other transactions beside that of their session, for
@@ -200,12 +198,15 @@ impl SqlDatabase {
         let cancel = environment.interrupt.cancel.clone();
         let sessions = catalog.sessions.clone();
         let (user, database) = (environment.user.clone(), environment.database.clone());
+        let own = ermine::Session::default();
+        let registered = sessions.register((user.clone(), role), database, now(), cancel, own.clone());
         Session {
             authenticated: (user.clone(), role),
             roles_set: HashMap::new(),
-            registered: sessions.register((user, role), database, now(), cancel),
+            party: self.0.catalog.party(registered.presence.footprint.clone()),
+            registered,
             shared: self.0.clone(),
-            own: ermine::Session::default(),
+            own,
             settings,
             deferral: Deferral::default(),
             search_path: vec![PUBLIC.into()],
@@ -255,6 +256,8 @@ pub struct Session {
     given: RefCell<SessionState>,
     /// The state that other sessions see.
     registered: Registered,
+    /// The session among those that wait for one another.
+    party: Arc<Party>,
 }
 
 /// A statement with a name.
@@ -482,7 +485,11 @@ impl Session {
                 self.state = State::Failed { active: None, modes, is_implicit };
                 let done = self.run_in_block(&mut active, modes, prepared, parameters, rows);
                 self.state = State::Block { active, modes, is_implicit };
-                done.map(|()| Completion::default()).map_err(|error| self.fail_with(error))
+                done.map(|()| Completion::default()).map_err(|error| {
+                    let error = self.fail_with(error);
+                    self.counts(prepared.bound.plan.words(), &error);
+                    error
+                })
             }
         }
     }
@@ -504,14 +511,22 @@ impl Session {
         // SET TRANSACTION READ ONLY may have been run since.
         current.set_read_only(modes.read_only);
         if current.renews() {
-            return self.run_read_committed(current, is_new, prepared, parameters, rows);
+            return self.run_waiting(current, is_new, prepared, parameters, rows);
         }
-        if current.is_fresh() {
+        // Before its snapshot was used, it may get a newer one.
+        if current.is_fresh() && (current.is_serializable() || !current.has_run) {
             self.run_first(active, modes, prepared, parameters, rows)?;
+        } else if !current.is_serializable() && prepared.bound.plan.writes().is_some() {
+            self.run_waiting(current, true, prepared, parameters, rows)?;
         } else {
             self.run_in(current, prepared, parameters, rows, false)?;
         }
-        active.iter_mut().for_each(|active| active.has_run = true);
+        if let Some(active) = active {
+            active.has_run = true;
+            if prepared.bound.plan.writes().is_some() {
+                active.shows_itself();
+            }
+        }
         Ok(())
     }
 
@@ -543,7 +558,7 @@ impl Session {
                     // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
-                Ok(false) if wait.patience.is_over() => return Err(changed("of the statement")),
+                Ok(false) if wait.is_over() => return Err(changed("of the statement")),
                 Ok(false) => {
                     let newer = self.open(modes)?;
                     current.continue_as(newer);
@@ -552,7 +567,8 @@ impl Session {
                 Err(error) => error,
             };
             let is_lost = error.state() == SqlState::SERIALIZATION_FAILURE && !has_run;
-            if !is_lost || wait.patience.is_over() || !rows.take_back() {
+            let is_over = wait.is_over() && !wait.is_held(&error);
+            if !is_lost || is_over || !rows.take_back() {
                 return Err(error);
             }
             // A transaction that waits holds no rows.
@@ -561,9 +577,10 @@ impl Session {
         }
     }
 
-    /// Runs a statement that sees what was committed when it began. If it meets a row that another transaction is
-    /// changing, or has changed since, the statement is undone, and run again after that transaction had time to end.
-    fn run_read_committed(
+    /// Runs a statement that waits for a row that another transaction is changing: it is undone, and run again when
+    /// that transaction has ended. At READ COMMITTED it then sees what was committed meanwhile, and so cannot lose;
+    /// otherwise it loses if the row was changed.
+    fn run_waiting(
         &mut self,
         active: &mut ActiveTransaction,
         is_new: bool,
@@ -571,73 +588,67 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn RowSink,
     ) -> Result<()> {
-        if !is_new {
+        let renews = active.renews();
+        if !is_new && renews {
             active.renew(&self.shared.catalog)?;
         }
         let point = active.point(self.marks())?;
-        let (mut wait, mut waiting) = (self.row_wait(), None);
+        let database = self.shared.database.clone();
+        let (mut wait, mut passed) = (self.row_wait(), None);
         loop {
+            let turn = passed.as_ref().map(ermine::Retries::turn);
             let mut tag = Tagged { rows, tag: String::new() };
-            match self.run_in(active, prepared, parameters, &mut tag, false) {
+            let done = self.run_in(active, prepared, parameters, &mut tag, false);
+            drop(turn);
+            let error = match done {
                 Ok(_) => {
                     let tag = tag.tag;
                     wait.got(active)?;
                     active.release(&point)?;
+                    if prepared.bound.plan.writes().is_some() {
+                        active.shows_itself();
+                    }
                     // The COPY is still in progress.
                     return if self.copying.is_none() { rows.complete(&tag) } else { Ok(()) };
                 }
-                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
-                    active.go_back(&point)?;
-                    // No transaction waits for one that has written nothing.
-                    if let Some(own) = active.txn.tid().sql()? {
-                        let waiting = waiting.get_or_insert_with(|| self.shared.waits.begin(own));
-                        if waiting.meets(opponent(&error)) {
-                            return Err(waits::deadlock(&self.named(error)));
-                        }
-                    }
-                    self.wait_patiently(&mut wait, error)?;
-                    active.renew(&self.shared.catalog)?;
-                }
-                Err(error) => return Err(error),
+                Err(error) => error,
+            };
+            let waits = error.state() == SqlState::SERIALIZATION_FAILURE && (renews || wait.is_held(&error));
+            if !waits || !rows.take_back() {
+                return Err(error);
+            }
+            active.go_back(&point)?;
+            active.shows_itself();
+            if wait.is_passed(&error) {
+                // Others come first again and again: after some times, it runs while they are held back.
+                passed.get_or_insert_with(|| database.retries()).lost(None);
+            }
+            self.wait_for_row(&mut wait, &error)?;
+            if renews {
+                active.renew(&self.shared.catalog)?;
             }
         }
     }
 
     fn row_wait(&self) -> RowWait {
-        RowWait::new(self.shared.catalog.row_queues.clone(), self.patience())
+        RowWait::new(self.party.clone(), self.limits().at_most)
     }
 
     /// Waits before a statement that lost `conflict` is tried again.
     fn wait_for_row(&self, wait: &mut RowWait, conflict: &SqlError) -> Result<()> {
-        self.environment.check()?;
         // It takes them again.
         for (key, is_shared) in std::mem::take(&mut self.given.borrow_mut().locks) {
             self.registered.release_lock(key, is_shared);
         }
-        wait.wait(conflict.report().lost, self.environment.interrupt.aside);
-        Ok(())
+        wait.wait(conflict, &self.environment.interrupt)
     }
 
-    /// Waits likewise; fails when the waits have taken too long.
-    fn wait_patiently(&self, wait: &mut RowWait, conflict: SqlError) -> Result<()> {
-        if !wait.patience.is_over() {
-            return self.wait_for_row(wait, &conflict);
-        }
-        let detail = self.named(conflict).report().detail.clone().unwrap_or_default();
-        let error = SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout");
-        Err(match self.settings.in_force().lock_timeout {
-            Duration::ZERO => {
-                error.hint(format!("Statements wait for {} s where lock_timeout is 0.", PATIENCE.as_secs()))
-            }
-            _ => error,
-        }
-        .detail(detail))
-    }
-
-    /// Adds the names of tables to the error of a conflict, and those of types to any other.
+    /// Adds what has happened to the error of a conflict, and the names of types to any other.
     fn named(&self, error: SqlError) -> SqlError {
         match error.state() {
-            SqlState::SERIALIZATION_FAILURE => self.shared.catalog.current().named(error),
+            SqlState::SERIALIZATION_FAILURE => {
+                Story::new(&self.shared.catalog.current(), &self.environment, &self.party.footprint).tell(error)
+            }
             _ => self.environment.named(error),
         }
     }
@@ -660,8 +671,8 @@ impl Session {
             given: &self.given,
             modes: self.modes(),
             following: self.following(),
-            patience: self.patience(),
-            lock_timeout: self.settings.in_force().lock_timeout,
+            at_most: self.limits().at_most,
+            party: &self.party,
             is_in_block: self.status() != Status::Idle,
         }
     }
@@ -678,7 +689,8 @@ impl Session {
     }
 
     fn following(&self) -> Following {
-        Following { order: Some(self.settings.in_force().order), session: self.own.clone() }
+        let (order, party) = (Some(self.settings.in_force().order), Some(self.party.clone()));
+        Following { order, session: self.own.clone(), party }
     }
 
     /// Executes a statement outside of transactions.
@@ -713,12 +725,16 @@ impl Session {
     ) -> Result<Completion> {
         // Waits while another transaction runs alone.
         drop(self.shared.database.retries().turn());
-        match self.execute_once(prepared, parameters, rows) {
+        let done = match self.execute_once(prepared, parameters, rows) {
             Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => {
                 self.execute_again(prepared, parameters, rows, error)
             }
             done => done,
-        }
+        };
+        done.map_err(|error| {
+            self.counts(prepared.bound.plan.words(), &error);
+            self.named(error)
+        })
     }
 
     /// Executes a statement that is its own transaction, and has lost `conflict`, until it commits or fails
@@ -736,16 +752,16 @@ impl Session {
         let mut wait = self.row_wait();
         loop {
             drop(turn);
-            if self.modes().level == Level::ReadCommitted {
-                // The statement waits for a row; it has not lost.
-                self.wait_patiently(&mut wait, conflict)?;
-            } else {
-                // Before the wait: after it, the row may be free.
-                if !retries.lost(None) || wait.patience.is_over() {
-                    return Err(conflict);
-                }
-                self.wait_for_row(&mut wait, &conflict)?;
+            // Before the wait: after it, the row may be free. A statement that waits for a row has not lost.
+            let is_over = wait.is_over() && !wait.is_held(&conflict);
+            let goes_on = !is_over && (!wait.is_passed(&conflict) || retries.lost(None));
+            if !goes_on && self.modes().level != Level::ReadCommitted {
+                return Err(conflict);
             }
+            if !wait.is_held(&conflict) {
+                self.counts(prepared.bound.plan.words(), &conflict);
+            }
+            self.wait_for_row(&mut wait, &conflict)?;
             turn = retries.turn();
             match self.execute_once(prepared, parameters, rows) {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => conflict = error,
@@ -774,7 +790,7 @@ impl Session {
         };
         let tag = tag.tag;
         self.end_settings(done.is_ok());
-        let completion = done.map_err(|error| self.named(error))?;
+        let completion = done?;
         rows.complete(&tag)?;
         Ok(completion)
     }
@@ -804,15 +820,14 @@ impl Session {
         if active.is_read_only() {
             check_reads(&bound.plan)?;
         }
-        let pause = self.environment.interrupt.pause;
-        if !active.share(&bound.tables, self.patience(), pause)? {
+        if !active.share(&bound.tables, self.limits())? {
             return if may_begin_again {
                 Ok(false)
             } else {
                 Err(changed(bound.tables.first().map_or("", |table| table.name())))
             };
         }
-        if !active.share_views(&bound.views, self.patience(), pause)? {
+        if !active.share_views(&bound.views, self.limits())? {
             return if may_begin_again {
                 Ok(false)
             } else {
@@ -845,9 +860,8 @@ impl Session {
         let statements = || self.statements();
         let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
         (run.level, run.is_read_only) = (active.level, active.is_read_only());
-        run.session = Some((self.registered.number(), active.number()));
+        (run.session, run.lock_timeout) = (Some((&*self.party, active.number())), self.limits().at_most);
         run.own = Some(Own { cursors: [&active.cursors, &self.held], statements: &statements });
-        run.lock_timeout = self.settings.in_force().lock_timeout;
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Some(insert) = &filled {
@@ -890,11 +904,10 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn patience(&self) -> Duration {
-        match self.settings.in_force().lock_timeout {
-            Duration::ZERO => PATIENCE,
-            limit => limit,
-        }
+    /// Returns the limits of a statement's waits for other transactions.
+    fn limits(&self) -> Limits<'_> {
+        let limit = self.settings.in_force().lock_timeout;
+        Limits { at_most: (!limit.is_zero()).then_some(limit), interrupt: &self.environment.interrupt }
     }
 
     fn modes(&self) -> Modes {
@@ -977,7 +990,10 @@ impl Session {
             }
         };
         self.end_settings(commit && ended.is_ok());
-        let receipt = ended.map_err(|error| self.named(error))?;
+        let receipt = ended.map_err(|error| {
+            self.counts("COMMIT", &error);
+            self.named(error)
+        })?;
         Ok(Completion { receipt: receipt.filter(|_| !modes.is_async) })
     }
 
@@ -1103,11 +1119,4 @@ fn check_reads(plan: &Plan) -> Result<()> {
 fn in_failed() -> SqlError {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
     SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message)
-}
-
-/// Microseconds since 2000-01-01.
-pub(crate) fn now() -> i64 {
-    const UNIX_TO_2000: i64 = 946_684_800_000_000;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_micros() as i64 - UNIX_TO_2000
 }

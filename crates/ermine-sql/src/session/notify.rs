@@ -49,7 +49,7 @@ impl Session {
         let catalog = &self.shared.catalog;
         let sessions = catalog.current().sessions.clone();
         let bell = &self.registered.presence.bell;
-        let sender = Sender { session: self.registered.number(), process: self.environment.process, bell };
+        let sender = Sender { session: self.party.footprint.session, process: self.environment.process, bell };
         let is_async = self.modes().is_async;
         let commit = || {
             let commit = || active.map(|active| active.commit(catalog)).transpose();

@@ -386,7 +386,10 @@ impl Session {
                 let message = format!("cannot PREPARE a transaction that has {what}");
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
-            Ok(()) => about.and_then(|about| self.shared.prepared.prepare(gid, active, about)),
+            Ok(()) => {
+                active.leaves(&self.shared.catalog);
+                about.and_then(|about| self.shared.prepared.prepare(gid, active, about))
+            }
             Err(error) => Err(active.fail(error)),
         };
         // A transaction that was not prepared is rolled back, and the block is over.
@@ -562,7 +565,7 @@ impl Session {
             State::Block { active: Some(block), .. } => block.number(),
             _ => active.number(),
         };
-        run.session = Some((self.registered.number(), number));
+        (run.session, run.lock_timeout) = (Some((&*self.party, number)), self.limits().at_most);
         let mut values = Vec::new();
         for (expr, ty) in given.iter().zip(&named.bound.parameters) {
             let mut binder = Binder::new(&active.catalog, &self.environment, &self.search_path, &[]);

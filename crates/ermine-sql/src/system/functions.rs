@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{
     Known, NULL, UTF8, comments,
     definitions::{self, indexes},
-    inquiries, privileges,
+    inquiries,
+    locks::blocking,
+    privileges,
     reg::Reg,
     views::{self, is_column_updatable, is_updatable},
 };
@@ -257,6 +259,14 @@ static FUNCTIONS: &[Entry] = &[
         Ok(Value::Bool(session.is_some_and(|session| session.end())))
     })
     .optional(1),
+    entry("pg_blocking_pids", &[INT4], SqlType::INT4.array(), |values, catalog, _| match values {
+        [Value::Int4(process)] => Ok(blocking(catalog, *process)),
+        _ => Ok(NULL),
+    }),
+    entry("ermine_stat_conflicts_reset", &[], SqlType::TEXT, |_, catalog, _| {
+        catalog.sessions.conflicts.reset();
+        Ok("".into())
+    }),
     entry("current_schemas", &[BOOL], SqlType::NAME.array(), current_schemas),
     entry("to_regclass", &[TEXT], SqlType::OID, |values, catalog, environment| {
         found(Reg::Class, values, catalog, environment)

@@ -10,6 +10,7 @@
 //! | `relations` | tables, columns, indexes, constraints, views, sequences |
 //! | `views` | the text of views, and whether they take statements that write |
 //! | `server` | databases, roles, schemas, settings, sessions |
+//! | `locks` | what sessions have and wait for |
 //! | `types` | types, labels of enumerations |
 //! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
@@ -33,6 +34,7 @@ pub(crate) mod functions;
 mod information;
 mod information_rights;
 mod inquiries;
+mod locks;
 pub(crate) mod own;
 pub(crate) mod privileges;
 mod procedures;
@@ -47,10 +49,11 @@ use std::{borrow::Cow, fmt};
 
 pub(crate) use self::definitions::sequence_type;
 use self::own::Own;
+pub(crate) use crate::catalog::THE_DATABASE;
 use ermine::Statistics;
 
 use crate::{
-    catalog::{Catalog, Relation, THE_DATABASE, rights::no_right_to, roles::SUPERUSER},
+    catalog::{Catalog, Relation, rights::no_right_to, roles::SUPERUSER},
     error::SqlError,
     result::Column,
     types::{Environment, Value},
@@ -192,9 +195,10 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 10] = [
+static TABLES: [&[Described]; 11] = [
     relations::TABLES,
     server::TABLES,
+    locks::TABLES,
     types::TABLES,
     comments::TABLES,
     procedures::TABLES,

@@ -6,12 +6,11 @@ use ermine::Progress;
 
 use super::{
     Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, THE_DATABASE,
-    UTF8, privileges, table,
+    UTF8, locks, privileges, table,
 };
 use crate::{
     catalog::{
         Catalog,
-        advisory::{AdvisoryKey, ShownLock},
         definition::TraitsDef,
         rights::{Kind, Object},
         sessions::{About, Activity, Doing, Presence},
@@ -41,18 +40,15 @@ fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Opt
     })
 }
 
+/// Returns the event for which a session waits: its type and its name.
+fn event(known: Known<'_>, session: &Presence, doing: &Doing) -> Option<(&'static str, &'static str)> {
+    let is_active = doing.state == Activity::Active;
+    if is_active { locks::event(known, session) } else { Some(("Client", "ClientRead")) }
+}
+
 /// Returns the backups in progress.
 fn backups(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Progress)> {
     known.catalog.sessions.all().into_iter().filter_map(|session| Some((session.clone(), session.doing().backup?)))
-}
-
-/// Returns the advisory locks, and the connections of the sessions that have them or wait for them.
-fn advisory(catalog: &Catalog) -> impl Iterator<Item = (ShownLock, Option<i32>)> {
-    let sessions = &catalog.sessions;
-    sessions.locks.all().into_iter().map(|lock| {
-        let process = sessions.numbered(lock.session).and_then(|session| session.process());
-        (lock, process)
-    })
 }
 
 fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
@@ -237,8 +233,8 @@ pub(super) const TABLES: &[Described] = &[
         xact_start TIME = doing.transaction_began.map(Value::TimestampTz);
         query_start TIME = doing.query_began.map(Value::TimestampTz);
         state_change TIME = Value::TimestampTz(doing.since);
-        wait_event_type TEXT = (doing.state != Activity::Active).then_some("Client");
-        wait_event TEXT = (doing.state != Activity::Active).then_some("ClientRead");
+        wait_event_type TEXT = event(known, &session, &doing).map(|event| event.0);
+        wait_event TEXT = event(known, &session, &doing).map(|event| event.1);
         state TEXT = doing.state.name();
         backend_xid OID = NULL;
         backend_xmin OID = NULL;
@@ -256,25 +252,6 @@ pub(super) const TABLES: &[Described] = &[
         rows_in_files INT8 = count(of.unloaded_rows);
         rows_evicted INT8 = count(of.evicted_rows);
         rows_read_from_files INT8 = count(of.cold_reads);
-    }),
-    // Advisory locks: rows have no locks here, and those of tables are not shown.
-    table!(PG_CATALOG, 0 pg_locks, known => advisory(known.catalog), |(lock, process)| {
-        locktype TEXT = "advisory";
-        database OID = THE_DATABASE;
-        relation OID = NULL;
-        page INT4 = NULL;
-        tuple INT2 = NULL;
-        virtualxid TEXT = NULL;
-        transactionid OID = NULL;
-        classid OID = lock.key.halves().0;
-        objid OID = lock.key.halves().1;
-        objsubid INT2 = match lock.key { AdvisoryKey::One(_) => 1i16, AdvisoryKey::Two(..) => 2 };
-        virtualtransaction TEXT = NULL;
-        pid INT4 = process;
-        mode TEXT = if lock.is_shared { "ShareLock" } else { "ExclusiveLock" };
-        granted BOOL = lock.is_granted;
-        fastpath BOOL = false;
-        waitstart TIME = NULL;
     }),
     table!(PG_CATALOG, 0 pg_stat_progress_basebackup, known => backups(known), |(session, progress)| {
         pid INT4 = session.process();

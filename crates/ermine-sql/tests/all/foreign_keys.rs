@@ -189,6 +189,7 @@ fn a_prepared_transaction_holds_what_it_refers_to() {
         let open = || SqlDatabase::open(Arc::new(Database::open(&path, Options::default()).unwrap())).unwrap();
         let database = open();
         let mut session = database.session("ann", "shop");
+        ask(&mut session, "SET lock_timeout = 100");
         ask(&mut session, "CREATE TABLE p (id integer PRIMARY KEY); CREATE TABLE c (p integer REFERENCES p)");
         ask(&mut session, "INSERT INTO p VALUES (1), (2)");
         ask(&mut session, &format!("BEGIN ISOLATION LEVEL {level}"));

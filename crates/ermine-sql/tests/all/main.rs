@@ -3,6 +3,7 @@
 //! `texts` has a process of its own, because it bounds the process's memory.
 
 mod analyze;
+mod contention;
 mod copy;
 mod crash;
 mod foreign_keys;
