@@ -336,7 +336,6 @@ mod tests {
             "text NULL::varchar",
             "greatest(integer 12, 5)",
             "0::float8 precision",
-            "a 'b' FROM t",
             "1 BETWEEN now() AT TIME ZONE 'UTC' AND 2",
             "'a' NOT BETWEEN 'b' || 'c' COLLATE \"C\" AND 'd'",
         ] {

@@ -204,10 +204,11 @@ impl<S: Scheme> Engine<S> {
     }
 
     /// Fails if what cannot be evicted, indexes above all, takes so much memory that no more rows should be added: the
-    /// rows in use need some, and recovery, which notes keys while it builds the indexes.
-    pub(crate) fn check_fixed(&self, need: Need) -> Result<()> {
+    /// rows in use need some, and recovery, which notes keys while it builds the indexes. `own`: bytes that the
+    /// transaction keeps for itself, and gives back at its end.
+    pub(crate) fn check_fixed(&self, need: Need, own: u64) -> Result<()> {
         let (taken, limit) = (self.budget.taken(), self.budget.limit());
-        let fixed = taken.saturating_sub(self.memory.bytes());
+        let fixed = taken.saturating_sub(self.memory.bytes() + own);
         if need == Need::Grow && fixed > limit / 8 * 5 && self.evicts() {
             return Err(Error::OutOfMemory { needed: 0, taken, limit });
         }

@@ -195,7 +195,7 @@ impl<S: Scheme> Txn<'_, S> {
         const PAUSE: Duration = Duration::from_micros(500);
         // No row leaves memory while the visitor of a scan is called, and indexes do not.
         let is_nested = self.worker().pins.versions.depth() > u32::from(self.pinned);
-        if is_nested || self.engine.check_fixed(table.need()).is_err() {
+        if is_nested || self.engine.check_fixed(table.need(), self.worker().state.borrow().kept_bytes()).is_err() {
             return false;
         }
         self.rest();
@@ -276,7 +276,7 @@ impl<S: Scheme> Operation<'_, S> {
                 provide(0)?;
             }
             self.engine.budget.check(0, Need::Work)?;
-            self.engine.check_fixed(need)?;
+            self.engine.check_fixed(need, self.state.kept_bytes())?;
         }
         self.count_kept(need).or_else(|error| if evicts { self.count_kept(Need::Work) } else { Err(error) })
     }
