@@ -5,7 +5,10 @@ use std::time::Duration;
 use ermine::Work;
 
 use crate::{
-    bind::write::InsertSource,
+    bind::{
+        parts::{Main, Write},
+        write::{Change, Insert, InsertSource},
+    },
     catalog::Table,
     exec::{Actual, Instrumentation},
     expr::Expr,
@@ -19,19 +22,18 @@ pub(crate) fn lines(plan: &Plan, instrumentation: Option<&Instrumentation>) -> V
     match plan {
         Plan::Query(rows) => query(rows, 0, &mut lines),
         Plan::Declare(declare) => query(&declare.query, 0, &mut lines),
-        Plan::Insert(insert) => {
-            line(0, &format!("Insert on {}", insert.table.name()), &mut lines);
-            if let InsertSource::Query(rows, _) = &insert.source {
-                query(rows, 1, &mut lines);
+        Plan::Insert(of) => insert(of, 0, &mut lines),
+        Plan::Update(of) => change("Update", of, 0, &mut lines),
+        Plan::Delete(of) => change("Delete", of, 0, &mut lines),
+        Plan::Parts(parts) => {
+            match &parts.main {
+                Main::Query(rows) => query(rows, 0, &mut lines),
+                Main::Write(of) => write(of, 0, &mut lines),
             }
-        }
-        Plan::Update(change) => {
-            line(0, &format!("Update on {}", change.table.name()), &mut lines);
-            query(&change.rows, 1, &mut lines);
-        }
-        Plan::Delete(change) => {
-            line(0, &format!("Delete on {}", change.table.name()), &mut lines);
-            query(&change.rows, 1, &mut lines);
+            for part in &parts.parts {
+                detail(0, &format!("CTE {}", part.name), &mut lines);
+                write(&part.write, 1, &mut lines);
+            }
         }
         Plan::Explain { plan, .. } => return self::lines(plan, instrumentation),
         Plan::CopyFrom(_)
@@ -44,6 +46,26 @@ pub(crate) fn lines(plan: &Plan, instrumentation: Option<&Instrumentation>) -> V
         }
     }
     lines.all.into_iter().map(|(line, told)| line + &told.unwrap_or_default()).collect()
+}
+
+fn write(of: &Write, depth: usize, lines: &mut Lines<'_>) {
+    match of {
+        Write::Insert(of) => insert(of, depth, lines),
+        Write::Update(of) => change("Update", of, depth, lines),
+        Write::Delete(of) => change("Delete", of, depth, lines),
+    }
+}
+
+fn insert(of: &Insert, depth: usize, lines: &mut Lines<'_>) {
+    line(depth, &format!("Insert on {}", of.table.name()), lines);
+    if let InsertSource::Query(rows, _) = &of.source {
+        query(rows, depth + 1, lines);
+    }
+}
+
+fn change(word: &str, of: &Change, depth: usize, lines: &mut Lines<'_>) {
+    line(depth, &format!("{word} on {}", of.table.name()), lines);
+    query(&of.rows, depth + 1, lines);
 }
 
 /// Lines under construction.
@@ -109,6 +131,7 @@ fn query(of: &Query, mut depth: usize, lines: &mut Lines<'_>) {
         Body::Select(of) => select(of, depth, lines),
         Body::Values(rows) => line(depth, &format!("Values ({} rows)", rows.len()), lines),
         Body::WorkTable(_) => line(depth, "WorkTable Scan", lines),
+        Body::Returned(_) => line(depth, "CTE Scan", lines),
         Body::Set { operation, all, sides } => {
             let name = match operation {
                 SetOperation::Recursion(_) => "Recursive Union".to_owned(),

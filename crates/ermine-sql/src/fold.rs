@@ -16,6 +16,7 @@ use std::{
 use crate::{
     bind::{
         is_volatile,
+        parts::{Main, Parts, Write},
         write::{Change, Insert, InsertSource},
     },
     error::Result,
@@ -125,7 +126,7 @@ impl<'e> Folder<'e> {
         match &mut query.body {
             Body::Select(select) => self.select(select)?,
             Body::Values(rows) => self.all(rows.iter_mut().flatten())?,
-            Body::WorkTable(_) => {}
+            Body::WorkTable(_) | Body::Returned(_) => {}
             Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.query(side))?,
         }
         self.all(query.limit.iter_mut().chain(&mut query.offset))
@@ -183,6 +184,21 @@ impl<'e> Folder<'e> {
             self.all(update.assignments.iter_mut().map(|(_, expr)| expr).chain(&mut update.condition))?;
         }
         self.all(insert.returning.iter_mut().flatten())
+    }
+
+    pub(crate) fn parts(&mut self, parts: &mut Parts) -> Result<()> {
+        parts.parts.iter_mut().try_for_each(|part| self.write(&mut part.write))?;
+        match &mut parts.main {
+            Main::Query(query) => self.query(query),
+            Main::Write(write) => self.write(write),
+        }
+    }
+
+    fn write(&mut self, write: &mut Write) -> Result<()> {
+        match write {
+            Write::Insert(insert) => self.insert(insert),
+            Write::Update(change) | Write::Delete(change) => self.change(change),
+        }
     }
 
     pub(crate) fn change(&mut self, change: &mut Change) -> Result<()> {

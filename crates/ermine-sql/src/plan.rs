@@ -7,7 +7,10 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 pub(crate) use self::declare::{Declare, declare};
 use crate::{
-    bind::write::{Change, Insert},
+    bind::{
+        parts::Parts,
+        write::{Change, Insert},
+    },
     copy::{CopyFrom, CopyTo},
     ddl::{Definition, table_as::TableAs},
     error::{Result, SqlError},
@@ -25,6 +28,8 @@ pub(crate) enum Plan {
     Insert(Insert),
     Update(Change),
     Delete(Change),
+    /// A statement with WITH queries that write.
+    Parts(Box<Parts>),
     /// Continues with the data that the client sends.
     CopyFrom(Arc<CopyFrom>),
     CopyTo(CopyTo),
@@ -64,6 +69,7 @@ impl Plan {
             Self::Insert(_) => Some("INSERT"),
             Self::Update(_) => Some("UPDATE"),
             Self::Delete(_) => Some("DELETE"),
+            Self::Parts(parts) => Some(parts.main.word()),
             Self::CopyFrom(_) => Some("COPY FROM"),
             Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
             Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
@@ -88,6 +94,7 @@ impl Plan {
             Self::Query(query) => folder.query(query),
             Self::Insert(insert) => folder.insert(insert),
             Self::Update(change) | Self::Delete(change) => folder.change(change),
+            Self::Parts(parts) => folder.parts(parts),
             Self::CopyTo(to) => folder.query(&mut to.query),
             Self::TableAs(create) => folder.query(&mut create.query),
             Self::Declare(declare) => folder.query(&mut declare.query),
@@ -98,7 +105,7 @@ impl Plan {
 
     /// Whether PREPARE accepts it.
     pub(crate) fn is_preparable(&self) -> bool {
-        matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_))
+        matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_) | Self::Parts(_))
     }
 }
 
@@ -118,6 +125,10 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
         Plan::Insert(insert) => format!("INSERT 0 {}", run.insert(insert, &mut each)?),
         Plan::Update(change) => format!("UPDATE {}", run.change(change, &mut each)?),
         Plan::Delete(change) => format!("DELETE {}", run.change(change, &mut each)?),
+        Plan::Parts(parts) => {
+            let (word, written) = (parts.main.word(), run.parts(parts, &mut each)?);
+            format!("{word} {}{written}", if word == "INSERT" { "0 " } else { "" })
+        }
         Plan::Explain { plan, analyze } => {
             let mut analysis = Vec::new();
             if *analyze {

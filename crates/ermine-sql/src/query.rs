@@ -36,7 +36,7 @@ impl Query {
     pub(crate) fn untyped(&self) -> &[usize] {
         match &self.body {
             Body::Select(select) => &select.untyped,
-            Body::Values(_) | Body::WorkTable(_) | Body::Set { .. } => &[],
+            Body::Values(_) | Body::WorkTable(_) | Body::Returned(_) | Body::Set { .. } => &[],
         }
     }
 
@@ -90,6 +90,8 @@ pub(crate) enum Body {
     Values(Vec<Vec<Expr>>),
     /// The rows that the last run of a recursive term returned, by the number of the recursive query.
     WorkTable(usize),
+    /// The rows that a WITH query returns that writes, by its number.
+    Returned(usize),
     Set {
         operation: SetOperation,
         all: bool,

@@ -66,7 +66,7 @@ fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
             }
         }
         Body::Values(rows) => rows.iter().flatten().for_each(|expr| expr.visit(see)),
-        Body::WorkTable(_) => {}
+        Body::WorkTable(_) | Body::Returned(_) => {}
         Body::Set { sides, .. } => sides.iter().for_each(|side| visit_query(side, see)),
     }
 }

@@ -353,7 +353,7 @@ fn size(catalog: &Catalog, kind: &SourceKind) -> f64 {
 fn query_size(catalog: &Catalog, query: &Query) -> f64 {
     let rows = match &query.body {
         Body::Values(rows) => rows.len() as f64,
-        Body::WorkTable(_) => 10.0,
+        Body::WorkTable(_) | Body::Returned(_) => 10.0,
         Body::Set { sides, .. } => sides.iter().map(|side| query_size(catalog, side)).sum(),
         Body::Select(select) => {
             let of_source = |source: &Source| match &source.kind {

@@ -18,6 +18,7 @@ mod lock;
 mod membership;
 pub(crate) mod names;
 mod ordered;
+pub(crate) mod parts;
 pub(crate) mod path;
 mod pull_up;
 pub(crate) mod references;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::{collation::Derived, rights::Need, sets::SetScope, view::Recorder, window::WindowScope};
+use self::{collation::Derived, parts::Part, rights::Need, sets::SetScope, view::Recorder, window::WindowScope};
 use crate::{
     catalog::{Catalog, Relation, Table, View, rights::Rights},
     collation::Collation,
@@ -94,8 +95,10 @@ pub(crate) struct Binder<'a> {
     named: Vec<Named>,
     /// Number of queries by which references to named ones have been replaced.
     expanded: usize,
-    /// Number of recursive queries so far.
+    /// Number of recursive queries, and of WITH queries that write, so far.
     recursions: usize,
+    /// The WITH queries that write, where they are allowed.
+    parts: Option<Vec<Part>>,
     /// The current depth of nested expressions.
     depth: usize,
     /// The collation of the operands bound so far, inside an expression.
@@ -207,6 +210,7 @@ impl<'a> Binder<'a> {
             named: Vec::new(),
             expanded: 0,
             recursions: 0,
+            parts: None,
             depth: 0,
             collation: None,
         }

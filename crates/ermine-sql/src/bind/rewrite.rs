@@ -44,7 +44,7 @@ fn rewrite_query(query: &mut Query, depth: usize, change: &mut Change<'_>) -> Re
     match &mut query.body {
         Body::Select(select) => rewrite_select(select, depth, change),
         Body::Values(rows) => rows.iter_mut().flatten().try_for_each(one),
-        Body::WorkTable(_) => Ok(()),
+        Body::WorkTable(_) | Body::Returned(_) => Ok(()),
         Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| rewrite_query(side, depth, change)),
     }
 }

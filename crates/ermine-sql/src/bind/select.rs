@@ -248,7 +248,7 @@ impl Binder<'_> {
             Body::Select(select) => change(&mut select.output[at]),
             Body::Values(rows) => rows.iter_mut().try_for_each(|row| change(&mut row[at])),
             Body::Set { sides, .. } => sides.iter_mut().try_for_each(|side| self.change_output(side, at, from, to)),
-            Body::WorkTable(_) => unreachable!("it is the source of a query"),
+            Body::WorkTable(_) | Body::Returned(_) => unreachable!("it is the source of a query"),
         }
     }
 

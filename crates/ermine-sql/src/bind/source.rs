@@ -312,6 +312,12 @@ impl Binder<'_> {
             let kind = if *is_kept { SourceKind::Once } else { SourceKind::Derived };
             let (kind, columns, tree, expanded) = (kind(query.clone()), columns.clone(), tree.clone(), *expanded);
             self.count_expanded(1 + expanded)?;
+            if columns.is_empty()
+                && matches!(&kind, SourceKind::Derived(query) if matches!(query.body, Body::Returned(_)))
+            {
+                let message = format!("WITH query \"{own}\" does not have a RETURNING clause");
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             let Some(tree) = tree else { return self.add(from, kind, &columns, &own, alias, join) };
             // It sees the WITH queries before it.
             let later = self.named.split_off(at);

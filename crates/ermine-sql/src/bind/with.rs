@@ -51,6 +51,9 @@ impl Binder<'_> {
         for table in order.into_iter().map(|at| &with.cte_tables[at]) {
             let (before, name) = (self.expanded, name_of(&table.alias.name));
             let own = if with.recursive { References::of(&*table.query, &name).all } else { 0 };
+            if self.part(table, own > 0)? {
+                continue;
+            }
             let (query, columns) = match own {
                 0 => {
                     let (query, columns) = self.query(&table.query)?;
@@ -172,7 +175,7 @@ fn in_from(body: &SetExpr, name: &str) -> usize {
 }
 
 /// Gives columns the names of an alias.
-fn renamed(mut columns: Vec<Column>, alias: &ast::TableAlias) -> Result<Vec<Column>> {
+pub(super) fn renamed(mut columns: Vec<Column>, alias: &ast::TableAlias) -> Result<Vec<Column>> {
     let (there, wanted) = (columns.len(), alias.columns.len());
     if wanted > there {
         let name = name_of(&alias.name);
@@ -351,6 +354,7 @@ pub(super) fn uses_work_table(query: &Query) -> bool {
 fn recursions(query: &Query, read: &mut Vec<usize>, own: &mut Vec<usize>) {
     match &query.body {
         Body::WorkTable(id) => read.push(*id),
+        Body::Returned(_) => {}
         Body::Set { operation, sides, .. } => {
             if let SetOperation::Recursion(id) = operation {
                 own.push(*id);

@@ -73,6 +73,18 @@ pub(crate) struct OnConflict {
     pub(crate) update: Option<ConflictUpdate>,
 }
 
+impl OnConflict {
+    /// Returns the unique paths of a table that count.
+    pub(crate) fn paths_of(&self, table: &Table) -> Vec<Path> {
+        if !self.paths.is_empty() {
+            return self.paths.clone();
+        }
+        let primary = table.def.primary_key.iter().map(|_| Path::Primary);
+        let indexes = (0..table.def.indexes.len()).filter(|at| table.def.indexes[*at].is_unique);
+        primary.chain(indexes.map(Path::Index)).collect()
+    }
+}
+
 /// DO UPDATE: evaluated on the existing row, followed by the row proposed for insertion.
 pub(crate) struct ConflictUpdate {
     pub(crate) assignments: Vec<(usize, Expr)>,
@@ -582,7 +594,10 @@ impl Binder<'_> {
         }
         let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
         self.next_right = Some(writes.right());
+        // The name is not that of a WITH query.
+        let named = std::mem::take(&mut self.named);
         let added = self.more_sources(from, &alone);
+        self.named = named;
         self.next_right = None;
         added?;
         let Some(SourceKind::Table(source)) = from.sources.first_mut().map(|source| &mut source.kind) else {

@@ -10,6 +10,7 @@ mod hash;
 mod instrumentation;
 mod lock;
 mod partition;
+mod parts;
 mod query;
 mod recursion;
 pub(crate) mod references;
@@ -119,6 +120,8 @@ pub(crate) struct Run<'r> {
     system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
     /// Rows of the last runs of recursive terms, by the numbers of their queries.
     work_tables: RefCell<HashMap<usize, WorkTable>>,
+    /// The rows that WITH queries return that write, by their numbers.
+    returned: RefCell<HashMap<usize, Arc<RowBuffer>>>,
     /// Rows of queries that are run once, by their address.
     once: RefCell<HashMap<usize, Arc<RowBuffer>>>,
     hashes: hash::Hashes<'r>,
@@ -154,6 +157,7 @@ impl<'r> Run<'r> {
             remembered: RefCell::default(),
             system_rows: RefCell::default(),
             work_tables: RefCell::default(),
+            returned: RefCell::default(),
             once: RefCell::default(),
             hashes: hash::Hashes::default(),
             member_sets: RefCell::default(),

@@ -87,7 +87,7 @@ impl Run<'_> {
                 Distinct::On(places) => &places[..],
                 Distinct::No | Distinct::Rows => &[],
             },
-            Body::Values(_) | Body::WorkTable(_) | Body::Set { .. } => &[],
+            Body::Values(_) | Body::WorkTable(_) | Body::Returned(_) | Body::Set { .. } => &[],
         };
         let wanted = limit
             .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
@@ -119,7 +119,7 @@ impl Run<'_> {
             // The sort keys of a SELECT DISTINCT are among its results, so equal rows are adjacent.
             let (select, distinct) = match &query.body {
                 Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
-                Body::Select(_) | Body::Values(_) | Body::WorkTable(_) | Body::Set { .. } => (None, 0),
+                _ => (None, 0),
             };
             let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
             let mut gather = |row: &[Value]| {
@@ -171,6 +171,7 @@ impl Run<'_> {
                 Ok(ControlFlow::Continue(()))
             }
             Body::WorkTable(id) => self.work_table(*id, emit),
+            Body::Returned(id) => self.returned_rows(*id, emit),
             Body::Set { operation: SetOperation::Recursion(id), all, sides } => {
                 self.recursion(*id, *all, sides, outer, emit)
             }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Gets the key of a row and the values that a query found with it.
-type EachFound<'e> = dyn FnMut(&[u8], &[Value]) -> Result<()> + 'e;
+pub(super) type EachFound<'e> = dyn FnMut(&[u8], &[Value]) -> Result<()> + 'e;
 
 impl Run<'_> {
     /// Runs an INSERT; returns the number of rows that it wrote.
@@ -98,7 +98,7 @@ impl Run<'_> {
         Ok(1)
     }
 
-    fn show(&self, returning: Option<&[Expr]>, row: &[Value], emit: &mut Emit<'_>) -> Result<()> {
+    pub(super) fn show(&self, returning: Option<&[Expr]>, row: &[Value], emit: &mut Emit<'_>) -> Result<()> {
         let Some(returning) = returning else { return Ok(()) };
         let frame = Frame { row, outer: None };
         let shown = returning.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned()));
@@ -106,20 +106,14 @@ impl Run<'_> {
     }
 
     /// Returns the key of an existing row that conflicts with another one.
-    fn conflicting(
+    pub(super) fn conflicting(
         &self,
         table: &Table,
         rules: &Rules,
         conflict: &OnConflict,
         row: &[Value],
     ) -> Result<Option<KeyBuffer>> {
-        let unique = |path: &Path| match path {
-            Path::Primary => table.def.primary_key.is_some(),
-            Path::Index(at) => table.def.indexes[*at].is_unique,
-        };
-        let all = [Path::Primary].into_iter().chain((0..table.def.indexes.len()).map(Path::Index));
-        let all: Vec<_> = if conflict.paths.is_empty() { all.filter(unique).collect() } else { conflict.paths.clone() };
-        for path in all {
+        for path in conflict.paths_of(table) {
             match path {
                 Path::Primary => {
                     let key = primary_key(table, row);
@@ -148,6 +142,21 @@ impl Run<'_> {
         row: &[Value],
         owed: &mut Owed,
     ) -> Result<Option<Vec<Value>>> {
+        let Some((old, new)) = self.changed_by_conflict(table, rules, update, key, row)? else { return Ok(None) };
+        self.update_row(table, rules, key, &old, &new)?;
+        owed.updated(self, &old, &new)?;
+        Ok(Some(new))
+    }
+
+    /// Returns the row with a key, before and after DO UPDATE; `None`: it stays.
+    pub(super) fn changed_by_conflict(
+        &self,
+        table: &Table,
+        rules: &Rules,
+        update: &ConflictUpdate,
+        key: &[u8],
+        row: &[Value],
+    ) -> Result<Option<(Vec<Value>, Vec<Value>)>> {
         let old = self.row_of(table, key)?;
         let both: Vec<_> = old.iter().chain(row).cloned().collect();
         let frame = Frame { row: &both, outer: None };
@@ -162,9 +171,7 @@ impl Run<'_> {
         }
         self.generate(rules, &mut new)?;
         self.check_row(table, rules, &new)?;
-        self.update_row(table, rules, key, &old, &new)?;
-        owed.updated(self, &old, &new)?;
-        Ok(Some(new))
+        Ok(Some((old, new)))
     }
 
     /// Returns all columns of the row with a key.
@@ -265,7 +272,7 @@ impl Run<'_> {
 
     /// Shows each row that an UPDATE or DELETE is to change once, with its key. If a row is joined with several others,
     /// the first one counts.
-    fn rows_to_change(&self, change: &Change, each: &mut EachFound<'_>) -> Result<()> {
+    pub(super) fn rows_to_change(&self, change: &Change, each: &mut EachFound<'_>) -> Result<()> {
         let key_at = change.key_at;
         let mut seen: HashSet<Box<[u8]>> = HashSet::new();
         let mut kept = Kept::new(&self.environment.memory);
@@ -504,7 +511,7 @@ impl<'m> Touched<'m> {
 }
 
 /// Returns the key of a row among the values that a query found.
-fn key_of(row: &[Value], key_at: usize) -> Result<&[u8]> {
+pub(super) fn key_of(row: &[Value], key_at: usize) -> Result<&[u8]> {
     match &row[key_at] {
         Value::Bytea(key) => Ok(key),
         _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row without its key")),

@@ -79,7 +79,7 @@ fn scrolls_back(query: &Query, is_sorted: bool) -> bool {
         Body::Set { operation: SetOperation::Union, all: true, sides } => {
             is_sorted || sides.iter().all(|side| scrolls_back(side, !side.order.is_empty()))
         }
-        Body::Set { .. } | Body::WorkTable(_) => is_sorted,
+        Body::Set { .. } | Body::WorkTable(_) | Body::Returned(_) => is_sorted,
         Body::Select(select) => {
             let is_plain = select.group.is_none() && select.windows.is_empty() && select.sets.is_empty();
             match &select.sources[..] {

@@ -18,7 +18,10 @@ use std::mem;
 
 use super::Plan;
 use crate::{
-    bind::write::{Change, Insert, InsertSource, Rules},
+    bind::{
+        parts::{Main, Write},
+        write::{Change, Insert, InsertSource, Rules},
+    },
     catalog::Table,
     expr::{Expr, Subquery, SubqueryKind},
     query::{
@@ -43,6 +46,13 @@ impl Plan {
                 checker.change(change);
                 assert_eq!(columns, change.returning.as_ref().map(Vec::len));
             }
+            Self::Parts(parts) => {
+                parts.parts.iter().for_each(|part| checker.write(&part.write));
+                match &parts.main {
+                    Main::Query(query) => checker.query(query),
+                    Main::Write(write) => checker.write(write),
+                }
+            }
             Self::CopyTo(to) => {
                 checker.query(&to.query);
             }
@@ -59,6 +69,11 @@ impl Plan {
     /// Returns the number of columns of its result, for a plan that is explained.
     fn columns(&self) -> Option<usize> {
         match self {
+            Self::Parts(parts) => match &parts.main {
+                Main::Query(query) => Some(query.width),
+                Main::Write(Write::Insert(insert)) => insert.returning.as_ref().map(Vec::len),
+                Main::Write(Write::Update(change) | Write::Delete(change)) => change.returning.as_ref().map(Vec::len),
+            },
             Self::Query(query) => Some(query.width),
             Self::Insert(insert) => insert.returning.as_ref().map(Vec::len),
             Self::Update(change) | Self::Delete(change) => change.returning.as_ref().map(Vec::len),
@@ -142,7 +157,7 @@ impl Checker {
                 self.on_row(Readable::new(), |checker| checker.exprs(rows.iter().flatten()));
                 width
             }
-            Body::WorkTable(_) => query.width,
+            Body::WorkTable(_) | Body::Returned(_) => query.width,
             Body::Set { sides, .. } => {
                 sides.iter().for_each(|side| self.query(side));
                 assert_eq!(sides[0].width, sides[1].width);
@@ -339,6 +354,13 @@ impl Checker {
             });
         }
         self.on_row(vec![true; width], |checker| checker.exprs(returning.iter().flatten()));
+    }
+
+    fn write(&mut self, write: &Write) {
+        match write {
+            Write::Insert(insert) => self.insert(insert),
+            Write::Update(change) | Write::Delete(change) => self.change(change),
+        }
     }
 
     fn change(&mut self, Change { table, rules, references: _, rows, key_at, assignments, returning }: &Change) {

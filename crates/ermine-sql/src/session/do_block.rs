@@ -11,6 +11,7 @@ use super::{
     tree::{DoTree, Tree, statement_of},
 };
 use crate::{
+    bind::parts::written,
     error::{Result, SqlError, SqlState},
     parse::{Block, Step, Tokens, block},
     result::{Column, RowSink},
@@ -117,7 +118,7 @@ impl Session {
 
 fn has_rows(statement: &Statement) -> bool {
     match statement {
-        Statement::Query(_) => true,
+        Statement::Query(query) => written(query).is_none_or(has_rows),
         Statement::Insert(insert) => insert.returning.is_some(),
         Statement::Update(update) => update.returning.is_some(),
         Statement::Delete(delete) => delete.returning.is_some(),

@@ -6,7 +6,10 @@ use sqlparser::ast::{self, Statement};
 
 use super::tree::Tree;
 use crate::{
-    bind::Binder,
+    bind::{
+        Binder,
+        parts::{Main, Parts, Write, is_written},
+    },
     catalog::{
         Catalog, Table, View,
         rights::{Kind, Object, Rights},
@@ -125,6 +128,18 @@ fn may_read_all(catalog: &Catalog, role: u32, tables: &[Arc<Table>]) -> bool {
 
 fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Option<Vec<Column>>)> {
     Ok(match statement {
+        Statement::Query(query) if is_written(query) => {
+            let (parts, columns) = binder.parts(query)?;
+            let plan = match parts {
+                Parts { parts, main: Main::Write(write) } if parts.is_empty() => match write {
+                    Write::Insert(insert) => Plan::Insert(insert),
+                    Write::Update(change) => Plan::Update(change),
+                    Write::Delete(change) => Plan::Delete(change),
+                },
+                parts => Plan::Parts(Box::new(parts)),
+            };
+            (plan, columns)
+        }
         Statement::Query(query) => {
             let (query, mut columns) = binder.query(query)?;
             let query = reg::named(query, &mut columns);
