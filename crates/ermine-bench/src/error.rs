@@ -14,9 +14,9 @@ pub enum Error {
     Usage(String),
     /// The workload met a state that its own rules exclude.
     Workload(String),
-    /// The report could not be written.
+    /// A file could not be read or written.
     File {
-        /// The path of the report.
+        /// The path of the file.
         path: PathBuf,
         /// The reason.
         source: io::Error,
@@ -34,7 +34,7 @@ impl fmt::Display for Error {
         match self {
             Self::Engine(error) => error.fmt(f),
             Self::Usage(why) | Self::Workload(why) => why.fmt(f),
-            Self::File { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+            Self::File { path, source } => write!(f, "cannot read or write {}: {source}", path.display()),
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::{
     fmt, fs,
-    io::{self, Read},
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -271,17 +271,25 @@ fn bytes_of(directory: &Path, wanted: fn(&str) -> bool) -> Result<u64> {
     lengths.sum::<io::Result<u64>>().map_err(failed)
 }
 
-/// The files of a database.
-struct Files(Vec<PathBuf>);
+/// The files of a running database, open: the cleaner may remove a file before its turn to be read comes.
+struct Files(Vec<(PathBuf, fs::File)>);
 
 impl Files {
     fn of(directory: &Path) -> Result<Self> {
         let failed = |source| Error::File { path: directory.into(), source };
-        let entries = fs::read_dir(directory).map_err(failed)?;
-        let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>().map_err(failed)?;
+        let mut files = Vec::new();
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            match fs::File::open(&path) {
+                Ok(file) => files.push((path, file)),
+                // Removed since the directory was listed: no part of the database any more.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(Error::File { path, source }),
+            }
+        }
         // The newest log first: that is the part that was replayed.
-        paths.sort_unstable_by(|one, other| other.cmp(one));
-        Ok(Self(paths))
+        files.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
+        Ok(Self(files))
     }
 
     /// Reads files sequentially, of the log at most `log_bytes` bytes; returns how long that took, in seconds.
@@ -290,14 +298,14 @@ impl Files {
         let begin = Instant::now();
         let mut buffer = vec![0; 1 << 20];
         let mut left = log_bytes;
-        for path in &self.0 {
+        for (path, mut file) in self.0.iter().map(|(path, file)| (path, file)) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if !wanted(name) {
                 continue;
             }
             let is_log = is_log(name);
             let mut read = || -> io::Result<()> {
-                let mut file = fs::File::open(path)?;
+                file.seek(SeekFrom::Start(0))?;
                 while !is_log || left > 0 {
                     match file.read(&mut buffer)? {
                         0 => break,
