@@ -99,6 +99,10 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) brought_in: u64,
     /// The blocks that rows were read from last without being brought in.
     pub(crate) blocks: Blocks,
+    /// Whether the transaction has lent values to the application; how many tables it read as a whole when it last
+    /// looked for versions that it need not know any more.
+    pub(crate) has_lent: bool,
+    pub(crate) whole_tables: usize,
     /// The absent versions of the transaction's inserts.
     pub(crate) absences: Absences<StampsOf<S>>,
     /// The TID under which the transaction is prepared, if it is.
@@ -217,6 +221,8 @@ impl<S: Scheme> Worker<S> {
             read_from: Stamp::ZERO,
             arena: engine.memory.arena(),
             brought_in: 0,
+            has_lent: false,
+            whole_tables: 0,
             blocks: Blocks::default(),
             absences: Absences::default(),
             trace: engine.options.observer.is_some().then(Box::default),

@@ -75,6 +75,8 @@ const REST: Duration = Duration::from_secs(1);
 pub(crate) struct Eviction<H> {
     hand: Mutex<Hand<H>>,
     rows: AtomicU64,
+    /// How often it was found that no more memory can be freed for now.
+    vain: AtomicU64,
 }
 
 struct Hand<H> {
@@ -101,6 +103,8 @@ struct Hand<H> {
     refused: u64,
     /// Rows that were passed, to make room for others, since the last one was evicted.
     fruitless: u64,
+    /// Some of them can leave as soon as the log is durable up to them, or a checkpoint has ended that moves them.
+    is_held_up: bool,
     rests_since: Option<Instant>,
     /// When granules were swept because a request was refused.
     swept_at: Option<Instant>,
@@ -142,15 +146,22 @@ impl<H: CertifierStamps> Eviction<H> {
             is_sweeping: false,
             refused: 0,
             fruitless: 0,
+            is_held_up: false,
             rests_since: None,
             swept_at: None,
         };
-        Self { hand: Mutex::new(hand), rows: AtomicU64::new(0) }
+        Self { hand: Mutex::new(hand), rows: AtomicU64::new(0), vain: AtomicU64::new(0) }
     }
 
     /// Rows evicted since the database was opened.
     pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
+    }
+
+    /// How often it was found that no more memory can be freed, whatever the device and checkpoints do, until
+    /// transactions end.
+    pub(crate) fn vain(&self) -> u64 {
+        self.vain.load(Ordering::Relaxed)
     }
 }
 
@@ -268,9 +279,13 @@ impl<S: Scheme> Engine<S> {
             return if used > low { Progress::Waiting } else { Progress::Idle };
         }
         if hand.fruitless > 4 * rows {
-            // Whatever takes the memory is no row that could leave. Later again.
             hand.fruitless = 0;
+            if std::mem::take(&mut hand.is_held_up) {
+                return Progress::Waiting;
+            }
+            // Whatever takes the memory is no row that could leave. Later again.
             hand.rests_since = Some(Instant::now());
+            self.eviction.vain.fetch_add(1, Ordering::Relaxed);
         }
         if hand.rests_since.is_some_and(|since| since.elapsed() < REST) {
             return Progress::Idle;
@@ -302,6 +317,8 @@ impl<S: Scheme> Engine<S> {
                 hand.begin(self, u64::MAX, |_, address| granules.contains(address));
                 (hand.is_clearing, hand.cleared) = (true, 0);
             }
+        } else if !hand.is_held_up {
+            self.eviction.vain.fetch_add(1, Ordering::Relaxed);
         }
         Progress::Waiting
     }
@@ -420,7 +437,7 @@ impl<H: CertifierStamps> Hand<H> {
         if !Mutant::EvictedEarly.is_on() {
             engine.snapshots.iter().for_each(|(_, slot)| slot.known.add_to(&mut known));
         }
-        let mut evicted = Vec::new();
+        let (mut evicted, mut is_held_up) = (Vec::new(), self.is_held_up);
         for (table, rows) in rows {
             for first in rows.clone().step_by(STEP_ROWS as usize) {
                 let step = first..rows.end.min(first + STEP_ROWS);
@@ -428,7 +445,8 @@ impl<H: CertifierStamps> Hand<H> {
                 let (_versions, _nodes) = (pins.versions.enter(), pins.nodes.enter());
                 let Some(table) = engine.find_table(*table) else { break };
                 let leaving = store.leaving();
-                let mut places = Places { log, leaving: &leaving, store, oldest, durable, known: &known, is_pressed };
+                let mut places =
+                    Places { log, leaving: &leaving, store, oldest, durable, known: &known, is_pressed, is_held_up };
                 step.clone().for_each(|row| table.rows.slot(RowId(row)).prefetch_cooling());
                 for row in step.map(RowId) {
                     let Some(version) = table.rows.slot(row).cooling() else { continue };
@@ -439,8 +457,10 @@ impl<H: CertifierStamps> Hand<H> {
                         let _ = table.rows.slot(row).head();
                     }
                 }
+                is_held_up |= places.is_held_up;
             }
         }
+        self.is_held_up = is_held_up;
         let count = evicted.len() as u64;
         if Mutant::EvictedEarly.is_on() {
             // The fault is to be found by what the transactions that know them do, not by what they crash on.
@@ -450,7 +470,7 @@ impl<H: CertifierStamps> Hand<H> {
         evicted.sort_unstable_by_key(|version| version.address());
         self.versions.push_all(&engine.versions, evicted);
         if count > 0 {
-            self.fruitless = 0;
+            (self.fruitless, self.is_held_up) = (0, false);
         }
         engine.eviction.rows.fetch_add(count, Ordering::Relaxed);
         count
@@ -485,6 +505,8 @@ struct Places<'a> {
     known: &'a KnownToAny,
     /// As [`Hand::is_pressed`].
     is_pressed: bool,
+    /// As [`Hand::is_held_up`].
+    is_held_up: bool,
 }
 
 impl Places<'_> {
@@ -531,7 +553,11 @@ fn evict<S: Scheme>(
 ) -> bool {
     let Origin::At(stamp) = version.origin().load() else { return false };
     let is_known = places.known.may_have(version.address());
-    if is_known || version.kind() != Kind::Live || stamp >= places.oldest || stamp >= places.durable {
+    if is_known || version.kind() != Kind::Live || stamp >= places.oldest {
+        return false;
+    }
+    if stamp >= places.durable {
+        places.is_held_up = true;
         return false;
     }
     let Some(_latched) = engine.latches.try_lock(table.id, row) else { return false };
@@ -543,7 +569,10 @@ fn evict<S: Scheme>(
     {
         return false;
     }
-    let Some(address) = places.address(table, row, version, stamp) else { return false };
+    let Some(address) = places.address(table, row, version, stamp) else {
+        places.is_held_up = true;
+        return false;
+    };
     let home = table.rows.home(row);
     table.beside.readers.outlive(last_reader);
     // Checkpoint, invariant 6.

@@ -336,6 +336,17 @@ pub(crate) trait Certifier: Default + Send + 'static {
         !Self::TRACKS
     }
 
+    /// The number of tables that the transaction reads as a whole.
+    fn whole_tables(&self) -> usize {
+        0
+    }
+
+    /// Returns the versions that the transaction keeps, if there are no others that must stay in memory: it has left
+    /// traces only in versions of tables that it reads as a whole.
+    fn kept_versions(&self) -> Option<impl Iterator<Item = VersionPtr<Self::Stamps>>> {
+        None::<iter::Empty<_>>
+    }
+
     /// Notes that the transaction read a row that has no version in memory, made at `created`, of a table that it reads
     /// as a whole. The row's slot was read after that began.
     fn read_stored(&mut self, _created: Stamp, _site: ConflictSite) -> Result<(), Conflict> {

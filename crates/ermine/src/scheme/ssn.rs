@@ -356,6 +356,14 @@ impl Certifier for Ssn {
         self.untracked.reads_whole(table)
     }
 
+    fn whole_tables(&self) -> usize {
+        self.untracked.whole_tables()
+    }
+
+    fn kept_versions(&self) -> Option<impl Iterator<Item = VersionPtr<Self::Stamps>>> {
+        self.untracked.reads_only_whole().then(|| self.reads.iter().map(|(version, _)| version))
+    }
+
     fn read_whole(&mut self, table: TableId, running: Running<'_>) -> bool {
         self.untracked.read_whole(table, running)
     }

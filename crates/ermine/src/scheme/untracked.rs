@@ -126,6 +126,17 @@ impl Untracked {
         self.whole.iter().any(|&(whole, _)| whole == table)
     }
 
+    /// The number of tables that it reads as a whole.
+    #[inline]
+    pub(super) fn whole_tables(&self) -> usize {
+        self.whole.len()
+    }
+
+    /// Whether it reads each table as a whole of which it has untracked reads.
+    pub(super) fn reads_only_whole(&self) -> bool {
+        self.tables.iter().all(|&table| self.reads_whole(table))
+    }
+
     /// Whether a transaction has read most of the table with the next read: then it reads all of it from here on.
     fn escalates(&mut self, running: &mut Running<'_>, table: TableId) -> bool {
         if self.of_table.0 != Some(table) {

@@ -27,7 +27,7 @@ impl<S: Scheme> Txn<'_, S> {
         let at = operation.observed_from();
         let lookup = table.primary.get(&operation.entered.nodes, key);
         let version = operation.read_key(table, key, lookup, at, None)?;
-        Ok(version.map(|version| operation.lend(version).payload(&self.worker().pins)))
+        Ok(version.map(|version| operation.lend(table.id, version).payload(&self.worker().pins)))
     }
 
     /// Shows `visit` the value under a key, as the transaction sees it, for the length of the call; returns whether there
@@ -60,7 +60,7 @@ impl<S: Scheme> Txn<'_, S> {
             for (at, lookup) in group.clone().zip(table.look_up(&operation.entered.nodes, keys, group)) {
                 let version = operation.read_key(table, keys.key(at), lookup, from, None)?;
                 version.inspect(|version| version.prefetch_payload());
-                found(version.map(|version| operation.lend(version).payload(&self.worker().pins)))?;
+                found(version.map(|version| operation.lend(table.id, version).payload(&self.worker().pins)))?;
             }
         }
         Ok(())
@@ -90,11 +90,12 @@ impl<S: Scheme> Engine<S> {
 
 impl<S: Scheme> Operation<'_, S> {
     /// Notes that a version's value is lent to the application until the transaction ends.
-    fn lend(&self, version: VersionPtr<StampsOf<S>>) -> VersionPtr<StampsOf<S>> {
-        // One that is tracked is known anyway.
-        if !S::Certifier::TRACKS || !self.state.tracks {
+    fn lend(&mut self, table: TableId, version: VersionPtr<StampsOf<S>>) -> VersionPtr<StampsOf<S>> {
+        // One that the certifier keeps is known anyway.
+        if !S::Certifier::TRACKS || !self.state.tracks || self.state.certifier.reads_whole(table) {
             self.worker.slot.known.add(version.address());
         }
+        self.state.has_lent = true;
         version
     }
 

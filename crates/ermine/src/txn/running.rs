@@ -1,6 +1,6 @@
 //! A running transaction and a single operation of it.
 
-use std::{cell::RefMut, sync::Arc};
+use std::{cell::RefMut, iter, sync::Arc};
 
 use crate::{
     clock::LogOffset,
@@ -229,6 +229,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.doomed = None;
         // After the stamps are stored in the versions that the transaction has read.
         worker.slot.known.clear();
+        (state.has_lent, state.whole_tables) = (false, 0);
         worker.slot.leave();
         worker.pins.nodes.unpin();
         if self.pinned {
@@ -318,7 +319,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             return Ok(u32::MAX);
         }
         let snapshot = self.reads_snapshot();
-        let State { tracks, certifier, tids, tid, reader, begin, read_from, counts, .. } = &mut *self.state;
+        let State { tracks, certifier, tids, tid, reader, begin, read_from, .. } = &mut *self.state;
         let (begin, mut others) = (*begin, 0_u32);
         let settled = heads.iter().zip(sites).enumerate().filter_map(|(at, (head, site))| {
             if let Some(head) = *head
@@ -343,14 +344,10 @@ impl<'t, S: Scheme> Operation<'t, S> {
                 || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
                 settled,
             );
-            // One that reads the table as a whole keeps no version.
-            if S::Certifier::TRACKS && !(certifier.reads_whole(table.id) && certifier.tracked_reads() == tracked) {
-                let known = &self.worker.slot.known;
-                heads.iter().flatten().for_each(|head| known.add(head.address()));
-            }
+            self.knows(table.id, tracked, heads.iter().copied().flatten());
             read
         };
-        counts.rows_read += heads.len() as u64 - u64::from(others.count_ones());
+        self.state.counts.rows_read += heads.len() as u64 - u64::from(others.count_ones());
         read.map_err(|conflict| self.lose(conflict))?;
         Ok(others)
     }
@@ -473,9 +470,41 @@ impl<'t, S: Scheme> Operation<'t, S> {
     pub(super) fn reads_whole(&mut self, table: &TableStore<StampsOf<S>>) -> bool {
         let State { tracks, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
         let (begin, table_readers, rows) = (*begin, &table.beside.readers, table.rows.count());
-        !*tracks
-            || Mutant::UncachedUntold.is_on()
-            || certifier.read_whole(table.id, Running { slot: reader, tids, tid, begin, table_readers, rows })
+        if !*tracks || Mutant::UncachedUntold.is_on() {
+            return true;
+        }
+        let reads_whole =
+            certifier.read_whole(table.id, Running { slot: reader, tids, tid, begin, table_readers, rows });
+        if certifier.whole_tables() != self.state.whole_tables {
+            self.forget_untracked();
+        }
+        reads_whole
+    }
+
+    /// Notes that the transaction knows versions of a table that the certifier has just been told of, when it had
+    /// tracked that many reads before. One that reads the table as a whole does not keep them.
+    #[inline(always)]
+    fn knows(&mut self, table: TableId, tracked: usize, versions: impl Iterator<Item = VersionPtr<StampsOf<S>>>) {
+        if !S::Certifier::TRACKS {
+            return;
+        }
+        let certifier = &self.state.certifier;
+        if !certifier.reads_whole(table) || certifier.tracked_reads() > tracked {
+            versions.for_each(|version| self.worker.slot.known.add(version.address()));
+        } else if certifier.whole_tables() != self.state.whole_tables {
+            self.forget_untracked();
+        }
+    }
+
+    /// Forgets the versions that the transaction has read without tracking, if it has begun to read all their tables as a
+    /// whole: their overwriters find it there.
+    #[cold]
+    fn forget_untracked(&mut self) {
+        let State { certifier, whole_tables, has_lent, .. } = &mut *self.state;
+        *whole_tables = certifier.whole_tables();
+        if let (false, Some(kept)) = (*has_lent, certifier.kept_versions()) {
+            self.worker.slot.known.keep_only(kept.map(|version| version.address()));
+        }
     }
 
     /// Reports the size of the sets for a read. Where rows can be evicted, the reserve may be used: what goes beyond the
@@ -506,17 +535,16 @@ impl<'t, S: Scheme> Operation<'t, S> {
         if !*tracks {
             return Ok(());
         }
-        if S::Certifier::TRACKS {
-            self.worker.slot.known.add(version.address());
-        }
         let rows = &table.rows;
         let (staleness, table_readers) = (&table.beside.staleness, &table.beside.readers);
         let begin = *begin;
+        let tracked = certifier.tracked_reads();
         let read = certifier.read(
             staleness,
             move || Running { slot: reader, tids, tid, begin, table_readers, rows: rows.count() },
             (version, created, site),
         );
+        self.knows(table.id, tracked, iter::once(version));
         read.map_err(|conflict| self.lose(conflict))
     }
 

@@ -7,7 +7,7 @@
 //! (wait-depth limiting, SSN 7.1), so that no transactions wait in a circle. A new key is inserted row first, index
 //! entry second, so that a reader that finds the entry finds the row.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use super::{
     commit_order::Write,
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     access::{Put, RowLock},
+    durable::eviction::Progress,
     error::{AbortKind, Error, Result},
     ids::{IndexOrdinal, RowId, Stamp, TableId, Tid},
     index::{Insert, Lookup},
@@ -31,8 +32,24 @@ use crate::{
     worker::State,
 };
 
-/// How often a write waits for rows to leave memory, half a millisecond each time, before it fails for want of memory.
-const WAITS_FOR_ROOM: usize = 40;
+/// The wait of a write for rows to leave memory, before it fails for want of memory: as long as more can leave, since
+/// the device may be slow, or this thread faster than the one that evicts.
+#[derive(Default)]
+struct WaitForRoom {
+    pauses: u32,
+    /// How often eviction had been in vain when the wait began.
+    vain: Option<u64>,
+    /// It is of no use to wait on.
+    is_over: bool,
+}
+
+impl WaitForRoom {
+    const PAUSE: Duration = Duration::from_micros(500);
+    /// The numbers of pauses that it takes at least, and at most.
+    const PAUSES: Range<u32> = 40..10_000;
+    /// What was in vain once may have begun before the wait.
+    const VAIN: u64 = 2;
+}
 
 /// The content that a write puts under a key.
 #[derive(Clone, Copy)]
@@ -162,17 +179,17 @@ impl<S: Scheme> Txn<'_, S> {
 
     fn write(&self, table: TableId, key: &[u8], content: Content<'_>, how: Put) -> Result<bool> {
         check_key(key)?;
-        let mut waits_left = WAITS_FOR_ROOM;
+        let mut wait = WaitForRoom::default();
         loop {
             let mut operation = self.writing_operation(table)?;
             let live = self.engine.live_table(table)?;
             live.check_writable()?;
             // Before any change.
-            match operation.provide(live, content, waits_left == 0) {
+            match operation.provide(live, content, wait.is_over) {
                 // A transaction that writes much is faster than eviction.
-                Err(Error::OutOfMemory { .. }) if waits_left > 0 && self.engine.evicts() => {
+                Err(Error::OutOfMemory { .. }) if !wait.is_over && self.engine.evicts() => {
                     drop(operation);
-                    waits_left = if self.wait_for_room(live) { waits_left - 1 } else { 0 };
+                    self.wait_for_room(live, &mut wait);
                     continue;
                 }
                 provided => provided?,
@@ -188,22 +205,26 @@ impl<S: Scheme> Txn<'_, S> {
         }
     }
 
-    /// Waits a moment for rows of others to leave memory, outside of the epoch of operations; `false`: it is of no use
-    /// to wait on.
+    /// Waits a moment for rows of others to leave memory, outside of the epoch of operations.
     #[cold]
-    fn wait_for_room(&self, table: &TableStore<StampsOf<S>>) -> bool {
-        const PAUSE: Duration = Duration::from_micros(500);
+    fn wait_for_room(&self, table: &TableStore<StampsOf<S>>, wait: &mut WaitForRoom) {
         // No row leaves memory while the visitor of a scan is called, and indexes do not.
         let is_nested = self.worker().pins.versions.depth() > u32::from(self.pinned);
         if is_nested || self.engine.check_fixed(table.need(), self.worker().state.borrow().kept_bytes()).is_err() {
-            return false;
+            wait.is_over = true;
+            return;
         }
+        let vain = || self.engine.eviction.vain();
+        let before = *wait.vain.get_or_insert_with(vain);
         self.rest();
         // Also if nothing is due: memory that is free for rows may be on its way back to the budget.
-        self.engine.evict_some(false);
-        std::thread::sleep(PAUSE);
+        let progress = self.engine.evict_some(false);
+        std::thread::sleep(WaitForRoom::PAUSE);
         self.rest();
-        true
+        wait.pauses += 1;
+        let is_vain = progress == Progress::Idle || vain() - before >= WaitForRoom::VAIN;
+        let Range { start: least, end: most } = WaitForRoom::PAUSES;
+        wait.is_over = wait.pauses >= if is_vain { least } else { most };
     }
 
     /// Waits until another transaction has ended that has written the row at `place`. The wait is outside of the

@@ -180,6 +180,37 @@ fn a_transaction_that_stays_open_keeps_only_its_own_rows() {
     }
 }
 
+/// A transaction that has read a table row by row, and so as a whole in the end, holds few of its rows in memory: those
+/// whose values it has lent.
+#[test]
+fn a_transaction_that_reads_a_whole_table_row_by_row_lets_it_leave() {
+    const ROWS: u64 = 60_000;
+    for scheme in schemes().filter(|scheme| *scheme != Scheme::MvOcc) {
+        let db = Database::open_in(Arc::new(FaultyDirectory::new()), Options::default().scheme(scheme)).unwrap();
+        let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+        for first in (0..ROWS).step_by(1000) {
+            let keys = first..first + 1000;
+            db.run(|txn| keys.clone().try_for_each(|key| txn.put(&rows, &key, &value(key, 0)[..60]))).unwrap();
+        }
+        let reader = db.begin(TxnOptions::default()).unwrap();
+        for key in 0..ROWS {
+            assert_eq!(reader.view_with(&rows, &key, |bytes| Ok(bytes.len())).unwrap(), Some(60));
+        }
+        let lent: Vec<_> = (ROWS - 50..ROWS).map(|key| (key, reader.view(&rows, &key).unwrap().unwrap())).collect();
+        let evicted: u64 = (0..3).map(|_| db.evict(|_| true)).sum();
+        assert!(evicted > ROWS / 10 * 9, "{scheme}: {evicted} have left");
+        // In the memory that is free now.
+        (0..3).for_each(|_| _ = db.evict(|_| false));
+        for first in (ROWS..2 * ROWS).step_by(1000) {
+            let keys = first..first + 1000;
+            db.run(|txn| keys.clone().try_for_each(|key| txn.put(&rows, &key, &value(key, 0)[..60]))).unwrap();
+        }
+        for (key, value_of_key) in lent {
+            assert!(value_of_key == &value(key, 0)[..60], "{scheme}: row {key}");
+        }
+    }
+}
+
 #[test]
 fn a_table_can_be_kept_in_memory() {
     let mut options = Options::default();
