@@ -153,9 +153,11 @@ impl Past {
                 }
             }
         }
-        let stamp = txn.commit().unwrap();
+        let stamp = txn.commit().unwrap().as_u64();
         self.acknowledged.push(SystemTime::now());
-        self.states.push((stamp.as_u64(), next.clone()));
+        // One that has deleted nothing has the stamp of what it has read.
+        let stamp = self.states.last().map_or(stamp, |(before, _)| stamp.max(*before));
+        self.states.push((stamp, next.clone()));
         *state = next;
     }
 
@@ -214,6 +216,32 @@ fn a_restore_to_a_stamp_has_exactly_the_commits_up_to_its_epoch() {
         let backup = past.backup.trace().crash(past.backup.operations(), Keep::Nothing);
         assert_right(&backup, "the backup");
         assert_eq!(content(&backup, scheme), past.states[past.backed_up - 1].1);
+    }
+}
+
+/// A backup numbers the files of its source anew: none of them takes the place of one in the archive, or is replaced by
+/// one. Every file of the archive is short for a while, after each end of a longer one.
+#[test]
+fn files_of_the_backup_and_of_the_archive_are_no_copies_of_each_other() {
+    for devices in 1..4 {
+        let (directory, archive, backup) = (FaultyDirectory::new(), FaultyDirectory::new(), FaultyDirectory::new());
+        let logs: Vec<_> = (0..devices).map(|_| FaultyDirectory::new()).collect();
+        let mut archiving = options(Scheme::Silo);
+        archiving.archive_in = Some(shared(&archive));
+        archiving.log_directories_in = logs.iter().map(shared).collect();
+        let (db, rows, _) = open(&directory, archiving);
+        let commit = |key: u64| db.run(|txn| txn.put(&rows, &(key % 50), &vec![key as u8; 10_000])).unwrap();
+        (0..20).for_each(commit);
+        db.checkpoint().unwrap();
+        (20..60).for_each(commit);
+        db.backup_in(&backup).unwrap();
+        for key in 60..120 {
+            commit(key);
+            db.archive_now().unwrap();
+            let (target, report) = restored(&backup, Some(&archive), Until::End).unwrap();
+            let expected = (key - 49..=key).map(|key| (key % 50, vec![key as u8; 10_000])).collect();
+            assert!(content(&target, Scheme::Silo) == expected, "{devices} devices, row {key}: {report:?}");
+        }
     }
 }
 

@@ -144,12 +144,15 @@ impl Contents {
         Some(contents)
     }
 
-    /// Adds the archive's files of a generation and later ones to `history`.
+    /// Adds the archive's files of a generation and later ones to `history`, which is that of a backup. Those of the
+    /// backup have other numbers than in the database that it is of, and device 0: files of the archive get devices of
+    /// their own, as otherwise one would take the place of another. Records that are in both count once.
     pub(super) fn add_to(&self, history: &mut History, directory: &Arc<dyn Directory>, generation: u32) {
         for (file, (bytes, is_part)) in self.files.range(LogFile { generation, device: 0, sequence: 0 }..) {
             let name = name_of(*file, *is_part);
             let place = Place { directory: directory.clone(), name, bytes: *bytes, is_archived: true };
-            history.add(*file, place, self.limits.get(&file.generation).copied().unwrap_or(0));
+            let own = LogFile { device: file.device.saturating_add(1), ..*file };
+            history.add(own, place, self.limits.get(&file.generation).copied().unwrap_or(0));
         }
     }
 

@@ -75,13 +75,11 @@ impl History {
         history
     }
 
-    /// Adds a file whose records count up to the epoch `limit`; of two copies the longer one is kept.
+    /// Adds a file whose records count up to the epoch `limit`.
     pub(super) fn add(&mut self, file: LogFile, place: Place, limit: u64) {
         let of_generation = self.limits.entry(file.generation).or_default();
         *of_generation = limit.max(*of_generation);
-        if self.files.get(&file).is_none_or(|known| known.bytes < place.bytes) {
-            self.files.insert(file, place);
-        }
+        self.files.insert(file, place);
     }
 
     /// Bytes of all files.

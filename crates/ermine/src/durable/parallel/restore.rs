@@ -79,7 +79,7 @@ pub(in super::super) fn restore(
     }
     let walked = found.manifest.as_ref().filter(|manifest| manifest.micros > 0);
     notes.extend(walked.map(|manifest| Note { epoch: manifest.last_epoch, micros: manifest.micros }));
-    notes.sort_unstable_by_key(|note: &Note| note.epoch);
+    notes.sort_unstable_by_key(|note: &Note| (note.epoch, note.micros));
     let cut = log.cut(&found, &notes, until)?;
     let first = found.manifest.as_ref().map_or(0, |manifest| manifest.epoch);
     for (file, contents) in read {
@@ -105,7 +105,7 @@ pub(in super::super) fn restore(
     filling.finish(None, || Ok(()))?;
     Ok(RestoreReport {
         lsn: position(cut + 1),
-        moment: notes.iter().rfind(|note| note.epoch <= cut).and_then(Note::moment),
+        moment: moment_of(&notes, cut),
         segments: history.files.len() as u64,
         archived_segments: history.files.values().filter(|place| place.is_archived).count() as u64,
         bytes,
@@ -183,6 +183,12 @@ impl Log {
             }
         }
     }
+}
+
+/// The moment at which all epochs up to `cut` had ended: of several devices' notes of an epoch the first one counts.
+fn moment_of(notes: &[Note], cut: u64) -> Option<SystemTime> {
+    let last = notes.iter().rfind(|note| note.epoch <= cut)?.epoch;
+    notes.iter().find(|note| note.epoch == last).and_then(Note::moment)
 }
 
 fn epoch_of(stamp: u64) -> u64 {
