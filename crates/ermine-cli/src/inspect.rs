@@ -251,6 +251,7 @@ fn describe(record: &Record) -> String {
             format!("entry   table {table} row {row} index {index} {}", hex(entry))
         }
         Record::Chain { offset, rows_before } => format!("chain   the block at {offset}, {rows_before} rows before"),
+        Record::Unlogged => "a row of a table that is in memory only".into(),
         Record::Moved { table, row, stamp, value_bytes, diverted } => {
             format!("moved   table {table} row {row} stamp {stamp} {}", value(value_bytes, diverted))
         }

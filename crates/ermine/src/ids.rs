@@ -58,6 +58,15 @@ impl Tid {
 pub struct TableId(pub(crate) u32);
 
 impl TableId {
+    /// The first number of tables that are in memory only; others have lower ones.
+    pub(crate) const UNLOGGED: u32 = 1 << 20;
+
+    /// Whether the table is in memory only: neither its entry in the catalog nor its rows are logged.
+    #[inline]
+    pub(crate) fn is_unlogged(self) -> bool {
+        self.0 >= Self::UNLOGGED
+    }
+
     /// Returns the number of the table, for reports.
     pub fn as_u32(self) -> u32 {
         self.0

@@ -365,6 +365,8 @@ pub struct TableOptions {
     pub(crate) is_essential: bool,
     /// The table's rows stay in memory. Not kept in the database: state it each time the table is opened.
     pub(crate) is_kept_in_memory: bool,
+    /// The table is in memory only.
+    pub(crate) is_unlogged: bool,
     /// The function from a row to its partition, for the scheme `partitioned`. Not kept in the database: state it each
     /// time the table is opened.
     pub(crate) partition: Option<PartitionOf>,
@@ -390,6 +392,23 @@ impl TableOptions {
     /// State it each time the table is opened.
     pub fn keep_in_memory(mut self) -> Self {
         self.is_kept_in_memory = true;
+        self
+    }
+
+    /// Returns the options for a table that is in memory only: neither the table nor its rows are in the log or in any
+    /// other file, so that it is gone when the database is opened again. Otherwise transactions use it like any other
+    /// table. A transaction that has written nothing else is acknowledged without waiting for the log; one that has
+    /// written to such a table cannot be prepared. It has no secondary indexes, and its rows do not leave memory.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options, TableOptions};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let seen = db.table_with::<u64, u64>("seen", TableOptions::default().unlogged())?;
+    /// db.run(|txn| txn.put(&seen, &1, &2))?;
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn unlogged(mut self) -> Self {
+        self.is_unlogged = true;
         self
     }
 

@@ -468,7 +468,7 @@ impl<F: Family> TableParts<F> {
 
     /// Whether the table's rows stay in memory.
     pub(crate) fn is_kept_in_memory(&self) -> bool {
-        self.is_essential.get().or(self.is_kept_in_memory.get()).is_some()
+        self.id.is_unlogged() || self.is_essential.get().or(self.is_kept_in_memory.get()).is_some()
     }
 
     /// Returns the purpose for which a value of the table needs memory.

@@ -105,6 +105,9 @@ pub(crate) struct Tables<F: Family> {
     nodes: Arc<EpochManager>,
     /// Indexed by the table's number; each pointer that is not null is a reference of an `Arc`. Null: dropped.
     places: boxcar::Vec<AtomicPtr<TableParts<F>>>,
+    /// The same for tables in memory only, whose numbers begin at [`TableId::UNLOGGED`]: recovery knows nothing of them.
+    /// Each that was ever created keeps 8 bytes.
+    unlogged: boxcar::Vec<AtomicPtr<TableParts<F>>>,
     /// The tables that have not been dropped.
     live: Mutex<LiveTables<F>>,
     /// The tables that were dropped and are not freed yet.
@@ -163,6 +166,7 @@ impl<F: Family> Tables<F> {
             database: DatabaseId::new(),
             nodes,
             places: boxcar::Vec::new(),
+            unlogged: boxcar::Vec::new(),
             live: Mutex::new(LiveTables::default()),
             ending: Mutex::new(Vec::new()),
             withdrawn: Mutex::new(Vec::new()),
@@ -219,10 +223,16 @@ impl<F: Family> Tables<F> {
     #[inline]
     fn place(&self, id: TableId) -> Option<&TableParts<F>> {
         // Acquire: pairs with the push. A table that has just been removed is not freed in the epoch of the caller.
-        let table = self.places.get(id.0 as usize)?.load(Ordering::Acquire);
+        let table = self.pointer(id)?.load(Ordering::Acquire);
         // SAFETY: invariant 1: the caller is inside the epoch of transactions, which `free_ended` waits for twice; or
         // no thread drops tables meanwhile.
         unsafe { table.as_ref() }
+    }
+
+    #[inline]
+    fn pointer(&self, id: TableId) -> Option<&AtomicPtr<TableParts<F>>> {
+        let of_unlogged = || self.unlogged.get(id.0.checked_sub(TableId::UNLOGGED)? as usize);
+        self.places.get(id.0 as usize).or_else(of_unlogged)
     }
 
     fn live_tables(&self) -> impl DerefMut<Target = LiveTables<F>> {
@@ -232,6 +242,13 @@ impl<F: Family> Tables<F> {
     /// Returns the live tables in order of creation, for work on them outside of epochs.
     pub(crate) fn held(&self) -> Vec<Arc<TableParts<F>>> {
         self.live_tables().all()
+    }
+
+    /// Returns those of them that are in files.
+    pub(crate) fn logged(&self) -> Vec<Arc<TableParts<F>>> {
+        let mut tables = self.held();
+        tables.retain(|table| !table.id.is_unlogged());
+        tables
     }
 
     /// Returns the table of that name.
@@ -249,9 +266,11 @@ impl<F: Family> Tables<F> {
             observer.table(table.id, &table.name());
         }
         let table = Arc::new(table);
-        assert_eq!(self.places.count(), table.id.0 as usize, "tables are added in the order of their numbers");
+        let (places, first) =
+            if table.id.is_unlogged() { (&self.unlogged, TableId::UNLOGGED) } else { (&self.places, 0) };
+        assert_eq!(places.count(), (table.id.0 - first) as usize, "tables are added in the order of their numbers");
         // Release: pairs with `place`.
-        self.places.push(AtomicPtr::new(Arc::into_raw(table.clone()).cast_mut()));
+        places.push(AtomicPtr::new(Arc::into_raw(table.clone()).cast_mut()));
         self.live_tables().add(table);
     }
 
@@ -275,14 +294,16 @@ impl<F: Family> Tables<F> {
                 "512 tables dropped since the last checkpoint: make one, or try again when one has been made",
             ));
         }
-        let mut now = dropped.clone();
-        now.insert(table.id);
-        write_down(&table, &now)?;
-        *dropped = now;
+        if !table.id.is_unlogged() {
+            let mut now = dropped.clone();
+            now.insert(table.id);
+            write_down(&table, &now)?;
+            *dropped = now;
+            // Relaxed: the lock of the schema orders it.
+            self.drops.fetch_add(usize::from(is_logged), Ordering::Relaxed);
+        }
         table.set_dropped();
         self.live_tables().remove(&table);
-        // Relaxed: the lock of the schema orders it.
-        self.drops.fetch_add(usize::from(is_logged), Ordering::Relaxed);
         let ending = Ending { table, is_hidden: false, since: self.nodes.retirement_epoch() };
         self.ending.lock().expect("no code panics while it holds the tables").push(ending);
         Ok(true)
@@ -309,7 +330,9 @@ impl<F: Family> Tables<F> {
                 "table {name} cannot be renamed: there is a table {new_name}; drop that one first"
             )));
         }
-        write_down(&TableEntry { name: new_name.into(), ..table.catalog_entry() }, name)?;
+        if !table.id.is_unlogged() {
+            write_down(&TableEntry { name: new_name.into(), ..table.catalog_entry() }, name)?;
+        }
         self.live_tables().rename(&table, new_name);
         Ok(())
     }
@@ -329,7 +352,7 @@ impl<F: Family> Tables<F> {
         let mut at = 0;
         while let Some(of) = ending.get_mut(at) {
             if self.nodes.is_closed(of.since) && !of.is_hidden {
-                let place = self.places.get(of.table.id.0 as usize).expect("every table has a place");
+                let place = self.pointer(of.table.id).expect("every table has a place");
                 let table = place.swap(ptr::null_mut(), Ordering::AcqRel);
                 // SAFETY: `push` has stored this reference there, and no other thread removes it.
                 drop(unsafe { Arc::from_raw(table) });
@@ -430,10 +453,7 @@ impl<F: Family> Tables<F> {
         let table = match self.by_name(name) {
             Some(table) => table,
             None => {
-                let id = TableId(self.places.count() as u32);
-                if id.0 >= TABLES_MAX {
-                    return Err(Error::Limit("1048576 tables created in one database"));
-                }
+                let id = if built.is_unlogged { self.next_unlogged() } else { self.next_logged() }?;
                 let entry = TableEntry {
                     id,
                     name: name.into(),
@@ -444,7 +464,9 @@ impl<F: Family> Tables<F> {
                     indexes: Vec::new(),
                 };
                 let table = TableParts::new(&entry, &self.options, &self.budget);
-                write_down(&entry)?;
+                if !built.is_unlogged {
+                    write_down(&entry)?;
+                }
                 self.push(table);
                 self.by_name(name).expect("it has just been added")
             }
@@ -453,6 +475,10 @@ impl<F: Family> Tables<F> {
         let is_as_before = table.types.get().is_none_or(|ids| *ids == types.ids);
         if *key != types.key || value != types.value.name() || !is_as_before {
             return Err(Error::Schema(format!("table {name} exists with keys {key} and values {value}")));
+        }
+        if table.id.is_unlogged() != built.is_unlogged {
+            let is = if table.id.is_unlogged() { "in memory only" } else { "in files" };
+            return Err(Error::Schema(format!("table {name} exists, and is {is}")));
         }
         if built.is_essential {
             table.be_essential();
@@ -466,7 +492,9 @@ impl<F: Family> Tables<F> {
         }
         let mut entry = table.catalog_entry();
         if entry.layouts.admit(name, &types.value)? {
-            write_down(&entry)?;
+            if !table.id.is_unlogged() {
+                write_down(&entry)?;
+            }
             *table.layouts.lock().expect("no code panics while it holds the layouts") = entry.layouts.clone();
         }
         table.types.get_or_init(|| types.ids);
@@ -475,6 +503,19 @@ impl<F: Family> Tables<F> {
             table.partition.get_or_init(|| partition.clone());
         }
         Ok(OpenTable { id: table.id, name: table.name(), framing: entry.layouts.framing })
+    }
+
+    fn next_logged(&self) -> Result<TableId> {
+        let next = self.places.count() as u32;
+        if next >= TABLES_MAX {
+            return Err(Error::Limit("1048576 tables created in one database"));
+        }
+        Ok(TableId(next))
+    }
+
+    fn next_unlogged(&self) -> Result<TableId> {
+        let next = u32::try_from(self.unlogged.count()).ok().and_then(|next| next.checked_add(TableId::UNLOGGED));
+        next.map(TableId).ok_or(Error::Limit("4 Gi tables in memory created since the database was opened"))
     }
 
     /// Opens the secondary index of that name. When absent, builds it, which takes time for each row of the table.
@@ -492,6 +533,13 @@ impl<F: Family> Tables<F> {
             return self.attach(builds, &table, ordinal, entry, key_of);
         }
         drop(schema);
+        if table.id.is_unlogged() {
+            return Err(Error::Schema(format!(
+                "index {} of table {}: a table that is in memory only has no secondary indexes",
+                entry.name,
+                table.name()
+            )));
+        }
         if !entry.kind.is_ordered() {
             return Err(Error::Schema(format!(
                 "index {} of table {}: rows are found by the front of its entries, which a hash index cannot do; use \
@@ -733,7 +781,7 @@ fn named<F: Family>(table: &TableParts<F>, name: &str) -> Option<IndexOrdinal> {
 
 impl<F: Family> Drop for Tables<F> {
     fn drop(&mut self) {
-        for (_, place) in &self.places {
+        for (_, place) in self.places.iter().chain(&self.unlogged) {
             let table = place.load(Ordering::Relaxed);
             if !table.is_null() {
                 // SAFETY: `push` has stored this reference there, and no other thread uses the tables any more.

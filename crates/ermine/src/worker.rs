@@ -36,6 +36,7 @@ use crate::{
     savepoints::Savepoints,
     scheme::{Certifier, ConflictSite, Scheme, StampsOf},
     sync::{Instant, Ordering},
+    table::TableStore,
     txn::{absence::Absences, readers::ReaderSlot, table::TidLease, write_set::ChainSets},
     work::Counts,
 };
@@ -309,6 +310,14 @@ impl<S: Scheme> State<S> {
     pub(crate) fn kept_bytes(&self) -> u64 {
         (self.sets.bytes() + self.absences.bytes() + self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>())
             as u64
+    }
+
+    /// Notes that the transaction reads a version made at `created`: it is acknowledged when that is durable.
+    #[inline]
+    pub(crate) fn reads_from(&mut self, table: &TableStore<StampsOf<S>>, created: Stamp) {
+        if !table.id.is_unlogged() {
+            self.read_from = self.read_from.max(created);
+        }
     }
 
     /// Returns the worker's RowIds of a table.

@@ -363,7 +363,7 @@ impl<S: Scheme> Walk<'_, S> {
         let engine = self.engine;
         let mut pacer = Pacer::new(pace);
         let pins = Pins { versions: engine.versions.join_as("checkpoint"), nodes: engine.nodes.join_as("checkpoint") };
-        for table in engine.tables.held() {
+        for table in engine.tables.logged() {
             self.table(&table, &pins, &mut pacer)?;
         }
         drop(pins);

@@ -274,7 +274,10 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 | Record::Update { table, row, .. }
                 | Record::Delete { table, row }
                 | Record::Entry { table, row, .. } => (table, row),
-                Record::Chain { .. } => continue,
+                Record::Chain { .. } | Record::Unlogged => {
+                    number += usize::from(record.is_row());
+                    continue;
+                }
                 Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
             };
             if !ChainArray::<H>::has_place(row) {

@@ -137,6 +137,8 @@ pub enum Record {
         /// Number of rows in the overflow block and those before it.
         rows_before: u64,
     },
+    /// A row of a table that is in memory only.
+    Unlogged,
     /// A row in the cold store.
     Moved {
         /// The table's number.
@@ -296,6 +298,7 @@ impl From<record::Record<'_>> for Record {
             record::Record::Chain { before, rows_before } => {
                 Self::Chain { offset: Lsn::from_word(before).offset(), rows_before }
             }
+            record::Record::Unlogged => Self::Unlogged,
             record::Record::Moved { table, row, stamp, value } => Self::Moved {
                 table: table.0,
                 row: row.0,

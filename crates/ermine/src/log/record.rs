@@ -8,6 +8,7 @@
 //! | entry | tag, [table], row, index, length of the entry, entry |
 //! | chain | tag, LSN of the overflow block before, how many rows the blocks before have |
 //! | moved | tag, [table], row, stamp, length of the payload: a row in the cold store |
+//! | unlogged | tag: a row of a table that is in memory only, so that the rows after it have their numbers |
 //!
 //! The tag's low three bits are the kind; bit 3 says that the value is stored in a blob and the payload is a
 //! [`BlobRef`]; the high four are the table, or 15 where the table follows. All numbers are LEB128 varints. An "insert"
@@ -35,6 +36,8 @@ pub(crate) enum Record<'a> {
     Chain { before: u64, rows_before: u64 },
     /// A row in the cold store.
     Moved { table: TableId, row: RowId, stamp: u64, value: Payload },
+    /// A row of a table that is in memory only.
+    Unlogged,
 }
 
 /// The payload of a record.
@@ -59,6 +62,7 @@ const DELETE: u8 = 2;
 const ENTRY: u8 = 3;
 const CHAIN: u8 = 4;
 const MOVED: u8 = 5;
+const UNLOGGED: u8 = 6;
 const DIVERTED: u8 = 1 << 3;
 const TABLE_SHIFT: u32 = 4;
 /// The table number does not fit the tag.
@@ -138,6 +142,7 @@ impl<'a> Record<'a> {
                 put_number(out, stamp);
                 put_number(out, value.length as u64);
             }
+            Self::Unlogged => out.push(UNLOGGED),
         }
     }
 
@@ -147,6 +152,9 @@ impl<'a> Record<'a> {
         let (kind, diverted) = (tag & 7, tag & DIVERTED != 0);
         if kind == CHAIN {
             return Some(Self::Chain { before: take_number(input)?, rows_before: take_number(input)? });
+        }
+        if kind == UNLOGGED {
+            return Some(Self::Unlogged);
         }
         let mut table = u32::from(tag >> TABLE_SHIFT);
         if table == TABLE_FOLLOWS {
@@ -180,7 +188,7 @@ impl<'a> Record<'a> {
     pub(crate) fn payload(&self) -> Option<Payload> {
         match *self {
             Self::Insert { value, .. } | Self::Update { value, .. } | Self::Moved { value, .. } => Some(value),
-            Self::Delete { .. } | Self::Entry { .. } | Self::Chain { .. } => None,
+            Self::Delete { .. } | Self::Entry { .. } | Self::Chain { .. } | Self::Unlogged => None,
         }
     }
 }
@@ -267,6 +275,7 @@ mod tests {
             Record::Delete { table: TableId(4_000_000_000), row: RowId(u64::MAX >> 30) },
             Record::Moved { table: TableId(1), row: RowId(2), stamp: u64::MAX, value: Payload::here(0) },
             Record::Chain { before: 1 << 60, rows_before: 9 },
+            Record::Unlogged,
         ]
     }
 
@@ -278,7 +287,8 @@ mod tests {
         assert_eq!(read, Some(samples()));
         let (record, at) = find_row(&bytes, 2).unwrap();
         assert_eq!((record, at), (samples()[3], 320));
-        assert_eq!(find_row(&bytes, 4), None);
+        assert_eq!(find_row(&bytes, 4), Some((Record::Unlogged, 320)));
+        assert_eq!(find_row(&bytes, 5), None);
     }
 
     #[test]

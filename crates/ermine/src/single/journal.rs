@@ -68,7 +68,10 @@ impl<P: InPlace> Operation<'_, P> {
     /// Appends the record of a transaction that commits with this TID.
     pub(super) fn append_draft(&mut self, tid: CommitTid) {
         if let Some(Journal { slot, draft, .. }) = &self.state.journal {
-            slot.append(tid.epoch(), |buffer| draft.write(tid.stamp().as_u64(), buffer));
+            // Empty: everything that it has written is in memory only.
+            if !draft.is_empty() {
+                slot.append(tid.epoch(), |buffer| draft.write(tid.stamp().as_u64(), buffer));
+            }
             slot.withdraw();
         }
     }
@@ -100,6 +103,9 @@ fn each_row<P: InPlace>(
 ) -> Result<()> {
     for write in &sets.writes {
         let (table, key) = (engine.tables.get(write.site.table), sets.key(write.site));
+        if table.id.is_unlogged() {
+            continue;
+        }
         let value = write.value.as_ref().map(|value| value.bytes(nodes));
         entries.clear();
         if let Some(value) = value {

@@ -2,7 +2,8 @@
 //! entries.
 //!
 //! The number of a row's record among them is its version's position in the write set. So a version in memory
-//! determines its place in the log: the block of its commit stamp, and that number in it.
+//! determines its place in the log: the block of its commit stamp, and that number in it. So a write to a table that is
+//! not logged has a record without content, unless it is the last.
 
 use std::{thread, time::Duration};
 
@@ -52,7 +53,8 @@ impl<S: Scheme> Operation<'_, S> {
         log.check()?;
         let is_prepared = self.state.prepared_as.is_some();
         if !is_prepared {
-            log.room.check(self.state.sets.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
+            let sets = &self.state.sets;
+            log.room.check(sets.log_bytes > 0 && sets.writes.iter().any(|write| write.new.kind() == Kind::Live))?;
         }
         let mut written = self.write_blocks(log);
         // The commit cannot be refused any more: it waits until there is room.
@@ -77,7 +79,18 @@ impl<S: Scheme> Operation<'_, S> {
         let State { sets, position, .. } = &mut *self.state;
         let (Some(position), Some(store)) = (position, &self.engine.store) else { return Ok(()) };
         position.draft.begin();
+        let mut unlogged = 0;
         for write in &sets.writes {
+            if write.site.table.is_unlogged() {
+                unlogged += 1;
+                continue;
+            }
+            for _ in 0..std::mem::take(&mut unlogged) {
+                position.draft.add(&Record::Unlogged, &[]);
+                if position.draft.is_full() {
+                    position.spill(log)?;
+                }
+            }
             let (table, row) = (write.site.table, write.row);
             let mut payload = write.new.payload(&self.entered.versions);
             let reference;
@@ -114,7 +127,7 @@ impl<S: Scheme> Operation<'_, S> {
             record.write(&mut descriptor);
             bytes += descriptor.len() + record.payload().map_or(0, |payload| payload.length);
         };
-        for write in &sets.writes {
+        for write in sets.writes.iter().filter(|write| !write.site.table.is_unlogged()) {
             let length = write.new.payload(&self.entered.versions).len();
             let diverted = self.engine.options.diverts(length);
             let length = if diverted { BlobRef::BYTES } else { length };

@@ -39,6 +39,10 @@ impl<S: Scheme> Operation<'_, S> {
         if self.state.prepared_as.is_some() {
             return Ok(true);
         }
+        if self.state.sets.writes.iter().any(|write| write.site.table.is_unlogged()) {
+            let message = "a transaction that has written to a table in memory only cannot be prepared";
+            return Err(Error::Schema(message.into()));
+        }
         let tid = self.tid()?;
         let reads = Arc::new(self.read_set()?);
         let prepared = &self.engine.shared.prepared;

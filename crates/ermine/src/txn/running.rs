@@ -200,7 +200,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         self.observe(Outcome::Committed(stamp));
         self.session.iter().for_each(|session| session.committed(stamp));
         let state = self.worker().state.borrow();
-        let last = if state.sets.writes.is_empty() { state.read_from } else { stamp };
+        let last = if state.sets.log_bytes == 0 { state.read_from } else { stamp };
         drop(state);
         self.finish();
         let log = self.engine.log.as_deref().filter(|_| last != Stamp::ZERO);
@@ -301,7 +301,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             return Ok(false);
         }
         self.state.counts.rows_read += 1;
-        self.state.read_from = self.state.read_from.max(created);
+        self.state.reads_from(table, created);
         self.track(table, head, created, site)?;
         Ok(true)
     }
@@ -319,15 +319,15 @@ impl<'t, S: Scheme> Operation<'t, S> {
             return Ok(u32::MAX);
         }
         let snapshot = self.reads_snapshot();
-        let State { tracks, certifier, tids, tid, reader, begin, read_from, .. } = &mut *self.state;
-        let (begin, mut others) = (*begin, 0_u32);
+        let State { tracks, certifier, tids, tid, reader, begin, .. } = &mut *self.state;
+        let (begin, mut others, mut newest) = (*begin, 0_u32, Stamp::ZERO);
         let settled = heads.iter().zip(sites).enumerate().filter_map(|(at, (head, site))| {
             if let Some(head) = *head
                 && let Origin::At(created) = head.origin().load()
                 && (created < begin || !snapshot && created != Stamp::INFINITY)
                 && head.kind() == Kind::Live
             {
-                *read_from = (*read_from).max(created);
+                newest = newest.max(created);
                 return Some((head, created, site));
             }
             others |= 1 << at;
@@ -347,6 +347,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             self.knows(table.id, tracked, heads.iter().copied().flatten());
             read
         };
+        self.state.reads_from(table, newest);
         self.state.counts.rows_read += heads.len() as u64 - u64::from(others.count_ones());
         read.map_err(|conflict| self.lose(conflict))?;
         Ok(others)
@@ -398,7 +399,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let version = match seen {
             Seen::Own(version) => version,
             Seen::At(version, created) => {
-                self.state.read_from = self.state.read_from.max(created);
+                self.state.reads_from(table, created);
                 self.track(table, version, created, site)?;
                 version
             }

@@ -595,7 +595,9 @@ impl<S: Scheme> Operation<'_, S> {
     fn wrote(&mut self, write: Write<StampsOf<S>>, content: Content<'_>) {
         /// Bytes of a record's header in the log.
         const RECORD_BYTES: u64 = 32;
-        self.state.sets.log_bytes += RECORD_BYTES + content.bytes().len() as u64 + u64::from(write.site.length);
+        if !write.site.table.is_unlogged() {
+            self.state.sets.log_bytes += RECORD_BYTES + content.bytes().len() as u64 + u64::from(write.site.length);
+        }
         self.state.sets.writes.push(write);
     }
 }

@@ -90,7 +90,7 @@ pub(crate) struct ReadWriteSets<W, D> {
     pub(crate) discarded: Vec<D>,
     /// Bytes of the keys that [`ConflictSite`]s refer to.
     keys: Vec<u8>,
-    /// Bytes that the log block of the transaction takes.
+    /// Bytes that the records of the transaction take in the log; 0: it has written to no table that is logged.
     pub(crate) log_bytes: u64,
 }
 

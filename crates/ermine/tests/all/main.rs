@@ -36,3 +36,4 @@ mod retries;
 mod single;
 mod tables;
 mod typed;
+mod unlogged;

@@ -211,7 +211,7 @@ impl<P: InPlace> Engine<P> {
             log.wait_or_fail(epoch)?;
             archive.keep(places, log)?;
         }
-        let (recorded, tables) = (self.tables.recorded(), self.tables.held());
+        let (recorded, tables) = (self.tables.recorded(), self.tables.logged());
         let walk = Walk {
             engine: self,
             places,
@@ -233,7 +233,7 @@ impl<P: InPlace> Engine<P> {
             generation: log.generation(),
             first: log.first_needed(epoch),
             files,
-            tables: names_by_number(&self.tables.held()),
+            tables: names_by_number(&self.tables.logged()),
             micros: now_micros(),
             identity: places.said.map(|said| said.identity),
         };

@@ -160,6 +160,11 @@ impl Draft {
         row.write(&mut self.rows);
     }
 
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Completes the draft except for the TID; returns the length of the record. `None`: it is too long.
     pub(crate) fn seal(&mut self) -> Option<usize> {
         self.crc = crc32c::crc32c(&self.rows);
