@@ -249,7 +249,7 @@ fn access(table: &Table, access: &Access) -> (String, Option<String>) {
     if let Some(cursor) = &access.cursor {
         return ("Tid Scan".into(), Some(format!("CURRENT OF {cursor}")));
     }
-    let column = |at: usize| &*table.def.columns[columns[at]].name;
+    let column = |at: usize| table.def.part(columns[at]);
     let mut bounds: Vec<String> = access
         .equal
         .iter()

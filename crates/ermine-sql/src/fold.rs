@@ -40,6 +40,11 @@ pub(crate) fn fold_condition(condition: Expr, environment: &Environment) -> Expr
     }
 }
 
+/// Folds a value; it stays as it is if that fails.
+pub(crate) fn folded(expr: Expr, environment: &Environment) -> Expr {
+    fold(expr.clone(), environment).unwrap_or(expr)
+}
+
 /// Drops parts that do not matter where NULL is as good as FALSE: PostgreSQL's `canonicalize_qual`. Queries in them are
 /// not planned, so they cannot fail.
 fn as_condition(condition: Expr) -> Expr {

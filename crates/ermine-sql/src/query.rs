@@ -384,6 +384,8 @@ pub(crate) struct TableSource {
     pub(crate) needed: Vec<usize>,
     /// The place for the key of the row, if it is needed.
     pub(crate) key_at: Option<usize>,
+    /// The hidden columns of indexes, and their values, computed from a row of the table. Plans alone read them.
+    pub(crate) computed: Vec<(usize, Expr)>,
 }
 
 /// An order of a table's rows: that of the primary key, or of an index by its place in the definition.

@@ -14,6 +14,8 @@ use crate::{
     parse,
 };
 
+const CLAUSE: &str = "column generation expressions";
+
 impl Binder<'_> {
     /// Returns the generated columns of a table, and their values, computed from the others of the row.
     pub(super) fn generated(&mut self, table: &Table) -> Result<Vec<(usize, Expr)>> {
@@ -23,7 +25,7 @@ impl Binder<'_> {
     }
 
     fn generation(&mut self, def: &TableDef, column: &ColumnDef, text: &str) -> Result<Expr> {
-        let typed = self.value_on(def, &parse::expression(text)?).map_err(|error| match error.state() {
+        let typed = self.value_on(def, &parse::expression(text)?, CLAUSE).map_err(|error| match error.state() {
             SqlState::GROUPING_ERROR => {
                 let message = "aggregate functions are not allowed in column generation expressions";
                 SqlError::new(SqlState::GROUPING_ERROR, message)
@@ -54,7 +56,8 @@ impl Binder<'_> {
     }
 }
 
-fn columns_of(expr: &Expr) -> BTreeSet<usize> {
+/// Returns the columns that an expression on a row refers to.
+pub(super) fn columns_of(expr: &Expr) -> BTreeSet<usize> {
     let mut columns = BTreeSet::new();
     expr.visit(&mut |inner| {
         if let Expr::Column(at) = inner {

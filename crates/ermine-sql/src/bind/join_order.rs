@@ -320,17 +320,13 @@ pub(super) fn path_of(
     if source.join == Join::Inner {
         all.extend(conditions.iter().map(|condition| condition.as_ref().unwrap_or(&never)));
     }
+    let columns = path::Columns::new(table, source.first);
     let wanted = order.and_then(|(keys, output)| {
-        let column = |key: &SortKey| match output.get(key.at)? {
-            Expr::Column(at) => {
-                at.checked_sub(source.first).filter(|at| *at < table.table.types.len()).map(|at| (at, *key))
-            }
-            _ => None,
-        };
+        let column = |key: &SortKey| Some((columns.column(output.get(key.at)?)?, *key));
         let keys = keys.iter().map(column).collect::<Option<Vec<_>>>()?;
         (!keys.is_empty()).then_some(path::WantedOrder(keys))
     });
-    Some(path::choose(&table.table, source.first, &all, &|value| is_known(value, known), wanted.as_ref()))
+    Some(path::choose(&columns, &all, &|value| is_known(value, known), wanted.as_ref()))
 }
 
 /// Moves the conditions that can be evaluated once these rows are known.

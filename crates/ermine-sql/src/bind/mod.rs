@@ -11,6 +11,7 @@ mod expr;
 mod generated;
 mod group;
 mod grouping_sets;
+mod index_expression;
 mod join_conditions;
 mod join_order;
 mod join_search;
@@ -389,7 +390,7 @@ fn depends_on_now(literal: &str) -> bool {
 pub(crate) use crate::operators::check_equality;
 pub(crate) use expr::unnested;
 pub(crate) use join_order::is_volatile;
-pub(crate) use select::is_descending;
+pub(crate) use select::{is_descending, label_of};
 
 /// Returns a name as users write it.
 pub(crate) fn plain(name: &ast::ObjectName) -> String {

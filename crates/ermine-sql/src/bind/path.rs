@@ -8,7 +8,7 @@
 use crate::{
     catalog::Table,
     expr::{Comparison, Conversion, Expr},
-    query::{Access, Bound, Path, SortKey},
+    query::{Access, Bound, Path, SortKey, TableSource},
     types::SqlType,
 };
 
@@ -48,17 +48,48 @@ struct Score {
 /// A wanted order of a table's rows: numbers of columns.
 pub(crate) struct WantedOrder(pub(crate) Vec<(usize, SortKey)>);
 
-/// Returns the best path to rows of a table whose columns begin at place `first`. Only conditions count that compare
-/// with values that are `known`.
-pub(crate) fn choose(
-    table: &Table,
+/// The columns of a table, by the expressions of a query that mean them.
+pub(crate) struct Columns<'t> {
+    table: &'t Table,
+    /// The place of the first one.
     first: usize,
+    /// The hidden columns of indexes, and the expressions that they stand for, on the row of the query.
+    computed: Vec<(usize, Expr)>,
+}
+
+impl<'t> Columns<'t> {
+    pub(crate) fn new(source: &'t TableSource, first: usize) -> Self {
+        let computed = source.computed.iter().map(|(at, expr)| (*at, moved(expr.clone(), first))).collect();
+        Self { table: &source.table, first, computed }
+    }
+
+    /// Returns the number of the column that an expression means.
+    pub(crate) fn column(&self, expr: &Expr) -> Option<usize> {
+        match expr {
+            Expr::Column(place) => place.checked_sub(self.first).filter(|column| *column < self.table.types.len()),
+            _ => self.computed.iter().find(|(_, own)| own == expr).map(|(at, _)| *at),
+        }
+    }
+}
+
+/// Returns an expression on the row of a table as one on a row in which the table's columns begin at place `first`.
+fn moved(expr: Expr, first: usize) -> Expr {
+    match expr {
+        Expr::Column(at) => Expr::Column(first + at),
+        expr => expr.map(&mut |inner| Ok(moved(inner, first))).expect("no change fails"),
+    }
+}
+
+/// Returns the best path to rows of a table. Only conditions count that compare with values that are `known`.
+pub(crate) fn choose(
+    columns: &Columns<'_>,
     conditions: &[&Expr],
     known: &dyn Fn(&Expr) -> bool,
     order: Option<&WantedOrder>,
 ) -> Chosen {
+    let table = columns.table;
     let bounding: Vec<_> =
-        conditions.iter().enumerate().flat_map(|(at, condition)| bounds(at, condition, table, first, known)).collect();
+        conditions.iter().enumerate().flat_map(|(at, condition)| bounds(at, condition, columns, known)).collect();
     let indexes = table.def.indexes.iter().enumerate();
     let usable = indexes.filter(|(at, index)| table.def.is_complete(*at) && index.predicate.is_none());
     let paths = [Path::Primary].into_iter().chain(usable.map(|(at, _)| Path::Index(at)));
@@ -169,31 +200,40 @@ fn direction(table: &Table, order: &WantedOrder, columns: &[(usize, bool)], fixe
     Some(reverse.unwrap_or(false))
 }
 
-/// Returns the bound that a condition sets on a column of the table.
+/// Returns the bounds that a condition sets on columns of the table: on one, and on a hidden one that stands for a cast
+/// of it.
 fn bounds<'c>(
     at: usize,
     condition: &'c Expr,
-    table: &Table,
-    first: usize,
+    columns: &Columns<'_>,
     known: &dyn Fn(&Expr) -> bool,
-) -> Option<Bounding<'c>> {
-    let Expr::Compare(comparison, operands) = condition else { return None };
-    let [left, right] = &**operands;
-    let bounding = |column: &Expr, comparison: Comparison, value: &'c Expr| {
-        let (place, compared_as) = match column {
-            Expr::Column(place) => (*place, None),
+) -> impl Iterator<Item = Bounding<'c>> {
+    let one_side = |operand: &Expr, comparison: Comparison, value: &'c Expr| {
+        if !known(value) || comparison == Comparison::NotEqual {
+            return [None, None];
+        }
+        let bounding = |column, from| Bounding { at, column, comparison, value, from };
+        let own = columns.column(operand).map(|column| bounding(column, columns.table.types[column]));
+        let widened = match operand {
             // A column that was widened for the comparison.
-            Expr::Cast(inner, Conversion { from, to, modifier: -1, .. }) if widens(*from, *to) => match **inner {
-                Expr::Column(place) => (place, Some(*to)),
-                _ => return None,
-            },
-            _ => return None,
+            Expr::Cast(inner, Conversion { from, to, modifier: -1, .. }) if widens(*from, *to) => {
+                columns.column(inner).map(|column| bounding(column, *to))
+            }
+            _ => None,
         };
-        let column = place.checked_sub(first).filter(|column| *column < table.types.len())?;
-        let from = compared_as.unwrap_or(table.types[column]);
-        (known(value) && comparison != Comparison::NotEqual).then_some(Bounding { at, column, comparison, value, from })
+        [own, widened]
     };
-    bounding(left, *comparison, right).or_else(|| bounding(right, comparison.turned(), left))
+    let found = match condition {
+        Expr::Compare(comparison, operands) => {
+            let [left, right] = &**operands;
+            match one_side(left, *comparison, right) {
+                [None, None] => one_side(right, comparison.turned(), left),
+                found => found,
+            }
+        }
+        _ => [None, None],
+    };
+    found.into_iter().flatten()
 }
 
 /// Whether values of a type can be looked up by values of another type that includes them all: each converts without

@@ -616,6 +616,11 @@ fn name_of_item(expr: &ast::Expr) -> String {
     own_name(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
 }
 
+/// Returns the name that an expression gives its result, if it gives one.
+pub(crate) fn label_of(expr: &ast::Expr) -> Option<String> {
+    own_name(expr).map(|(name, _)| name)
+}
+
 /// Returns the name that an expression gives its result, and whether an enclosing cast, or a CASE whose ELSE it is,
 /// keeps that name.
 fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {

@@ -371,7 +371,9 @@ impl Binder<'_> {
         }
         // Dropped columns have places, but no names.
         let named = table.def.live_columns().map(|(at, _)| at).filter(|at| is_visible(*at)).collect::<Vec<_>>();
-        let source = TableSource { table, access: Access::full(Path::Primary), needed: Vec::new(), key_at: None };
+        let (access, needed, key_at) = (Access::full(Path::Primary), Vec::new(), None);
+        let computed = self.in_rules(|this| this.computed(&table.def))?;
+        let source = TableSource { table, access, needed, key_at, computed };
         self.add_named(from, SourceKind::Table(source), (&columns, &named), (&own, alias), join)
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Rules {
     pub(crate) predicates: Vec<Option<Expr>>,
     /// The generated columns, and their values, computed from the row.
     pub(crate) generated: Vec<(usize, Expr)>,
+    /// The hidden columns of indexes, and their values, computed from the row where an entry is made.
+    pub(crate) computed: Vec<(usize, Expr)>,
     /// The conditions of the views by way of which the row is written, and their names.
     pub(crate) view_checks: Vec<(String, Expr)>,
 }
@@ -97,7 +99,7 @@ pub(crate) struct Change {
     pub(crate) rules: Rules,
     pub(crate) references: Option<Arc<References>>,
     /// Rows of all sources, with the row of the table from place 0 on, and its key after the table's columns.
-    pub(crate) rows: Query,
+    pub(crate) rows: Box<Query>,
     pub(crate) key_at: usize,
     /// The new values of columns; `None`: the row is deleted.
     pub(crate) assignments: Option<Vec<(usize, Expr)>>,
@@ -310,7 +312,7 @@ impl Binder<'_> {
         let column = &table.def.columns[at];
         match column.default.as_ref().filter(|_| !column.is_dropped) {
             // Generated columns are computed later, from the whole row.
-            Some(DefaultDef::Generated(_)) => Ok(Expr::Constant(Value::Null)),
+            Some(DefaultDef::Generated(_) | DefaultDef::Computed(_)) => Ok(Expr::Constant(Value::Null)),
             None => match self.catalog.types.of_column(table.def.id, at).filter(|_| !column.is_dropped) {
                 Some(ty) => self.default_of_domain(ty),
                 None => Ok(Expr::Constant(Value::Null)),
@@ -363,7 +365,8 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
         let (domains, generated) = (self.domains_of(table)?, self.generated(table)?);
-        Ok(Rules { domains, checks, predicates, generated, view_checks: Vec::new() })
+        let computed = self.computed(&table.def)?;
+        Ok(Rules { domains, checks, predicates, generated, computed, view_checks: Vec::new() })
     }
 
     /// Binds a condition of a table's definition, on its rows.
@@ -377,9 +380,9 @@ impl Binder<'_> {
     }
 
     /// Binds a value that is computed from a row of a table.
-    pub(crate) fn value_on(&mut self, table: &TableDef, expr: &ast::Expr) -> Result<Typed> {
+    pub(crate) fn value_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Typed> {
         self.scopes.push(scope_of(&[(table, &table.name)]));
-        let value = self.without_rows("column generation expressions", |this| this.expr(expr));
+        let value = self.without_rows(clause, |this| this.expr(expr));
         self.scopes.pop();
         value
     }
@@ -407,8 +410,10 @@ impl Binder<'_> {
         let paths = match &conflict.conflict_target {
             None => Vec::new(),
             Some(ConflictTarget::Columns(names)) => {
-                let mut columns =
-                    names.iter().map(|name| column_of(table, &name_of(name))).collect::<Result<Vec<_>>>()?;
+                let (computed, mut columns) = (self.in_rules(|this| this.computed(&table.def))?, Vec::new());
+                for name in names {
+                    columns.push(self.conflict_column(table, name, &computed)?);
+                }
                 columns.sort_unstable();
                 let same = |own: &mut dyn Iterator<Item = usize>| {
                     let mut own: Vec<_> = own.collect();
@@ -432,8 +437,8 @@ impl Binder<'_> {
         // The columns by which conflicts are found are read.
         for path in &paths {
             let columns = match path {
-                Path::Index(at) => table.def.indexes[*at].columns.iter().map(|(column, _)| *column).collect(),
-                _ => table.def.primary_key.as_ref().map_or(Vec::new(), |key| key.columns.clone()),
+                Path::Index(at) => self.in_rules(|this| this.columns_of_index(&table.def, &table.def.indexes[*at]))?,
+                _ => table.def.primary_key.iter().flat_map(|key| key.columns.iter().copied()).collect(),
             };
             self.needs_to_read(table.def.id, columns.into_iter());
         }
@@ -672,7 +677,7 @@ impl Binder<'_> {
             offset: None,
             locks: Vec::new(),
         };
-        Ok((Change { table, rules, references, rows, key_at, assignments, returning }, columns))
+        Ok((Change { table, rules, references, rows: Box::new(rows), key_at, assignments, returning }, columns))
     }
 }
 
@@ -690,7 +695,7 @@ pub(crate) fn columns_of(table: &Table, names: impl Iterator<Item = Result<Strin
     Ok(columns)
 }
 
-fn column_of(table: &Table, name: &str) -> Result<usize> {
+pub(super) fn column_of(table: &Table, name: &str) -> Result<usize> {
     table.def.column(name).ok_or_else(|| {
         let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name());
         SqlError::new(SqlState::UNDEFINED_COLUMN, message)

@@ -114,6 +114,9 @@ pub(crate) enum DefaultDef {
     NextOf(ObjectId),
     /// The text of an expression on the other columns of the row: a generated column.
     Generated(String),
+    /// The text of an expression of indexes, in parentheses unless it is a call. The column exists for them alone: it
+    /// counts as dropped, and no row stores its value. It stays when no index uses it any longer.
+    Computed(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -317,6 +320,14 @@ impl ColumnDef {
             _ => None,
         }
     }
+
+    /// Returns the expression of indexes that a hidden column stands for.
+    pub(crate) fn computation(&self) -> Option<&str> {
+        match &self.default {
+            Some(DefaultDef::Computed(text)) => Some(text),
+            _ => None,
+        }
+    }
 }
 
 /// A view. Its query is stored as text in which stars are expanded and relations have their schemas. A name in it means
@@ -403,6 +414,18 @@ impl TableDef {
     /// Returns the columns that are not dropped, with their numbers.
     pub(crate) fn live_columns(&self) -> impl Iterator<Item = (usize, &ColumnDef)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped)
+    }
+
+    /// Returns the name of a column of an index, or its expression.
+    pub(crate) fn part(&self, at: usize) -> &str {
+        self.columns[at].computation().unwrap_or(&self.columns[at].name)
+    }
+
+    /// Returns the hidden columns that indexes use, and their expressions.
+    pub(crate) fn computed_columns(&self) -> impl Iterator<Item = (usize, &ColumnDef, &str)> {
+        let is_used = |at: usize| self.indexes.iter().any(|index| index.columns.iter().any(|(own, _)| *own == at));
+        let all = self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column, column.computation()?)));
+        all.filter(move |(at, ..)| is_used(*at))
     }
 
     /// Returns the column of that name.

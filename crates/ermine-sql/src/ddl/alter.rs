@@ -16,7 +16,7 @@ use crate::{
     bind::{Binder, names::name_of},
     catalog::{
         Change, Relation,
-        definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, TableDef},
+        definition::{ColumnDef, DefaultDef, Definition, ForeignKeyDef, IndexDef, TableDef},
         rights::{Kind, Object},
     },
     error::{Result, SqlError, SqlState},
@@ -159,7 +159,7 @@ impl ChangeContext<'_> {
         let domain = self.domain_of(&added.data_type)?;
         let default = domain.and_then(|ty| ty.domain()?.default.clone()).map(DefaultDef::Expression);
         let has_one_value = match column.default.clone().or(default) {
-            Some(DefaultDef::NextOf(_) | DefaultDef::Generated(_)) => false,
+            Some(DefaultDef::NextOf(_) | DefaultDef::Generated(_) | DefaultDef::Computed(_)) => false,
             Some(DefaultDef::Expression(text)) => self.missing_value(active, &mut column, &text)?,
             None => true,
         };
@@ -280,7 +280,10 @@ impl ChangeContext<'_> {
         if def.primary_key.as_ref().is_some_and(|key| key.columns.contains(&at)) {
             return Err(SqlError::unsupported("dropping a column of the primary key"));
         }
-        for index in def.indexes.iter().filter(|index| index.columns.iter().any(|column| column.0 == at)) {
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
+        let uses = |index: &IndexDef| Ok(binder.columns_of_index(def, index)?.contains(&at));
+        let uses: Vec<bool> = def.indexes.iter().map(uses).collect::<Result<_>>()?;
+        for (index, _) in def.indexes.iter().zip(&uses).filter(|(_, uses)| **uses) {
             self.take_name(active, &def.schema, &index.name, false)?;
         }
         for sequence in active.catalog.owned_by(def.id).cloned().collect::<Vec<_>>() {
@@ -290,7 +293,8 @@ impl ChangeContext<'_> {
                 self.apply(active, vec![Change::Drop(Definition::Sequence(sequence))])?;
             }
         }
-        def.indexes.retain(|index| index.columns.iter().all(|column| column.0 != at));
+        let mut uses = uses.into_iter();
+        def.indexes.retain(|_| uses.next() == Some(false));
         let column = &mut def.columns[at];
         (column.is_dropped, column.not_null, column.default) = (true, false, None);
         column.name = format!("........pg.dropped.{}........", at + 1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
-use super::{alter::missing, context::ChangeContext};
+use super::{alter::missing, context::ChangeContext, index::check_ordered};
 use crate::{
     bind::{
         Binder, Typed,
@@ -80,7 +80,8 @@ impl ChangeContext<'_> {
             }
             self.change_column(active, &mut def.columns[at], &old, (ty, modifier))?;
         }
-        check_ordered(&def, &changed)?;
+        self.type_computed(active, &mut def, &mut changed)?;
+        check_indexed(&def, &changed)?;
         let id = def.id;
         match computed.is_empty() {
             true => self.replace_checked(active, def)?,
@@ -91,6 +92,20 @@ impl ChangeContext<'_> {
             uses(key.child, &key.child_columns) || uses(key.parent, &key.parent_columns)
         });
         keys.cloned().collect::<Vec<_>>().iter().try_for_each(|key| self.examine_again(active, key))
+    }
+
+    /// Gives the hidden columns of indexes the types that their expressions now have.
+    fn type_computed(&self, active: &ActiveTransaction, def: &mut TableDef, changed: &mut Vec<usize>) -> Result<()> {
+        let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
+        let typed = def.computed_columns().map(|(at, _, text)| {
+            let (_, ty) = binder.index_expression(def, &crate::parse::expression(text)?)?;
+            Ok((at, ty))
+        });
+        for (at, ty) in typed.collect::<Result<Vec<_>>>()? {
+            def.columns[at].ty = ty;
+            changed.push(at);
+        }
+        Ok(())
     }
 
     /// Returns the new value of a column, computed from the old row.
@@ -104,7 +119,7 @@ impl ChangeContext<'_> {
     ) -> Result<Expr> {
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         let typed = match change.using {
-            Some(using) => binder.value_on(&table.def, using)?,
+            Some(using) => binder.value_on(&table.def, using, "transform expressions")?,
             None => {
                 let column = &table.def.columns[at];
                 Typed { expr: Expr::Column(at), ty: Some(column.ty), modifier: column.modifier }
@@ -232,15 +247,8 @@ impl ChangeContext<'_> {
 }
 
 /// Fails for a column of an index whose type has no order.
-fn check_ordered(def: &TableDef, columns: &[usize]) -> Result<()> {
+fn check_indexed(def: &TableDef, columns: &[usize]) -> Result<()> {
     let key = def.primary_key.iter().flat_map(|key| key.columns.iter().copied());
     let indexed = def.indexes.iter().flat_map(|index| index.columns.iter().map(|column| column.0));
-    for at in key.chain(indexed).filter(|at| columns.contains(at)) {
-        if !def.columns[at].ty.is_ordered() {
-            let name = def.columns[at].ty.name();
-            let message = format!("data type {name} has no default operator class for access method \"btree\"");
-            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-        }
-    }
-    Ok(())
+    key.chain(indexed).filter(|at| columns.contains(at)).try_for_each(|at| check_ordered(def.columns[at].ty))
 }

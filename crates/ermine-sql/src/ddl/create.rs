@@ -1,15 +1,17 @@
-//! CREATE TABLE, INDEX, SEQUENCE, SCHEMA.
+//! CREATE TABLE, SEQUENCE, SCHEMA.
 
 use sqlparser::ast::{
     self, ColumnOption, GeneratedAs, SequenceOptions, Statement, TableConstraint,
     helpers::stmt_create_table::CreateTableBuilder,
 };
 
-use super::{context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, skip, types::check_no_type};
+use super::{
+    context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, index::check_ordered, skip, types::check_no_type,
+};
 use crate::{
     bind::{
         Binder, Typed,
-        names::{collation_of, name_of, relation_of, simple_name, simple_type_name, type_of},
+        names::{collation_of, name_of, simple_name, simple_type_name, type_of},
         unnested,
     },
     catalog::{
@@ -253,77 +255,6 @@ impl ChangeContext<'_> {
         Ok(())
     }
 
-    pub(super) fn create_index(
-        &self,
-        active: &mut ActiveTransaction,
-        create: &ast::CreateIndex,
-        rows: &mut dyn RowSink,
-    ) -> Result<String> {
-        let table = self.table_alone(active, &create.table_name, false)?.expect("an error where it is not there");
-        let mut def = table.def.clone();
-        if self.add_index(active, &mut def, create, rows)? {
-            let (id, at) = (def.id, def.indexes.len() - 1);
-            self.replace_table(active, def)?;
-            self.fill(active, id, &[at])?;
-        }
-        Ok("CREATE INDEX".into())
-    }
-
-    /// Adds an index to a definition, and takes its name; returns false if it exists already and the statement has IF
-    /// NOT EXISTS.
-    pub(super) fn add_index(
-        &self,
-        active: &ActiveTransaction,
-        def: &mut TableDef,
-        create: &ast::CreateIndex,
-        rows: &mut dyn RowSink,
-    ) -> Result<bool> {
-        if let Some(using) = &create.using
-            && !using.to_string().eq_ignore_ascii_case("btree")
-        {
-            return Err(SqlError::unsupported(format_args!("an index by {using}")));
-        }
-        if !create.include.is_empty() || create.nulls_distinct == Some(false) {
-            return Err(SqlError::unsupported("this form of CREATE INDEX"));
-        }
-        let (mut columns, mut names) = (Vec::new(), Vec::new());
-        for column in &create.columns {
-            let ast::Expr::Identifier(ident) = &column.column.expr else {
-                return Err(SqlError::unsupported("an index on an expression"));
-            };
-            let descending = crate::bind::is_descending(&column.column.options)?;
-            if column.column.options.nulls_first.is_some_and(|first| first != descending) {
-                return Err(SqlError::unsupported("an index with NULLs at the other end"));
-            }
-            let name = name_of(ident);
-            columns.push((columns_of(def, std::slice::from_ref(&name))?[0], descending));
-            names.push(name);
-        }
-        let name = match &create.name {
-            Some(name) => relation_of(name)?.1,
-            None => self.free_name(active, &def.schema, &def.name, &names.join("_"), "idx", &[]),
-        };
-        if active.catalog.find(&def.schema, &name).is_some() {
-            let message = format!("relation \"{name}\" already exists");
-            if create.if_not_exists {
-                skip(rows, SqlState::DUPLICATE_TABLE, format!("{message}, skipping"));
-                return Ok(false);
-            }
-            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
-        }
-        self.take_name(active, &def.schema, &name, true)?;
-        def.indexes.push(IndexDef {
-            id: self.catalog_number()?,
-            relation_file: self.relation_file(active)?,
-            name,
-            is_unique: create.unique,
-            is_constraint: false,
-            columns,
-            predicate: create.predicate.as_ref().map(|predicate| unnested(predicate).to_string()),
-        });
-        Ok(true)
-    }
-
     /// Puts the rows of a table into new indexes, and checks that all rows meet its rules.
     pub(super) fn fill(&self, active: &ActiveTransaction, table: u32, indexes: &[usize]) -> Result<()> {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
@@ -528,17 +459,13 @@ fn not_enforced() -> SqlError {
     SqlError::unsupported("a constraint that is NOT ENFORCED")
 }
 
-fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {
+pub(super) fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>> {
     let mut places = Vec::new();
     for name in names {
         let at = def.column(name).ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" named in key does not exist"))
         })?;
-        if !def.columns[at].ty.is_ordered() {
-            let name = def.columns[at].ty.name();
-            let message = format!("data type {name} has no default operator class for access method \"btree\"");
-            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
-        }
+        check_ordered(def.columns[at].ty)?;
         if places.contains(&at) {
             let message = format!("column \"{name}\" appears twice in the key");
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

@@ -21,6 +21,7 @@ mod foreign_key;
 mod grant;
 pub(crate) mod grant_tree;
 mod identity;
+mod index;
 pub(crate) mod online;
 mod owner;
 mod rename;

@@ -92,7 +92,7 @@ impl ChangeContext<'_> {
         let checks = def.checks.iter_mut().map(|check| &mut check.condition);
         let predicates = def.indexes.iter_mut().filter_map(|index| index.predicate.as_mut());
         let generated = def.columns.iter_mut().filter_map(|column| match &mut column.default {
-            Some(DefaultDef::Generated(text)) => Some(text),
+            Some(DefaultDef::Generated(text) | DefaultDef::Computed(text)) => Some(text),
             _ => None,
         });
         for text in checks.chain(predicates).chain(generated) {

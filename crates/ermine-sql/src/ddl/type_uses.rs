@@ -178,9 +178,10 @@ fn uses_in(def: &TableDef, oid: u32, own: &[usize], environment: &Environment) -
         }
     }
     for index in &def.indexes {
-        if let Some(text) = &index.predicate
-            && names_type(text, oid, environment)?
-        {
+        let computed = index.columns.iter().filter_map(|(at, _)| def.columns[*at].computation());
+        let texts = index.predicate.as_deref().into_iter().chain(computed);
+        let named = texts.map(|text| names_type(text, oid, environment)).collect::<Result<Vec<_>>>()?;
+        if named.contains(&true) {
             found.push(TypeUse::Index(def.id, index.name.clone()));
         }
     }

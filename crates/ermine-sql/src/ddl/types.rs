@@ -440,7 +440,12 @@ fn parts_of_table(def: &TableDef) -> Parts<'_> {
     });
     let checks = def.checks.iter().map(|check| &*check.condition);
     let predicates = def.indexes.iter().filter_map(|index| index.predicate.as_deref());
-    (columns().filter_map(|column| column.ty.created()).collect(), defaults.chain(checks).chain(predicates).collect())
+    let computed = def.computed_columns().map(|(_, _, text)| text);
+    let types = columns().chain(def.computed_columns().map(|(_, column, _)| column));
+    (
+        types.filter_map(|column| column.ty.created()).collect(),
+        defaults.chain(checks).chain(predicates).chain(computed).collect(),
+    )
 }
 
 fn parts_of_type(ty: &UserType) -> Parts<'_> {

@@ -93,7 +93,7 @@ fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> 
 pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<()> {
     for_each_row(run, table, &mut |key, _, row| {
         let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
-        let put = run.put_entry(table, at, &entry, is_unique, key, row);
+        let put = run.put_entry(table, rules, at, (&entry, is_unique), key, row);
         put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
     })
 }
@@ -199,7 +199,7 @@ fn fill_row(
         let message = "could not serialize access due to concurrent delete";
         return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
     }
-    match run.put_entry(table, at, &entry, is_unique, key, row) {
+    match run.put_entry(table, rules, at, (&entry, is_unique), key, row) {
         // A writer has put it there.
         Err(error)
             if error.state() == SqlState::UNIQUE_VIOLATION

@@ -1,6 +1,6 @@
 //! Statements that write rows, with their index entries.
 
-use std::ops::ControlFlow;
+use std::{borrow::Cow, ops::ControlFlow};
 
 use ermine::{Error, KeyBuffer};
 use hashbrown::HashSet;
@@ -366,12 +366,12 @@ impl Run<'_> {
             None => KeyBuffer::from_slice(&table.next_row().to_be_bytes()),
         };
         self.txn.insert(&table.rows, &key[..], bytes).map_err(|error| match error {
-            Error::KeyExists { .. } => self.exists(table, Path::Primary, row),
+            Error::KeyExists { .. } => self.exists(table, rules, Path::Primary, row),
             error => sql_error(error),
         })?;
         for at in 0..table.indexes.len() {
             if let Some((entry, is_unique)) = self.entry(table, rules, at, row, &key)? {
-                self.put_entry(table, at, &entry, is_unique, &key, row)?;
+                self.put_entry(table, rules, at, (&entry, is_unique), &key, row)?;
             }
         }
         Ok(key)
@@ -404,7 +404,7 @@ impl Run<'_> {
                 self.delete_entry(table, at, &entry, key)?;
             }
             if let Some((entry, is_unique)) = after {
-                self.put_entry(table, at, &entry, is_unique, key, new)?;
+                self.put_entry(table, rules, at, (&entry, is_unique), key, new)?;
             }
         }
         Ok(())
@@ -435,29 +435,38 @@ impl Run<'_> {
             return Ok(None);
         }
         let index = &table.def.indexes[at];
-        let mut entry = KeyBuffer::new();
+        let (mut entry, mut is_unique) = (KeyBuffer::new(), index.is_unique);
         for (column, descending) in &index.columns {
-            write_key(&row[*column], *descending, &mut entry);
+            let value = self.value_in(rules, row, *column)?;
+            write_key(&value, *descending, &mut entry);
+            is_unique &= !value.is_null();
         }
-        let is_unique = index.is_unique && index.columns.iter().all(|(column, _)| !row[*column].is_null());
         if !is_unique {
             entry.extend_from_slice(key);
         }
         Ok(Some((entry, is_unique)))
     }
 
+    /// Returns the value of a row in a column of an index.
+    fn value_in<'r>(&'r self, rules: &'r Rules, row: &'r [Value], column: usize) -> Result<Cow<'r, Value>> {
+        match rules.computed.iter().find(|(at, _)| *at == column) {
+            None => Ok(Cow::Borrowed(&row[column])),
+            Some((_, expr)) => Ok(Cow::Owned(expr.eval(&Frame { row, outer: None }, self)?.into_owned())),
+        }
+    }
+
     pub(super) fn put_entry(
         &self,
         table: &Table,
+        rules: &Rules,
         at: usize,
-        entry: &[u8],
-        is_unique: bool,
+        (entry, is_unique): (&[u8], bool),
         key: &[u8],
         row: &[Value],
     ) -> Result<()> {
         let index: &RawTable = &table.indexes[at];
         match self.txn.insert(index, entry, key) {
-            Err(Error::KeyExists { .. }) if is_unique => Err(self.exists(table, Path::Index(at), row)),
+            Err(Error::KeyExists { .. }) if is_unique => Err(self.exists(table, rules, Path::Index(at), row)),
             // It contains the key of its row.
             Err(Error::KeyExists { .. }) => Ok(()),
             inserted => inserted.sql(),
@@ -473,7 +482,7 @@ impl Run<'_> {
         self.txn.delete(index, entry).map(drop).sql()
     }
 
-    pub(super) fn exists(&self, table: &Table, path: Path, row: &[Value]) -> SqlError {
+    pub(super) fn exists(&self, table: &Table, rules: &Rules, path: Path, row: &[Value]) -> SqlError {
         let (name, columns): (&str, Vec<usize>) = match path {
             Path::Primary => match &table.def.primary_key {
                 Some(key) => (&key.name, key.columns.clone()),
@@ -484,8 +493,12 @@ impl Run<'_> {
                 (&index.name, index.columns.iter().map(|column| column.0).collect())
             }
         };
-        let names: Vec<_> = columns.iter().map(|at| &*table.def.columns[*at].name).collect();
-        let values: Vec<_> = columns.iter().map(|at| self.shown(&row[*at], table.types[*at])).collect();
+        let names: Vec<_> = columns.iter().map(|at| table.def.part(*at)).collect();
+        let shown = |at: &usize| Ok(self.shown(&*self.value_in(rules, row, *at)?, table.types[*at]));
+        let values: Vec<_> = match columns.iter().map(shown).collect::<Result<_>>() {
+            Ok(values) => values,
+            Err(error) => return error,
+        };
         SqlError::new(SqlState::UNIQUE_VIOLATION, format!("duplicate key value violates unique constraint \"{name}\""))
             .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
             .table(&*table.def.schema, table.name())

@@ -5,6 +5,7 @@
 //! trees: no text takes more than some gigabytes, and none takes more stack than a thread has.
 
 mod block;
+mod conflicts;
 mod grammar;
 mod lacking;
 mod marks;
@@ -27,6 +28,7 @@ use sqlparser::{
 
 pub(crate) use self::{
     block::{Block, Step, Tokens, block},
+    conflicts::{check_index_part, conflict_expression},
     grammar::{check_grammar, check_query},
     lacking::lacking,
     marks::{CURRENT_OF, OVERRIDING, current_of},
@@ -35,6 +37,7 @@ pub(crate) use self::{
     windows::{Excluded, exclusion_of},
 };
 use self::{
+    conflicts::mark_conflicts,
     marks::{cast_constants, mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims},
     measure::{check_chains, check_size},
     sequences::order_options,
@@ -99,6 +102,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     leave_out_only(&mut tokens);
     order_options(&mut tokens);
     expand_tables(&mut tokens);
+    mark_conflicts(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);

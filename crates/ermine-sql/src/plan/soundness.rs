@@ -328,7 +328,7 @@ impl Checker {
             checker.exprs(&rules.domains);
             checker.exprs(rules.checks.iter().map(|(_, check)| check));
             checker.exprs(rules.predicates.iter().flatten());
-            checker.exprs(rules.generated.iter().map(|(_, value)| value));
+            checker.exprs(rules.generated.iter().chain(&rules.computed).map(|(_, value)| value));
             checker.exprs(rules.view_checks.iter().map(|(_, check)| check));
         });
     }

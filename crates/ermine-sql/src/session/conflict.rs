@@ -144,7 +144,7 @@ impl<'s> Story<'s> {
         };
         match key.and_then(|key| self.values(table, &columns, key)) {
             Some(values) if !columns.is_empty() => {
-                let names: Vec<_> = columns.iter().map(|(column, _)| &*table.def.columns[*column].name).collect();
+                let names: Vec<_> = columns.iter().map(|(column, _)| table.def.part(*column)).collect();
                 format!("{} ({})=({})", table.name(), names.join(", "), values.join(", "))
             }
             _ => format!("a row of {}", table.name()),

@@ -6,7 +6,7 @@ use super::Known;
 use crate::{
     catalog::{
         Catalog, Table,
-        definition::{ForeignKeyDef, ObjectId, ReferentialAction, SequenceDef},
+        definition::{ForeignKeyDef, ObjectId, ReferentialAction, SequenceDef, TableDef},
     },
     functions::quote_ident,
     types::SqlType,
@@ -200,6 +200,15 @@ pub(super) fn part(table: ObjectId, at: usize) -> u32 {
     PARTS | table.wrapping_mul(1024).wrapping_add(at as u32)
 }
 
+/// Returns a column of an index, or its expression; `is_pretty`: without unnecessary parentheses.
+pub(super) fn index_part(def: &TableDef, at: usize, is_pretty: bool) -> String {
+    match def.columns[at].computation() {
+        None => quote_ident(&def.columns[at].name),
+        Some(text) if is_pretty || !text.starts_with('(') => text.to_owned(),
+        Some(text) => format!("({text})"),
+    }
+}
+
 /// Returns the `CREATE INDEX`; `is_pretty`: without unnecessary parentheses.
 pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
     let unique = if index.is_unique { "UNIQUE " } else { "" };
@@ -207,7 +216,7 @@ pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
     let columns: Vec<_> = index
         .columns
         .iter()
-        .map(|(at, descending)| quote_ident(&def.columns[*at].name) + if *descending { " DESC" } else { "" })
+        .map(|(at, descending)| index_part(def, *at, is_pretty) + if *descending { " DESC" } else { "" })
         .collect();
     let filter = match index.predicate {
         None => String::new(),

@@ -47,7 +47,12 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
         match is_constraint {
             true => all.push(((PG_CLASS, oid, 0), (PG_CONSTRAINT, oid, 0), "i")),
             false => {
-                all.extend(columns.iter().map(|(at, _)| ((PG_CLASS, oid, 0), column_of(table.def.id, *at), "a")));
+                // The columns in an expression are known only where it is bound.
+                let part = |at: usize| match table.def.columns[at].computation() {
+                    None => column_of(table.def.id, at),
+                    Some(_) => (PG_CLASS, table.def.id, 0),
+                };
+                all.extend(columns.iter().map(|(at, _)| ((PG_CLASS, oid, 0), part(*at), "a")));
             }
         }
     }

@@ -373,7 +373,8 @@ fn index_definition(values: &[Value], catalog: &Catalog, _: &Environment) -> Res
         None | Some(Value::Int4(0)) => definitions::index(&index, is_pretty(values)).into(),
         Some(Value::Int4(number)) => {
             let column = number.checked_sub(1).and_then(|at| index.columns.get(usize::try_from(at).ok()?));
-            column.map_or("".into(), |(at, _)| quote_ident(&index.table.def.columns[*at].name).into())
+            let part = |(at, _): &(usize, bool)| definitions::index_part(&index.table.def, *at, is_pretty(values));
+            column.map_or("".into(), |column| part(column).into())
         }
         Some(_) => NULL,
     })

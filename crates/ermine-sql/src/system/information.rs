@@ -108,7 +108,7 @@ fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
     match column.default.as_ref().filter(|_| column.identity.is_none())? {
         DefaultDef::Expression(text) => Some(text.clone()),
         DefaultDef::NextOf(sequence) => Some(definitions::next_of(known, *sequence)),
-        DefaultDef::Generated(_) => None,
+        DefaultDef::Generated(_) | DefaultDef::Computed(_) => None,
     }
 }
 

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     catalog::{
-        definition::{CheckOption, ColumnDef, DefaultDef, Identity, SequenceDef, ViewColumnDef, ViewDef},
+        Table,
+        definition::{CheckOption, ColumnDef, DefaultDef, Identity, SequenceDef, TableDef, ViewColumnDef, ViewDef},
         rights::{Kind, Object},
     },
     types::{Array, Scalar, SqlType, Value, array::Dimension},
@@ -165,7 +166,7 @@ impl Attribute<'_> {
 fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
     let mut all = Vec::new();
     for table in known.catalog.tables() {
-        let columns = table.def.columns.iter().enumerate();
+        let columns = table.def.columns.iter().enumerate().filter(|(_, column)| column.computation().is_none());
         all.extend(columns.map(|(at, column)| Attribute {
             relation: table.def.id,
             number: at as i16 + 1,
@@ -185,11 +186,22 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
         all.extend(columns.iter().enumerate().map(|(at, (column, _))| Attribute {
             relation: oid,
             number: at as i16 + 1,
-            column: Cow::Borrowed(&table.def.columns[*column]),
+            column: part_of_index(&table.def, &columns[..at], *column),
             of_table: false,
         }));
     }
     all.into_iter()
+}
+
+/// Returns a column of an index behind others. The name of an expression gets a number if one of them has it.
+fn part_of_index<'a>(table: &'a TableDef, before: &[(usize, bool)], at: usize) -> Cow<'a, ColumnDef> {
+    let column = &table.columns[at];
+    if column.computation().is_none() {
+        return Cow::Borrowed(column);
+    }
+    let same = before.iter().filter(|(own, _)| table.columns[*own].name == column.name).count();
+    let number = if same == 0 { String::new() } else { same.to_string() };
+    Cow::Owned(ColumnDef::new(format!("{}{number}", column.name), column.ty, column.modifier))
 }
 
 /// Returns a view's column as one of a table.
@@ -203,7 +215,7 @@ pub(super) fn view_column(view: &ViewDef, at: usize) -> ColumnDef {
 fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String)> {
     let text = move |attribute: Attribute<'a>| {
         let text = match attribute.column.default.as_ref().filter(|_| attribute.has_default())? {
-            DefaultDef::Expression(text) | DefaultDef::Generated(text) => text.clone(),
+            DefaultDef::Expression(text) | DefaultDef::Generated(text) | DefaultDef::Computed(text) => text.clone(),
             DefaultDef::NextOf(sequence) => definitions::next_of(known, *sequence),
         };
         Some((attribute, text))
@@ -239,6 +251,18 @@ pub(super) fn vector(scalar: Scalar, elements: impl Iterator<Item = Value>) -> V
 /// Returns numbers of columns, from 1 on.
 fn numbers(columns: &[usize]) -> Value {
     Value::array(Array::new(Scalar::Int2, columns.iter().map(|at| Value::Int2(*at as i16 + 1)).collect()))
+}
+
+/// Returns the number of a column of an index; that of an expression is 0.
+fn key_number(table: &Table, at: usize) -> Value {
+    Value::Int2(if table.def.columns[at].computation().is_some() { 0 } else { at as i16 + 1 })
+}
+
+/// Returns the expressions of an index, if it has any.
+fn expressions(index: &IndexView<'_>) -> Option<String> {
+    let def = &index.table.def;
+    let all: Vec<_> = index.columns.iter().filter_map(|(at, _)| def.columns[*at].computation()).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// The order of an index column: bits for descending and for NULLs first.
@@ -336,7 +360,7 @@ pub(super) const TABLES: &[Described] = &[
         indisready BOOL = true;
         indislive BOOL = true;
         indisreplident BOOL = false;
-        indkey INT2VECTOR = vector(Scalar::Int2, index.columns.iter().map(|(at, _)| Value::Int2(*at as i16 + 1)));
+        indkey INT2VECTOR = vector(Scalar::Int2, index.columns.iter().map(|(at, _)| key_number(index.table, *at)));
         indcollation OIDVECTOR = vector(
             Scalar::Oid,
             index.columns.iter().map(|(at, _)| Value::Oid(collation(index.table.def.columns[*at].ty))),
@@ -346,7 +370,7 @@ pub(super) const TABLES: &[Described] = &[
             Scalar::Int2,
             index.columns.iter().map(|(_, descending)| index_option(*descending)),
         );
-        indexprs TEXT = NULL;
+        indexprs TEXT = expressions(&index);
         indpred TEXT = index.predicate;
     }),
     table!(PG_CATALOG, 2606 pg_constraint, known => shown_constraints(known.catalog), |constraint| {

@@ -7,6 +7,7 @@ mod contention;
 mod copy;
 mod crash;
 mod foreign_keys;
+mod index_expressions;
 mod levels;
 mod logic;
 mod memory;
