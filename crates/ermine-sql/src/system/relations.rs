@@ -129,7 +129,7 @@ impl Attribute<'_> {
     /// The value of an identity column is described by `identity`, not by a default.
     fn has_default(&self) -> bool {
         let is_of_index = !self.of_table && matches!(self.column, Cow::Borrowed(_));
-        !is_of_index && self.column.default.is_some() && self.column.identity.is_none()
+        !is_of_index && !self.column.is_dropped && self.column.default.is_some() && self.column.identity.is_none()
     }
 
     /// Returns the number of the column's domain.
@@ -166,7 +166,7 @@ impl Attribute<'_> {
 fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
     let mut all = Vec::new();
     for table in known.catalog.tables() {
-        let columns = table.def.columns.iter().enumerate().filter(|(_, column)| column.computation().is_none());
+        let columns = table.def.columns.iter().enumerate();
         all.extend(columns.map(|(at, column)| Attribute {
             relation: table.def.id,
             number: at as i16 + 1,
