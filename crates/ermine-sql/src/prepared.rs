@@ -186,7 +186,7 @@ impl PreparedStore {
             let message = format!("transaction identifier \"{gid}\" is too long");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        if !active.changes.is_empty() {
+        if active.has_changes() {
             return Err(SqlError::unsupported("PREPARE TRANSACTION after a change of definitions"));
         }
         if !self.database.scheme().has_versions() {

@@ -14,8 +14,11 @@ use self::held::Held;
 pub(crate) use self::held::{Changing, Limits, TableWait, lock_timeout};
 use crate::{
     catalog::{
-        Catalog, CatalogStore, Change, SharedTable, Table, View, definition::ObjectId, relation_files::Taken,
+        Catalog, CatalogStore, Change, SharedTable, Table, View,
+        definition::ObjectId,
+        relation_files::Taken,
         sessions::Party,
+        temporary::{NewFiles, OnCommit, is_temporary},
     },
     claims::{Claims, Deferral},
     cursors::Cursors,
@@ -69,7 +72,9 @@ pub(crate) struct ActiveTransaction {
     pub(crate) txn: OwnedTransaction,
     /// The catalog as of the transaction's beginning, with its own changes.
     pub(crate) catalog: Arc<Catalog>,
+    /// Its changes of the catalog, without those of temporary objects.
     pub(crate) changes: Vec<Change>,
+    temporary: TemporaryChanges,
     modes: Modes,
     following: Following,
     /// The version of the catalog at its beginning: its own changes have numbers that other transactions use, too.
@@ -95,6 +100,13 @@ pub(crate) struct ActiveTransaction {
     owes: (HeldMemory, usize),
     /// Last field.
     end: End,
+}
+
+/// A transaction's changes of the session's temporary objects.
+struct TemporaryChanges {
+    changes: Vec<Change>,
+    on_commit: Vec<(ObjectId, OnCommit)>,
+    files: RefCell<NewFiles>,
 }
 
 /// Tells those that wait for a transaction that it has ended.
@@ -123,6 +135,7 @@ pub(crate) struct SavepointState {
     savepoint: Savepoint,
     catalog: Arc<Catalog>,
     changes: usize,
+    temporary_changes: usize,
     marks: Marks,
     /// The number of cursors it had opened.
     cursors: usize,
@@ -183,7 +196,7 @@ impl ActiveTransaction {
     ) -> Result<Self> {
         let party = following.party.take().unwrap_or_else(|| store.party(Arc::default()));
         // Before the snapshot: `share` finds a change that commits in between.
-        let (catalog, free_files) = (store.current(), store.relation_files.count());
+        let (catalog, free_files) = (party.temporary.over(store.current())?, store.relation_files.count());
         let txn = modes.begin(database, &following)?;
         // Rows with one version support one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
@@ -195,6 +208,11 @@ impl ActiveTransaction {
             txn,
             catalog,
             changes: Vec::new(),
+            temporary: TemporaryChanges {
+                changes: Vec::new(),
+                on_commit: Vec::new(),
+                files: RefCell::new(NewFiles::new(database.clone())),
+            },
             modes,
             following,
             version,
@@ -234,6 +252,28 @@ impl ActiveTransaction {
         self.modes.read_only = read_only;
     }
 
+    /// Whether it has changed the catalog.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.changes.is_empty() || !self.temporary.changes.is_empty()
+    }
+
+    /// Whether it has used temporary objects.
+    pub(crate) fn has_temporary(&self) -> bool {
+        !self.temporary.changes.is_empty() || self.used().into_iter().any(|id| self.catalog.is_temporary(id))
+    }
+
+    /// Sets what its end, and that of later ones, does with a temporary table.
+    pub(crate) fn set_on_commit(&mut self, table: ObjectId, what: OnCommit) {
+        self.temporary.on_commit.push((table, what));
+    }
+
+    /// The temporary tables that its end concerns.
+    pub(crate) fn on_commit(&self) -> Vec<(ObjectId, OnCommit)> {
+        let mut all = self.end.party.temporary.on_commit();
+        all.extend(&self.temporary.on_commit);
+        all
+    }
+
     /// Whether its reads are certified.
     pub(crate) fn is_serializable(&self) -> bool {
         self.level == Level::Serializable
@@ -249,7 +289,7 @@ impl ActiveTransaction {
     /// Whether each of its statements has its own snapshot and catalog: at READ COMMITTED, unless it has changed the
     /// catalog itself.
     pub(crate) fn renews(&self) -> bool {
-        self.level == Level::ReadCommitted && self.changes.is_empty()
+        self.level == Level::ReadCommitted && !self.has_changes()
     }
 
     /// Whether what foreign keys need is examined again at its end: other statements may follow, with newer snapshots.
@@ -278,7 +318,7 @@ impl ActiveTransaction {
     /// Continues with a new snapshot and the latest catalog.
     pub(crate) fn renew(&mut self, store: &CatalogStore) -> Result<()> {
         // Before the snapshot, as in `begin`.
-        self.catalog = store.current();
+        self.catalog = self.end.party.temporary.over(store.current())?;
         self.version = self.catalog.version;
         self.txn.renew_snapshot().sql()
     }
@@ -287,7 +327,16 @@ impl ActiveTransaction {
     pub(crate) fn point(&self, marks: Marks) -> Result<SavepointState> {
         let savepoint = self.txn.savepoint().sql()?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
-        Ok(SavepointState { savepoint, catalog, changes, marks, cursors, deferral: self.deferral.clone() })
+        let temporary_changes = self.temporary.changes.len();
+        Ok(SavepointState {
+            savepoint,
+            catalog,
+            changes,
+            temporary_changes,
+            marks,
+            cursors,
+            deferral: self.deferral.clone(),
+        })
     }
 
     /// Rolls back to a point: undoes all writes since. The tables that it has used stay in use.
@@ -295,6 +344,7 @@ impl ActiveTransaction {
         self.txn.roll_back_to(point.savepoint).sql()?;
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
+        self.temporary.changes.truncate(point.temporary_changes);
         self.cursors.go_back(point.cursors);
         self.deferral.clone_from(&point.deferral);
         if let Some(own) = self.txn.tid().sql()? {
@@ -348,7 +398,12 @@ impl ActiveTransaction {
 
     /// Returns a relation file for a table or an index, which the transaction will put into a definition: the number of
     /// an empty table of the engine.
-    pub(crate) fn relation_file(&self, store: &CatalogStore) -> Result<ObjectId> {
+    pub(crate) fn relation_file(&self, store: &CatalogStore, schema: &str) -> Result<ObjectId> {
+        if is_temporary(schema) {
+            let file = store.number()?;
+            self.temporary.files.borrow_mut().add(file);
+            return Ok(file);
+        }
         store.relation_files.take(&self.txn, self.free_files, &mut self.taken.borrow_mut(), || store.number())
     }
 
@@ -402,10 +457,7 @@ impl ActiveTransaction {
 
     /// Whether it has done nothing yet, so that another transaction may replace it.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.held.borrow().is_empty()
-            && self.changes.is_empty()
-            && self.savepoints.is_empty()
-            && self.cursors.mark() == 0
+        self.held.borrow().is_empty() && !self.has_changes() && self.savepoints.is_empty() && self.cursors.mark() == 0
     }
 
     /// Returns the number by which it has advisory locks.
@@ -467,7 +519,8 @@ impl ActiveTransaction {
         }
         if self.is_serializable() {
             // Before the snapshot, as in `begin`.
-            (self.catalog, self.free_files) = (store.current(), store.relation_files.count());
+            (self.catalog, self.free_files) =
+                (self.end.party.temporary.over(store.current())?, store.relation_files.count());
             self.version = self.catalog.version;
             self.txn = self.modes.begin(database, &self.following)?;
             return Ok(());
@@ -482,9 +535,12 @@ impl ActiveTransaction {
         database: &Arc<ermine::Database>,
         changes: Vec<Change>,
     ) -> Result<()> {
-        store.write(&self.txn, &self.catalog, &changes)?;
-        self.catalog = Arc::new(self.catalog.with_own(database, &changes)?);
-        self.changes.extend(changes);
+        let after = self.catalog.with_own(database, &changes)?;
+        let (stored, temporary) = after.split(&changes);
+        store.write(&self.txn, &self.catalog, &stored)?;
+        self.catalog = Arc::new(after);
+        self.changes.extend(stored);
+        self.temporary.changes.extend(temporary);
         Ok(())
     }
 
@@ -492,10 +548,14 @@ impl ActiveTransaction {
     /// would not wait for the durability of the changes it was shown. For everything else the receipt reports
     /// durability.
     pub(crate) fn commit(self, store: &CatalogStore) -> Result<OwnedReceipt> {
-        let Self { txn, catalog, changes, taken, held, .. } = self;
+        let Self { txn, catalog, changes, temporary, taken, held, end, .. } = self;
         let receipt = txn.commit_async().sql()?;
         taken.into_inner().into_iter().for_each(|taken| taken.keep(&changes));
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes, &catalog)? };
+        if !temporary.changes.is_empty() || !temporary.on_commit.is_empty() {
+            temporary.files.into_inner().keep(&catalog);
+            end.party.temporary.publish(&temporary.changes, &temporary.on_commit, catalog);
+        }
         drop(held);
         dropped.into_iter().for_each(|file| store.relation_files.dropped(file));
         Ok(receipt)

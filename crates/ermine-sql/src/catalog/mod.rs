@@ -42,6 +42,7 @@ pub(crate) mod roles;
 pub(crate) mod row_queues;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
+pub(crate) mod temporary;
 pub(crate) mod waits;
 
 use std::{
@@ -66,6 +67,7 @@ use self::{
     row_queues::RowQueues,
     sequence::Sequence,
     sessions::{Party, Sessions},
+    temporary::{Temporary, is_temporary},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -128,6 +130,11 @@ pub(crate) struct Catalog {
     /// By role.
     traits: BTreeMap<ObjectId, Arc<TraitsDef>>,
     views: BTreeMap<ObjectId, Arc<View>>,
+    /// The number of the state of the session's temporary objects; 0: it has none.
+    pub(crate) temporary: u64,
+    temporary_schema: Option<Arc<str>>,
+    /// The numbers of temporary objects.
+    temporary_ids: BTreeSet<ObjectId>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
     /// The database, which knows how many rows its tables have.
@@ -263,7 +270,8 @@ impl CatalogStore {
     /// Returns what makes a footprint a party to waits.
     pub(crate) fn party(&self, footprint: Arc<Footprint>) -> Arc<Party> {
         let (waits, queues) = (self.current().sessions.waits.clone(), self.row_queues.clone());
-        Arc::new(Party { footprint, waits, queues })
+        let temporary = Temporary::new(self.database.clone());
+        Arc::new(Party { footprint, waits, queues, temporary })
     }
 
     /// Reads the catalog of a database.
@@ -495,7 +503,7 @@ impl CatalogStore {
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
         self.database.sync().sql()?;
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
-        let next = current.changed(&self.database, changes, |_| None, Some(own))?;
+        let next = current.changed(&self.database, changes, &|_| None, Some(own))?;
         let version = next.version;
         let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
@@ -549,14 +557,14 @@ fn decode(bytes: &[u8]) -> Result<Definition> {
 impl Catalog {
     /// Returns the catalog with the changes applied.
     pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
-        self.changed(database, changes, |_| None, None)
+        self.changed(database, changes, &|_| None, None)
     }
 
     /// Returns the catalog for the transaction that makes the changes: tables that it creates count as empty. They are
     /// not scanned for their last row: the scan would be a later transaction, which under timestamp ordering would have
     /// to come first.
     pub(crate) fn with_own(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
-        self.changed(database, changes, |id| Some(SharedTable::of_empty(id)), None)
+        self.changed(database, changes, &|id| Some(SharedTable::of_empty(id)), None)
     }
 
     /// `own`: the catalog in which the changes were made first; its sequences are kept.
@@ -564,7 +572,7 @@ impl Catalog {
         &self,
         database: &Arc<Database>,
         changes: &[Change],
-        of_new: fn(ObjectId) -> Option<Arc<SharedTable>>,
+        of_new: &dyn Fn(ObjectId) -> Option<Arc<SharedTable>>,
         own: Option<&Self>,
     ) -> Result<Self> {
         let mut next = self.clone();
@@ -583,6 +591,11 @@ impl Catalog {
             }
         }
         Ok(next)
+    }
+
+    /// The state of the objects that it has: its version, and that of the session's temporary objects.
+    pub(crate) fn state(&self) -> (u64, u64) {
+        (self.version, self.temporary)
     }
 
     /// Returns about how many rows a table has.
@@ -618,6 +631,7 @@ impl Catalog {
         shared: Option<Arc<SharedTable>>,
         known: Option<Arc<Sequence>>,
     ) -> Result<()> {
+        self.note_temporary(definition);
         let mut name = |schema: &str, name: &str, id| {
             self.names.entry(schema.to_owned()).or_default().insert(name.to_owned(), id);
         };
@@ -660,7 +674,7 @@ impl Catalog {
 
     /// Returns the relation of that name.
     pub(crate) fn find(&self, schema: &str, name: &str) -> Option<Relation> {
-        let id = self.names.get(schema)?.get(name)?;
+        let id = self.names.get(self.own_schema(schema))?.get(name)?;
         if let Some(view) = self.views.get(id) {
             return Some(Relation::View(view.clone()));
         }
@@ -733,7 +747,7 @@ impl Catalog {
     }
 
     pub(crate) fn schema(&self, name: &str) -> Option<ObjectId> {
-        self.schemas.get(name).copied()
+        self.schemas.get(self.own_schema(name)).copied()
     }
 
     pub(crate) fn schemas(&self) -> impl Iterator<Item = (&str, ObjectId)> {
@@ -829,8 +843,11 @@ impl View {
 
 impl Table {
     fn open(database: &Arc<Database>, def: TableDef, shared: Option<Arc<SharedTable>>) -> Result<Self> {
-        let rows =
-            |number: ObjectId| -> Result<RawTable> { database.table(&relation_files::engine_name(number)).sql() };
+        let options = TableOptions::default();
+        let options = if is_temporary(&def.schema) { options.unlogged() } else { options };
+        let rows = |number: ObjectId| -> Result<RawTable> {
+            database.table_with(&relation_files::engine_name(number), options.clone()).sql()
+        };
         let (own, indexes) = (
             rows(def.relation_file)?,
             def.indexes.iter().map(|index| rows(index.relation_file)).collect::<Result<_>>()?,

@@ -284,13 +284,14 @@ impl Catalog {
 
     /// Whether a role may look up names in a schema.
     pub(crate) fn may_use_schema(&self, role: ObjectId, schema: &str) -> bool {
-        let Some(id) = self.schema(schema) else { return true };
+        let Some(id) = self.schema(schema).filter(|id| !self.is_temporary(*id)) else { return true };
         self.has_any(role, Object::new(Kind::Schema, id), Rights::USAGE)
     }
 
     /// Returns the relation of a name that has no schema.
     pub(crate) fn find_in(&self, search_path: &[String], role: ObjectId, name: &str) -> Option<Relation> {
-        search_path.iter().find_map(|schema| self.find(schema, name).filter(|_| self.may_use_schema(role, schema)))
+        let found = |schema: &str| self.find(schema, name).filter(|_| self.may_use_schema(role, schema));
+        self.schemas_of(search_path).find_map(found)
     }
 }
 

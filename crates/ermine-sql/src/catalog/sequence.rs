@@ -6,9 +6,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use ermine::{Database, KeyBuffer};
+use ermine::{Database, KeyBuffer, TableOptions};
 
-use super::{definition::SequenceDef, inside};
+use super::{
+    definition::{ObjectId, SequenceDef},
+    inside,
+    temporary::is_temporary,
+};
 use crate::{
     error::{Result, SqlError, SqlState},
     failure::EngineResult as _,
@@ -34,12 +38,27 @@ struct Run {
     bounds: (i64, i64),
 }
 
+/// The engine's table of the states of temporary sequences.
+const TEMPORARY: &str = "sql temporary sequences";
+
+/// Forgets the state of a temporary sequence that has been dropped.
+pub(super) fn forget(database: &Database, id: ObjectId) {
+    if let Ok::<RawTable, _>(rows) = database.table_with(TEMPORARY, TableOptions::default().unlogged()) {
+        // Without memory for that, the row stays until the database is closed.
+        let _ = database.run_with(inside(), |txn| txn.delete(&rows, &id.to_be_bytes()[..]));
+    }
+}
+
 /// The size of a run.
 const RUN: u64 = 32;
 
 impl Sequence {
     pub(super) fn open(database: &Arc<Database>, def: SequenceDef) -> Result<Self> {
-        let rows = database.table("sql sequences").sql()?;
+        let rows = match is_temporary(&def.schema) {
+            true => database.table_with(TEMPORARY, TableOptions::default().unlogged()),
+            false => database.table("sql sequences"),
+        };
+        let rows = rows.sql()?;
         Ok(Self { def, database: database.clone(), rows, run: Arc::default() })
     }
 

@@ -17,6 +17,7 @@ use super::{
     footprint::Footprint,
     notifications::{Bell, Notification, Notifications},
     row_queues::RowQueues,
+    temporary::Temporary,
     waits::Waits,
 };
 
@@ -68,6 +69,8 @@ pub(crate) struct Party {
     pub(crate) footprint: Arc<Footprint>,
     pub(crate) waits: Arc<Waits>,
     pub(crate) queues: Arc<RowQueues>,
+    /// The temporary objects of the session.
+    pub(crate) temporary: Temporary,
 }
 
 struct Connection {

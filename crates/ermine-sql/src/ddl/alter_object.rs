@@ -265,6 +265,7 @@ impl ChangeContext<'_> {
             (Action::OwnerTo(role), _) => self.relation_to(active, relation, role),
             (Action::SetSchema(schema), Relation::Table(_)) => {
                 let table = self.table_alone(active, name, false)?.expect("it has just been found");
+                self.check_moves(&table.def.schema, &name_of(schema))?;
                 self.move_table(active, &table.def, &name_of(schema))
             }
             (Action::SetSchema(schema), Relation::Sequence(sequence)) => {
@@ -275,6 +276,7 @@ impl ChangeContext<'_> {
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));
                 }
                 self.check_schema(active, &name_of(schema))?;
+                self.check_moves(&def.schema, &name_of(schema))?;
                 self.move_sequence(active, def, &name_of(schema), &def.name)
             }
             (Action::Column(column, action), Relation::Table(_)) => {

@@ -212,9 +212,9 @@ impl ChangeContext<'_> {
     ) -> Result<(Arc<Table>, Arc<Table>)> {
         let old = active.catalog.table(def.id).expect("it is being altered").clone();
         self.check_sees_all(active, &old)?;
-        def.relation_file = self.relation_file(active)?;
+        def.relation_file = self.relation_file(active, &def.schema)?;
         for index in &mut def.indexes {
-            index.relation_file = self.relation_file(active)?;
+            index.relation_file = self.relation_file(active, &def.schema)?;
         }
         let id = def.id;
         self.apply(active, vec![Change::Put(Definition::Table(def))])?;

@@ -47,13 +47,13 @@ impl ChangeContext<'_> {
             return Ok(());
         }
         match definition {
-            Definition::CreateTable(create) => self.check_creates(active, &create.name),
+            Definition::CreateTable(create) => self.check_creates_new(active, &create.name, create.temporary),
             Definition::CreateIndex(create) => {
                 self.check_owns_named(active, &create.table_name)?;
                 self.check_creates_beside(active, &create.table_name)
             }
             Definition::CreateSequence(create) => match &**create {
-                Statement::CreateSequence { name, .. } => self.check_creates(active, name),
+                Statement::CreateSequence { name, temporary, .. } => self.check_creates_new(active, name, *temporary),
                 _ => Ok(()),
             },
             Definition::CreateSchema(_) => self.check_database_right(active),
@@ -103,7 +103,9 @@ impl ChangeContext<'_> {
 
     /// Fails if the role may not create objects in a schema.
     pub(super) fn check_creates_in(&self, active: &ActiveTransaction, schema: &str) -> Result<()> {
-        let Some(id) = active.catalog.schema(schema) else { return Ok(()) };
+        let Some(id) = active.catalog.schema(schema).filter(|id| !active.catalog.is_temporary(*id)) else {
+            return Ok(());
+        };
         let schema = Object::new(Kind::Schema, id);
         match active.catalog.has_any(self.environment.role, schema, Rights::CREATE) {
             true => Ok(()),
@@ -304,11 +306,10 @@ impl ChangeContext<'_> {
     fn authorize_view(&self, active: &ActiveTransaction, change: &ViewChange) -> Result<()> {
         match change {
             ViewChange::Create(new) => {
-                self.check_creates(active, new.name())?;
-                let (schema, name) = self.place_of(active, new.name())?;
-                match active.catalog.find(&schema, &name) {
+                self.check_creates_new(active, new.name(), new.is_temporary(&active.catalog))?;
+                match self.find(active, new.name())? {
                     Some(relation @ Relation::View(_)) if new.replaces() => {
-                        self.check_owns(active, &relation, "view", &name)
+                        self.check_owns(active, &relation, "view", &crate::bind::plain(new.name()))
                     }
                     _ => Ok(()),
                 }

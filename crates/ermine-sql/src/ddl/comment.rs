@@ -180,18 +180,18 @@ impl ChangeContext<'_> {
         let known = active.catalog.comments().find(|comment| place.has(comment)).cloned();
         let mut changes = Vec::new();
         if let Some(known) = &known {
-            self.store.take_comment(&active.txn, known)?;
+            self.take_comment(active, known)?;
             changes.push(Change::Drop(Definition::Comment((**known).clone())));
         }
         if let Some(text) = &tree.text {
             let Place { class, object, column, check } = place;
             let def = CommentDef { id: self.catalog_number()?, class, object, column, check, text: text.clone() };
             if known.is_none() {
-                self.store.take_place(&active.txn, &def, true)?;
+                self.take_place(active, &def, true)?;
             }
             changes.push(Change::Put(Definition::Comment(def)));
         } else if let Some(known) = &known {
-            self.store.take_place(&active.txn, known, false)?;
+            self.take_place(active, known, false)?;
         }
         self.apply(active, changes)?;
         Ok("COMMENT".into())
@@ -225,7 +225,7 @@ impl ChangeContext<'_> {
             Target::Schema(name) => {
                 let name = simple_name(name)?;
                 self.check_schema(active, &name)?;
-                self.store.use_schema(&active.txn, &name, active.is_serializable())?;
+                self.use_schema(active, &name)?;
                 Ok(Place::of(PG_NAMESPACE, active.catalog.schema(&name).unwrap_or(0)))
             }
             Target::Role(name) => {
@@ -312,12 +312,26 @@ impl ChangeContext<'_> {
         }
     }
 
+    fn take_comment(&self, active: &ActiveTransaction, known: &CommentDef) -> Result<()> {
+        match active.catalog.is_temporary(known.object) {
+            true => Ok(()),
+            false => self.store.take_comment(&active.txn, known),
+        }
+    }
+
+    fn take_place(&self, active: &ActiveTransaction, comment: &CommentDef, is_taken: bool) -> Result<()> {
+        match active.catalog.is_temporary(comment.object) {
+            true => Ok(()),
+            false => self.store.take_place(&active.txn, comment, is_taken),
+        }
+    }
+
     /// Removes the comments of objects that the statement has removed.
     pub(super) fn drop_comments(&self, active: &mut ActiveTransaction) -> Result<()> {
         let left = active.catalog.comments().filter(|comment| !active.catalog.has_object(comment));
         for comment in left.cloned().collect::<Vec<_>>() {
-            self.store.take_comment(&active.txn, &comment)?;
-            self.store.take_place(&active.txn, &comment, false)?;
+            self.take_comment(active, &comment)?;
+            self.take_place(active, &comment, false)?;
             self.apply(active, vec![Change::Drop(Definition::Comment((*comment).clone()))])?;
         }
         Ok(())
@@ -334,11 +348,11 @@ impl ChangeContext<'_> {
     ) -> Result<()> {
         let place = Place { check: check.to_owned(), ..Place::of(class, object) };
         let Some(known) = active.catalog.comments().find(|comment| place.has(comment)).cloned() else { return Ok(()) };
-        self.store.take_comment(&active.txn, &known)?;
-        self.store.take_place(&active.txn, &known, false)?;
+        self.take_comment(active, &known)?;
+        self.take_place(active, &known, false)?;
         let mut def = CommentDef { id: self.catalog_number()?, ..(*known).clone() };
         change(&mut def);
-        self.store.take_place(&active.txn, &def, true)?;
+        self.take_place(active, &def, true)?;
         self.apply(
             active,
             vec![Change::Drop(Definition::Comment((*known).clone())), Change::Put(Definition::Comment(def))],

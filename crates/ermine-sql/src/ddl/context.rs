@@ -9,6 +9,7 @@ use crate::{
         Catalog, CatalogStore, Change, Table,
         definition::{RoleDef, SequenceDef},
         sessions::Party,
+        temporary::is_temporary,
     },
     error::Result,
     exec::SessionState,
@@ -46,12 +47,23 @@ impl ChangeContext<'_> {
     }
 
     /// Returns a relation file for a table or an index, which the transaction will put into a definition.
-    pub(crate) fn relation_file(&self, active: &ActiveTransaction) -> Result<u32> {
-        active.relation_file(self.store)
+    pub(crate) fn relation_file(&self, active: &ActiveTransaction, schema: &str) -> Result<u32> {
+        active.relation_file(self.store, schema)
+    }
+
+    /// Makes sure that a schema stays.
+    pub(crate) fn use_schema(&self, active: &ActiveTransaction, schema: &str) -> Result<()> {
+        match is_temporary(schema) {
+            true => Ok(()),
+            false => self.store.use_schema(&active.txn, schema, active.is_serializable()),
+        }
     }
 
     /// Takes the name of a relation, or frees it.
     pub(crate) fn take_name(&self, active: &ActiveTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
+        if is_temporary(schema) {
+            return Ok(());
+        }
         if is_taken && !schema.is_empty() {
             self.store.use_schema(&active.txn, schema, active.is_serializable())?;
         }
@@ -89,7 +101,7 @@ impl ChangeContext<'_> {
 
     /// Makes sure that the transaction changes the newest definition of a sequence.
     pub(crate) fn check_sequence(&self, active: &ActiveTransaction, known: &SequenceDef) -> Result<()> {
-        self.store.check_sequence(&active.txn, known)
+        if is_temporary(&known.schema) { Ok(()) } else { self.store.check_sequence(&active.txn, known) }
     }
 
     /// Registers that a schema is removed, into which no other transaction may put an object meanwhile.

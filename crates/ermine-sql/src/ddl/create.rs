@@ -19,6 +19,7 @@ use crate::{
         definition::{
             CheckDef, ColumnDef, DefaultDef, Definition, Identity, IndexDef, KeyDef, SchemaDef, SequenceDef, TableDef,
         },
+        temporary::is_temporary,
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, check_rows, fill_index},
@@ -53,7 +54,7 @@ impl ChangeContext<'_> {
         if !is_plain(create) {
             return Err(SqlError::unsupported("this form of CREATE TABLE"));
         }
-        let (schema, own) = self.place_of(active, name)?;
+        let (schema, own) = self.place_of_new(active, name, create.temporary)?;
         if active.catalog.find(&schema, &own).is_some() {
             let message = format!("relation \"{own}\" already exists");
             if *if_not_exists {
@@ -91,8 +92,11 @@ impl ChangeContext<'_> {
         };
         // The name first: what is taken after it is not given back.
         self.take_name(active, &schema, &own, true)?;
-        def.relation_file = self.relation_file(active)?;
+        def.relation_file = self.relation_file(active, &def.schema)?;
         let foreign = std::mem::take(&mut all.foreign);
+        if !all.domains.is_empty() && is_temporary(&schema) {
+            return Err(SqlError::unsupported("a temporary table with a column of a domain"));
+        }
         let mut changes = self.uses_of_domains(active, id, &all.domains)?;
         self.add_constraints(active, &mut def, all)?;
         self.take_names(active, &def)?;
@@ -109,6 +113,7 @@ impl ChangeContext<'_> {
         };
         self.check_definition(active, &table)?;
         self.add_foreign_keys(active, id, foreign, true)?;
+        self.ends_with(active, id, create.on_commit)?;
         Ok("CREATE TABLE".into())
     }
 
@@ -214,7 +219,7 @@ impl ChangeContext<'_> {
             taken.push(name.clone());
             def.indexes.push(IndexDef {
                 id: self.catalog_number()?,
-                relation_file: self.relation_file(active)?,
+                relation_file: self.relation_file(active, &def.schema)?,
                 name,
                 is_unique: true,
                 is_constraint: true,
@@ -279,10 +284,10 @@ impl ChangeContext<'_> {
         else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "not a sequence"));
         };
-        if *temporary || owned_by.is_some() {
+        if owned_by.is_some() {
             return Err(SqlError::unsupported("this form of CREATE SEQUENCE"));
         }
-        let (schema, own) = self.place_of(active, name)?;
+        let (schema, own) = self.place_of_new(active, name, *temporary)?;
         if active.catalog.find(&schema, &own).is_some() {
             let message = format!("relation \"{own}\" already exists");
             if *if_not_exists {
@@ -436,7 +441,9 @@ fn is_plain(create: &ast::CreateTable) -> bool {
         place @ ast::CreateTableOptions::Plain(options) if options.iter().all(is_default) => place.clone(),
         _ => ast::CreateTableOptions::None,
     };
-    *create == ast::CreateTable { unlogged: create.unlogged, table_options: with, ..plain.build() }
+    let (unlogged, temporary, on_commit, global) =
+        (create.unlogged, create.temporary, create.on_commit, create.global.filter(|_| create.temporary));
+    *create == ast::CreateTable { unlogged, temporary, on_commit, global, table_options: with, ..plain.build() }
 }
 
 /// Fails for a constraint that is not always enforced, with each statement.

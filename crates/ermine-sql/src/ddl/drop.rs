@@ -10,6 +10,7 @@ use crate::{
         comments::PG_CLASS,
         definition::{DefaultDef, Definition, SchemaDef, SequenceDef, TableDef},
         rights::{Kind, Object, not_owner},
+        temporary::is_temporary,
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
@@ -150,6 +151,13 @@ impl ChangeContext<'_> {
         self.apply(active, changes)
     }
 
+    /// Drops a table that no other session uses, with all that depends on it.
+    pub(super) fn drop_with_all(&self, active: &mut ActiveTransaction, def: &TableDef) -> Result<()> {
+        self.drop_table(active, def, &[], true, &mut crate::result::RowSet::default())?;
+        self.drop_comments(active)?;
+        self.drop_rights(active)
+    }
+
     /// Drops a view that the transaction holds alone. Other views may use it only if they are dropped `together`.
     pub(super) fn drop_view(
         &self,
@@ -175,6 +183,10 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<()> {
         let name = simple_name(name)?;
+        if is_temporary(&name) && active.catalog.schema(&name).is_some() {
+            let error = SqlError::unsupported("DROP SCHEMA of a schema of temporary objects");
+            return Err(error.hint("DISCARD TEMP drops the temporary objects of the session."));
+        }
         let Some(id) = active.catalog.schema(&name) else {
             let message = format!("schema \"{name}\" does not exist");
             if !if_exists {
@@ -240,9 +252,9 @@ impl ChangeContext<'_> {
             let table = active.catalog.table(table.def.id).cloned().unwrap_or(table);
             // Empty tables of the engine replace the old ones.
             let mut def = table.def.clone();
-            def.relation_file = self.relation_file(active)?;
+            def.relation_file = self.relation_file(active, &def.schema)?;
             for index in &mut def.indexes {
-                index.relation_file = self.relation_file(active)?;
+                index.relation_file = self.relation_file(active, &def.schema)?;
             }
             if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
                 self.restart_sequences(active, &mut def)?;

@@ -94,6 +94,7 @@ impl ChangeContext<'_> {
         let missing = || SqlError::new(SqlState::INTERNAL_ERROR, "the table is not there");
         let child = active.catalog.table(child).ok_or_else(missing)?.clone();
         let parent = self.table_named(active, &tree.foreign_table, false)?.expect("an error where it is not there");
+        self.check_alike(active, child.def.id, parent.def.id)?;
         active.take(&parent, self.limits())?;
         let places = |def: &TableDef, names: &[String]| -> Result<Vec<usize>> {
             let place = |name: &String| {

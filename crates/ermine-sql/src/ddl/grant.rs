@@ -128,7 +128,7 @@ impl ChangeContext<'_> {
                 for name in names {
                     let name = simple_name(name)?;
                     self.check_schema(active, &name)?;
-                    self.store.use_schema(&active.txn, &name, active.is_serializable())?;
+                    self.use_schema(active, &name)?;
                     let id = active.catalog.schema(&name).unwrap_or_default();
                     add(Object::new(Kind::Schema, id), ("schema", name))?;
                 }

@@ -89,7 +89,7 @@ impl ChangeContext<'_> {
         self.take_name(active, &def.schema, &name, true)?;
         def.indexes.push(IndexDef {
             id: self.catalog_number()?,
-            relation_file: self.relation_file(active)?,
+            relation_file: self.relation_file(active, &def.schema)?,
             name,
             is_unique: create.unique,
             is_constraint: false,

@@ -27,6 +27,7 @@ mod owner;
 mod rename;
 pub(crate) mod role;
 pub(crate) mod table_as;
+mod temporary;
 pub(crate) mod type_tree;
 mod type_uses;
 mod types;

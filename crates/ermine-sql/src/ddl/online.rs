@@ -80,7 +80,7 @@ impl Definition {
 }
 
 impl Addition<'_> {
-    pub(super) fn table(&self) -> (&ast::ObjectName, bool) {
+    pub(crate) fn table(&self) -> (&ast::ObjectName, bool) {
         match self {
             Self::Index(create) => (&create.table_name, false),
             Self::Constraint(alter, _) | Self::NotNull(alter, _) => (&alter.name, alter.if_exists),

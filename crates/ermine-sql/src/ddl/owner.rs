@@ -31,6 +31,13 @@ impl ChangeContext<'_> {
         for change in changes {
             let Change::Put(definition) = change else { continue };
             let catalog = &active.catalog;
+            let is_temporary = match definition {
+                Definition::Table(def) => crate::catalog::temporary::is_temporary(&def.schema),
+                Definition::View(def) => crate::catalog::temporary::is_temporary(&def.schema),
+                Definition::Sequence(def) => crate::catalog::temporary::is_temporary(&def.schema),
+                Definition::Schema(def) => crate::catalog::temporary::is_temporary(&def.name),
+                _ => false,
+            };
             let (kind, is_known, of) = match definition {
                 Definition::Table(def) => (Kind::Table, catalog.table(def.id).is_some(), None),
                 Definition::View(def) => (Kind::Table, catalog.view(def.id).is_some(), None),
@@ -45,27 +52,34 @@ impl ChangeContext<'_> {
             let owner = table.map_or(self.environment.role, |table| catalog.owner(table));
             if !is_known && owner != SUPERUSER {
                 let object = Object::new(kind, definition.id());
-                owned.extend(self.new_rights(active, object, RightsDef { owner, ..no_rights(object) })?);
+                let rights = RightsDef { owner, ..no_rights(object) };
+                owned.extend(self.new_rights(active, object, rights, is_temporary)?);
             }
         }
         Ok(owned)
     }
 
-    /// Returns the changes that replace what is stored of an object's owner and rights, and takes them.
+    /// Returns the changes that replace what is stored of an object's owner and rights, and takes them: those of a
+    /// temporary object are not stored.
     pub(super) fn new_rights(
         &self,
         active: &ActiveTransaction,
         object: Object,
         rights: RightsDef,
+        is_temporary: bool,
     ) -> Result<Vec<Change>> {
         let known = active.catalog.rights(object);
         let id = self.catalog_number()?;
         let place = (object.class(), object.id);
-        self.store.take_rights(&active.txn, place, known.map(|known| known.id), Some(id))?;
+        if !is_temporary {
+            self.store.take_rights(&active.txn, place, known.map(|known| known.id), Some(id))?;
+        }
         let old = known.map(|known| Change::Drop(Definition::Rights(known.clone())));
         let grants = rights.granted.iter().flatten().chain(rights.columns.iter().flat_map(|(_, granted)| granted));
         let named = grants.flat_map(|grant| [grant.role, grant.grantor]).chain([rights.owner]);
-        self.use_roles(active, named)?;
+        if !is_temporary {
+            self.use_roles(active, named)?;
+        }
         let new = Change::Put(Definition::Rights(RightsDef { id, ..rights }));
         Ok(old.into_iter().chain([new]).collect())
     }
@@ -90,7 +104,7 @@ impl ChangeContext<'_> {
 
     /// Stores what a change makes of an object's owner and rights.
     pub(super) fn put_rights(&self, active: &mut ActiveTransaction, object: Object, rights: RightsDef) -> Result<()> {
-        let changes = self.new_rights(active, object, rights)?;
+        let changes = self.new_rights(active, object, rights, active.catalog.is_temporary(object.id))?;
         self.apply(active, changes)
     }
 
@@ -135,7 +149,9 @@ impl ChangeContext<'_> {
             }
         }
         for rights in gone {
-            self.store.take_rights(&active.txn, (rights.class, rights.object), Some(rights.id), None)?;
+            if !active.catalog.is_temporary(rights.object) {
+                self.store.take_rights(&active.txn, (rights.class, rights.object), Some(rights.id), None)?;
+            }
             self.apply(active, vec![Change::Drop(Definition::Rights(rights))])?;
         }
         for rights in changed {

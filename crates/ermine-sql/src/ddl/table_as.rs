@@ -38,6 +38,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct TableAsTree {
     name: ObjectName,
+    is_temporary: bool,
+    on_commit: Option<ast::OnCommit>,
     if_not_exists: bool,
     columns: Vec<Ident>,
     pub(crate) query: Box<ast::Query>,
@@ -51,6 +53,8 @@ pub(crate) struct TableAsTree {
 /// Such a statement, after binding.
 pub(crate) struct TableAs {
     name: ObjectName,
+    is_temporary: bool,
+    on_commit: Option<ast::OnCommit>,
     if_not_exists: bool,
     columns: Vec<ColumnDef>,
     pub(crate) query: Query,
@@ -62,18 +66,16 @@ impl TableAsTree {
     /// Parses CREATE TABLE AS, if it comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{
-            AS, COMMIT, CREATE, DATA, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, NO, NOT, ON, TABLE, TEMP, TEMPORARY,
-            UNLOGGED, USING, WITH, WITHOUT,
+            AS, COMMIT, CREATE, DATA, DELETE, DROP, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, NO, NOT, ON, PRESERVE, ROWS,
+            TABLE, TEMP, TEMPORARY, UNLOGGED, USING, WITH, WITHOUT,
         };
         if !comes_next(parser) {
             return Ok(None);
         }
         parser.expect_keyword_is(CREATE)?;
-        let mut refused = None;
+        let (mut refused, mut is_temporary, mut on_commit) = (None, false, None);
         while let Some(word) = parser.parse_one_of_keywords(&[GLOBAL, LOCAL, TEMP, TEMPORARY, UNLOGGED]) {
-            if word != UNLOGGED {
-                refused.get_or_insert_with(|| "a temporary table".to_owned());
-            }
+            is_temporary |= word != UNLOGGED;
         }
         parser.expect_keyword_is(TABLE)?;
         let if_not_exists = parser.parse_keywords(&[IF, NOT, EXISTS]);
@@ -86,10 +88,13 @@ impl TableAsTree {
         let _ = parser.parse_keyword(WITHOUT);
         let _ = parser.parse_options(WITH)?;
         if parser.parse_keywords(&[ON, COMMIT]) {
-            refused.get_or_insert_with(|| "ON COMMIT".to_owned());
-            while !parser.peek_keyword(AS) && parser.peek_token_ref().token != Token::EOF {
-                parser.next_token();
-            }
+            on_commit = Some(match parser.expect_one_of_keywords(&[DELETE, PRESERVE, DROP])? {
+                DROP => ast::OnCommit::Drop,
+                what => {
+                    parser.expect_keyword_is(ROWS)?;
+                    if what == DELETE { ast::OnCommit::DeleteRows } else { ast::OnCommit::PreserveRows }
+                }
+            });
         }
         parser.expect_keyword_is(AS)?;
         let query = if parser.peek_keyword(EXECUTE) {
@@ -105,7 +110,8 @@ impl TableAsTree {
         if with_data {
             let _ = parser.parse_keywords(&[WITH, DATA]);
         }
-        Ok(Some(Self { name, if_not_exists, columns, query, with_data, is_into: false, refused }))
+        let is_into = false;
+        Ok(Some(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into, refused }))
     }
 
     /// Returns the statement that a query is whose first SELECT has INTO.
@@ -121,13 +127,14 @@ impl TableAsTree {
             _ => None,
         };
         let refused = match &name {
-            _ if temporary => Some("a temporary table".to_owned()),
             Some(_) => None,
             None => Some("INTO of variables".to_owned()),
         };
         let name = name.unwrap_or_else(|| ObjectName(Vec::new()));
         let (columns, with_data) = (Vec::new(), true);
-        Some(Self { name, if_not_exists: false, columns, query, with_data, is_into: true, refused })
+        let is_temporary = temporary;
+        let (if_not_exists, is_into, on_commit) = (false, true, None);
+        Some(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into, refused })
     }
 }
 
@@ -193,8 +200,8 @@ impl TableAs {
             ColumnDef::new(names.next().unwrap_or(column.name), column.ty, column.modifier)
         };
         let columns = columns.into_iter().map(column).collect();
-        let TableAsTree { name, if_not_exists, with_data, is_into, .. } = tree.clone();
-        Ok(Self { name, if_not_exists, columns, query, with_data, is_into })
+        let TableAsTree { name, is_temporary, on_commit, if_not_exists, with_data, is_into, .. } = tree.clone();
+        Ok(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into })
     }
 
     /// Returns the statement's name in messages.
@@ -224,8 +231,8 @@ impl ChangeContext<'_> {
         create: &TableAs,
         rows: &mut dyn RowSink,
     ) -> Result<Option<Arc<Table>>> {
-        self.check_creates(active, &create.name)?;
-        let (schema, name) = self.place_of(active, &create.name)?;
+        self.check_creates_new(active, &create.name, create.is_temporary)?;
+        let (schema, name) = self.place_of_new(active, &create.name, create.is_temporary)?;
         if active.catalog.find(&schema, &name).is_some() {
             let message = format!("relation \"{name}\" already exists");
             if create.if_not_exists {
@@ -244,6 +251,7 @@ impl ChangeContext<'_> {
         let id = self.catalog_number()?;
         // The name first: what is taken after it is not given back.
         self.take_name(active, &schema, &name, true)?;
+        let relation_file = self.relation_file(active, &schema)?;
         let def = TableDef {
             id,
             schema,
@@ -252,10 +260,11 @@ impl ChangeContext<'_> {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
-            relation_file: self.relation_file(active)?,
+            relation_file,
             unfinished: None,
         };
         self.apply(active, vec![Change::Put(Definition::Table(def))])?;
+        self.ends_with(active, id, create.on_commit)?;
         Ok(active.catalog.table(id).filter(|_| create.with_data).cloned())
     }
 }

@@ -46,6 +46,7 @@ pub(crate) enum ViewTree {
 #[derive(Clone, Debug)]
 pub(crate) struct CreateView {
     name: ObjectName,
+    is_temporary: bool,
     or_replace: bool,
     columns: Vec<Ident>,
     options: Vec<(String, String)>,
@@ -81,6 +82,7 @@ pub(crate) enum ViewChange {
 
 pub(crate) struct NewView {
     name: ObjectName,
+    says_temporary: bool,
     or_replace: bool,
     def: ViewDef,
 }
@@ -88,6 +90,11 @@ pub(crate) struct NewView {
 impl NewView {
     pub(super) fn name(&self) -> &ObjectName {
         &self.name
+    }
+
+    /// Whether the view is temporary, because the statement says so, or because it uses something that is.
+    pub(super) fn is_temporary(&self, catalog: &Catalog) -> bool {
+        self.says_temporary || self.def.relations.iter().any(|relation| catalog.is_temporary(relation.id))
     }
 
     /// Whether it says OR REPLACE.
@@ -126,9 +133,7 @@ impl CreateView {
         parser.expect_keyword_is(CREATE)?;
         let or_replace = parser.parse_keywords(&[OR, REPLACE]);
         let mut refused = None;
-        if parser.parse_one_of_keywords(&[TEMP, TEMPORARY]).is_some() {
-            refused = Some("a temporary view");
-        }
+        let is_temporary = parser.parse_one_of_keywords(&[TEMP, TEMPORARY]).is_some();
         if parser.parse_keyword(RECURSIVE) {
             refused = Some("a recursive view");
         }
@@ -144,7 +149,7 @@ impl CreateView {
             parser.expect_keywords(&[CHECK, OPTION])?;
             check = Some(if kind == Some(LOCAL) { CheckOption::Local } else { CheckOption::Cascaded });
         }
-        Ok(Some(Self { name, or_replace, columns, options, query, check, refused }))
+        Ok(Some(Self { name, is_temporary, or_replace, columns, options, query, check, refused }))
     }
 }
 
@@ -274,7 +279,8 @@ impl ViewChange {
             check: create.check,
             options: create.options.clone(),
         };
-        Ok(Self::Create(Box::new(NewView { name: create.name.clone(), or_replace: create.or_replace, def })))
+        let (name, says_temporary, or_replace) = (create.name.clone(), create.is_temporary, create.or_replace);
+        Ok(Self::Create(Box::new(NewView { name, says_temporary, or_replace, def })))
     }
 
     /// Returns the statement's name in messages.
@@ -294,7 +300,7 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<String> {
         match change {
-            ViewChange::Create(new) => self.create_view(active, new)?,
+            ViewChange::Create(new) => self.create_view(active, new, rows)?,
             ViewChange::Alter { name, if_exists, change } => match self.view_named(active, name)? {
                 None if *if_exists => skip_missing(rows, name),
                 None => {
@@ -319,8 +325,13 @@ impl ChangeContext<'_> {
         }
     }
 
-    fn create_view(&self, active: &mut ActiveTransaction, new: &NewView) -> Result<()> {
-        let (schema, name) = self.place_of(active, &new.name)?;
+    fn create_view(&self, active: &mut ActiveTransaction, new: &NewView, rows: &mut dyn RowSink) -> Result<()> {
+        let is_temporary = new.is_temporary(&active.catalog);
+        let (schema, name) = self.place_of_new(active, &new.name, is_temporary)?;
+        if is_temporary && !new.says_temporary {
+            let message = format!("view \"{name}\" will be a temporary view");
+            rows.notice("NOTICE", &SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message));
+        }
         let mut def = ViewDef { schema, name, ..new.def.clone() };
         match active.catalog.find(&def.schema, &def.name) {
             Some(Relation::View(old)) if new.or_replace => {
@@ -386,6 +397,7 @@ impl ChangeContext<'_> {
                 if schema == def.schema {
                     return Ok(());
                 }
+                self.check_moves(&def.schema, &schema)?;
                 if active.catalog.find(&schema, &def.name).is_some() {
                     let message = format!("relation \"{}\" already exists in schema \"{schema}\"", def.name);
                     return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));

@@ -94,7 +94,7 @@ impl Session {
             let message = format!("{} cannot run inside a transaction block", what.words());
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
-        let (catalog, role) = (self.seen_catalog().0, self.environment.role);
+        let (catalog, role) = (self.seen_catalog()?.0, self.environment.role);
         let may_checkpoint = matches!(what, Maintenance::Checkpoint) && catalog.has_role(role, CHECKPOINT.1);
         if !catalog.is_superuser(role) && !may_checkpoint {
             let message = match what {

@@ -31,6 +31,7 @@ mod row_wait;
 pub(crate) mod settings;
 mod sizes;
 mod statement;
+mod temporary;
 mod text;
 pub(crate) mod tree;
 mod types;
@@ -298,9 +299,9 @@ impl Session {
         let known = self.plans.get(text)?;
         let version = match &self.state {
             State::Block { active: Some(active), .. } if !active.renews() => {
-                active.changes.is_empty().then_some(active.catalog.version)
+                (!active.has_changes()).then_some(active.catalog.state())
             }
-            _ => Some(self.shared.catalog.version()),
+            _ => Some((self.shared.catalog.version(), self.party.temporary.number())),
         };
         (version.is_some() && known.made_for.version == version).then(|| known.clone())
     }
@@ -386,11 +387,11 @@ impl Session {
         if matches!(self.state, State::Failed { .. }) && !utility::ends_transaction(&tree) {
             return Err(in_failed());
         }
-        let (catalog, is_own) = self.seen_catalog();
+        let (catalog, is_own) = self.seen_catalog()?;
         self.see_types(&catalog.types);
         let bound = plan::bind(&tree, &catalog, &self.environment, &self.search_path, asked);
         let mut bound = bound.map_err(|error| self.environment.named(error))?;
-        let mut version = (!is_own).then_some(catalog.version);
+        let mut version = (!is_own).then_some(catalog.state());
         match &tree {
             // Its result depends on the cursor that has the name now.
             Tree::Fetch(fetch) => (bound.columns, version) = (self.fetched(fetch), None),
@@ -706,6 +707,7 @@ impl Session {
         if let Plan::Definition(definition) = &prepared.bound.plan
             && let Some(addition) = definition.addition()
             && adds_online(self.shared.database.scheme())
+            && !self.is_of_temporary(&addition)?
         {
             self.environment.transaction_began = self.environment.statement_began;
             let types = self.types();
@@ -956,7 +958,7 @@ impl Session {
 
     /// Commits a transaction, after it has examined what foreign keys need.
     fn commit(&mut self, mut active: ActiveTransaction) -> Result<Option<ermine::OwnedReceipt>> {
-        match self.settle(&mut active) {
+        match self.end_temporary(&mut active).and_then(|()| self.settle(&mut active)) {
             Ok(()) => {
                 let held = active.cursors.take_held();
                 let receipt = match self.given.get_mut().notes.is_empty() {

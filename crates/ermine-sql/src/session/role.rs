@@ -61,7 +61,7 @@ impl Session {
     /// Sets one of the two settings, if the session may; returns false for any other setting.
     pub(super) fn set_if_role(&mut self, setting: &str, value: Option<&str>, extent: Extent) -> Result<bool> {
         let denied = |what: String| SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what);
-        let (catalog, _) = self.seen_catalog();
+        let (catalog, _) = self.seen_catalog()?;
         match (setting, value) {
             (ROLE, Some(name)) if !name.eq_ignore_ascii_case(NONE) => {
                 let number = self.number_of(name)?;
@@ -93,7 +93,7 @@ impl Session {
 
     fn number_of(&self, name: &str) -> Result<ObjectId> {
         let missing = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{name}\" does not exist"));
-        self.seen_catalog().0.role_number(name, &self.environment).ok_or_else(missing)
+        self.seen_catalog()?.0.role_number(name, &self.environment).ok_or_else(missing)
     }
 
     /// Makes the role of the settings the current one; returns whether it was another one before.

@@ -112,7 +112,7 @@ impl RowWait {
     fn wait_for(&mut self, row: u64, holder: Tid, attempt: Duration, interrupt: &Interrupt) -> Result<()> {
         self.unnamed = 0;
         self.holder = Some(holder);
-        let Party { waits, footprint, queues } = &*self.party;
+        let Party { waits, footprint, queues, .. } = &*self.party;
         self.waiting.get_or_insert_with(|| waits.begin(footprint)).needs(Some(Need::Row(holder)))?;
         // An old place is given up first.
         let place = match self.place.take_if(|place| place.row == row) {

@@ -29,7 +29,7 @@ pub struct Prepared {
 #[derive(Default)]
 pub(super) struct MadeFor {
     /// Version of the catalog; `None`: it was bound against objects that only a transaction has.
-    pub(super) version: Option<u64>,
+    pub(super) version: Option<(u64, u64)>,
     /// The number of changes so far of the settings that binding depends on.
     pub(super) settings: u64,
     /// The role whose rights were examined.
@@ -45,7 +45,7 @@ pub(super) struct Renewed {
 
 impl MadeFor {
     fn is(&self, catalog: &Catalog, settings: u64, role: u32) -> bool {
-        self.version == Some(catalog.version)
+        self.version == Some(catalog.state())
             && self.settings == settings
             && self.role == role
             && self.sizes.fit(catalog)
@@ -73,7 +73,7 @@ impl Session {
     /// Returns the plan of a statement for the catalog of a transaction, if it is not the first one.
     pub(super) fn renewed(&self, prepared: &Prepared, active: &ActiveTransaction) -> Result<Option<Arc<Bound>>> {
         let (catalog, settings, role) = (&active.catalog, self.settings_changed, self.environment.role);
-        let is_own = !active.changes.is_empty();
+        let is_own = active.has_changes();
         if !is_own && prepared.made_for.is(catalog, settings, role) {
             return Ok(None);
         }
@@ -95,7 +95,7 @@ impl Session {
         let sizes = Sizes::new(catalog, &bound.tables);
         let bound = Arc::new(bound);
         if !is_own {
-            let made_for = MadeFor { version: Some(catalog.version), settings, role, sizes };
+            let made_for = MadeFor { version: Some(catalog.state()), settings, role, sizes };
             *renewed = Some(Renewed { bound: bound.clone(), made_for });
         }
         Ok(Some(bound))

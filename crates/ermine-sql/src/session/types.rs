@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use super::{Session, State};
-use crate::{catalog::Catalog, types::user_types::UserTypes};
+use crate::{catalog::Catalog, error::Result, types::user_types::UserTypes};
 
 impl Session {
     /// Returns the catalog that the session's next statement sees, and whether its transaction has changed it.
-    pub(super) fn seen_catalog(&self) -> (Arc<Catalog>, bool) {
+    pub(super) fn seen_catalog(&self) -> Result<(Arc<Catalog>, bool)> {
         match &self.state {
             State::Block { active: Some(active), .. } if !active.renews() => {
-                (active.catalog.clone(), !active.changes.is_empty())
+                Ok((active.catalog.clone(), active.has_changes()))
             }
-            _ => (self.shared.catalog.current(), false),
+            _ => Ok((self.party.temporary.over(self.shared.catalog.current())?, false)),
         }
     }
 
@@ -26,6 +26,10 @@ impl Session {
 
     /// Returns the types that statements have created, as its next statement sees them.
     pub fn types(&self) -> Arc<UserTypes> {
-        self.seen_catalog().0.types.clone()
+        // None of them is temporary.
+        match &self.state {
+            State::Block { active: Some(active), .. } if !active.renews() => active.catalog.types.clone(),
+            _ => self.shared.catalog.current().types.clone(),
+        }
     }
 }

@@ -288,6 +288,9 @@ impl Session {
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         self.plans.clear();
+        if is_all || matches!(what, ast::DiscardObject::TEMP) {
+            self.discard_temporary()?;
+        }
         if is_all || matches!(what, ast::DiscardObject::SEQUENCES) {
             let given = self.given.get_mut();
             given.by_sequence.clear();
@@ -371,6 +374,7 @@ impl Session {
         };
         let unfit = match () {
             () if !active.cursors.take_held().is_empty() => Some("created a cursor WITH HOLD"),
+            () if active.has_temporary() => Some("operated on temporary objects"),
             () if !self.given.get_mut().notes.is_empty() => Some("executed LISTEN, UNLISTEN, or NOTIFY"),
             () => None,
         };

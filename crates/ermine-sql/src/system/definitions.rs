@@ -306,6 +306,6 @@ pub(super) fn relation_name(known: Known<'_>, schema: &str, name: &str) -> Strin
 /// Whether a name without a schema means the one in this schema.
 pub(super) fn is_visible(known: Known<'_>, schema: &str, name: &str) -> bool {
     let path = &known.environment.search_path;
-    let first = path.iter().find(|schema| known.catalog.find(schema, name).is_some());
-    first.is_some_and(|first| **first == *schema)
+    let first = known.catalog.schemas_of(path).find(|schema| known.catalog.find(schema, name).is_some());
+    first == Some(schema)
 }

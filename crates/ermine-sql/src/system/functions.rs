@@ -231,7 +231,10 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_relation_is_publishable", &[OID], SqlType::BOOL, YES),
     entry("pg_is_in_recovery", &[], SqlType::BOOL, NO),
     entry("pg_is_other_temp_schema", &[OID], SqlType::BOOL, NO),
-    entry("pg_my_temp_schema", &[], SqlType::OID, |_, _, _| Ok(Value::Oid(0))),
+    entry("pg_my_temp_schema", &[], SqlType::OID, |_, catalog, _| {
+        let schema = catalog.temporary_schema().and_then(|name| catalog.schema(name));
+        Ok(Value::Oid(schema.unwrap_or(0)))
+    }),
     entry("pg_collation_is_visible", &[OID], SqlType::BOOL, YES),
     entry("current_setting", &[TEXT, BOOL], SqlType::TEXT, setting).optional(1),
     entry("pg_client_encoding", &[], SqlType::NAME, |_, _, _| Ok("UTF8".into())),
@@ -459,10 +462,18 @@ fn check_signal(session: Option<&Presence>, catalog: &Catalog, environment: &Env
     Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, hint))
 }
 
-fn current_schemas(values: &[Value], _: &Catalog, environment: &Environment) -> Result<Value> {
-    let implied = matches!(values, [Value::Bool(true)]).then_some(super::PG_CATALOG);
+fn current_schemas(values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
     let path = environment.search_path.iter().map(|schema| &**schema);
-    Ok(Value::array(Array::new(Scalar::Name, implied.into_iter().chain(path).map(Value::from).collect())))
+    let all: Vec<_> = match values {
+        [Value::Bool(true)] => {
+            let temporary = catalog
+                .temporary_schema()
+                .filter(|own| catalog.schemas_of(&environment.search_path).next() == Some(own));
+            temporary.into_iter().chain([super::PG_CATALOG]).chain(path).map(Value::from).collect()
+        }
+        _ => path.map(Value::from).collect(),
+    };
+    Ok(Value::array(Array::new(Scalar::Name, all)))
 }
 
 /// Shows a size in the largest unit that leaves more than ten, as PostgreSQL rounds.

@@ -159,7 +159,11 @@ pub(super) const TABLES: &[Described] = &[
         table_catalog NAME = &*known.environment.database;
         table_schema NAME = shown.schema;
         table_name NAME = shown.name;
-        table_type TEXT = if shown.is_view { "VIEW" } else { "BASE TABLE" };
+        table_type TEXT = match shown.is_view {
+            true => "VIEW",
+            false if crate::catalog::temporary::is_temporary(shown.schema) => "LOCAL TEMPORARY",
+            false => "BASE TABLE",
+        };
         self_referencing_column_name NAME = NULL;
         reference_generation TEXT = NULL;
         user_defined_type_catalog NAME = NULL;

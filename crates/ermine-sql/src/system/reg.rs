@@ -257,7 +257,7 @@ fn class_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
 fn relation(known: Known<'_>, schema: Option<&str>, name: &str) -> Option<Relation> {
     match schema {
         Some(schema) => known.catalog.find(schema, name),
-        None => known.environment.search_path.iter().find_map(|schema| known.catalog.find(schema, name)),
+        None => known.catalog.find_in(&known.environment.search_path, known.environment.role, name),
     }
 }
 

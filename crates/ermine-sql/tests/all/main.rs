@@ -16,5 +16,6 @@ mod objects;
 mod prepared;
 mod rights;
 mod sessions;
+mod temporary;
 mod types;
 mod views;
