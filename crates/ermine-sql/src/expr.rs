@@ -12,7 +12,7 @@ use crate::{
     error::{Result, SqlError},
     query::Query,
     system::functions::Lookup,
-    types::{Environment, SqlType, Value, cast},
+    types::{Environment, SqlType, Value, cast, record::Field},
 };
 
 /// A function of two values, neither of them NULL.
@@ -78,6 +78,8 @@ pub(crate) enum Expr {
         all: bool,
     },
     Array(SqlType, Vec<Expr>),
+    /// A record of these columns.
+    Record(Arc<[Field]>, Vec<Expr>),
     /// An element of an array: the array, then its subscripts.
     Element(Vec<Expr>),
     Subquery(Subquery),
@@ -302,6 +304,21 @@ pub(crate) enum SubqueryKind {
     },
     /// All values of its single column.
     Array(SqlType),
+    /// How a row constructor compares with the records of its single column.
+    Row {
+        row: Box<Expr>,
+        comparison: Comparison,
+        quantifier: Quantifier,
+    },
+}
+
+/// The rows with which a row constructor is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Quantifier {
+    Any,
+    All,
+    /// The only one; without one the result is NULL.
+    One,
 }
 
 #[derive(Clone)]
@@ -363,6 +380,7 @@ impl Expr {
             | Self::Rows(operands)
             | Self::Extreme(_, operands)
             | Self::Element(operands)
+            | Self::Record(_, operands)
             | Self::Array(_, operands) => operands.iter().collect(),
             Self::Case(conditions, otherwise) => {
                 let pairs = conditions.iter().flat_map(|(condition, result)| [condition, result]);
@@ -370,6 +388,7 @@ impl Expr {
             }
             Self::In(operand, list) => [&**operand].into_iter().chain(list).collect(),
             Self::Subquery(Subquery { kind: SubqueryKind::Holds { operand, .. }, .. }) => vec![operand],
+            Self::Subquery(Subquery { kind: SubqueryKind::Row { row, .. }, .. }) => vec![row],
             Self::Subquery(_) => Vec::new(),
         }
     }
@@ -411,6 +430,7 @@ impl Expr {
             Self::Rows(comparisons) => Self::Rows(all(comparisons, change)?),
             Self::Extreme(which, operands) => Self::Extreme(which, all(operands, change)?),
             Self::Array(ty, operands) => Self::Array(ty, all(operands, change)?),
+            Self::Record(fields, operands) => Self::Record(fields, all(operands, change)?),
             Self::Element(operands) => Self::Element(all(operands, change)?),
             Self::Case(conditions, otherwise) => {
                 let pairs = conditions.into_iter().map(|(condition, result)| Ok((change(condition)?, change(result)?)));
@@ -424,6 +444,14 @@ impl Expr {
                 is_correlated,
             }) => {
                 let kind = SubqueryKind::Holds { operand: Box::new(change(*operand)?), comparison, all };
+                Self::Subquery(Subquery { query, kind, is_correlated })
+            }
+            Self::Subquery(Subquery {
+                query,
+                kind: SubqueryKind::Row { row, comparison, quantifier },
+                is_correlated,
+            }) => {
+                let kind = SubqueryKind::Row { row: Box::new(change(*row)?), comparison, quantifier };
                 Self::Subquery(Subquery { query, kind, is_correlated })
             }
             leaf => leaf,

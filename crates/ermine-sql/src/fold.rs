@@ -148,7 +148,9 @@ impl<'e> Folder<'e> {
                 Expr::Column(_) => true,
                 // PostgreSQL evaluates the others before it reads a row.
                 Expr::Subquery(Subquery { query, kind, is_correlated }) => {
-                    *is_correlated || matches!(kind, SubqueryKind::Holds { .. }) || is_volatile(query)
+                    *is_correlated
+                        || matches!(kind, SubqueryKind::Holds { .. } | SubqueryKind::Row { .. })
+                        || is_volatile(query)
                 }
                 _ => false,
             };
@@ -288,7 +290,7 @@ fn simplify(expr: Expr, environment: &Environment) -> Result<Expr> {
     let children = expr.children();
     let has_null = children.iter().any(|child| is_null(child));
     let is_constant = match &expr {
-        Expr::Call(..) | Expr::Array(..) => true,
+        Expr::Call(..) | Expr::Array(..) | Expr::Record(..) => true,
         _ => !children.is_empty(),
     } && children.iter().all(|child| matches!(child, Expr::Constant(_)));
     if has_null && is_strict(&expr) {

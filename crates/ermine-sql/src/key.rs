@@ -23,7 +23,7 @@
 use ermine::{AsKey, Key, KeyBuffer};
 
 use crate::types::{
-    Array, Json, Numeric, Scalar, SqlType, Value,
+    Array, Json, Numeric, Record, Scalar, SqlType, Value,
     numeric::Parts,
     order::{interval_length, time_in_utc, without_padding},
 };
@@ -138,6 +138,7 @@ fn write_value(value: &Value, out: &mut KeyBuffer) {
         }
         Value::Jsonb(value) => write_json(value, true, out),
         Value::Array(value) => write_array(value, out),
+        Value::Record(value) => write_record(value, out),
     }
 }
 
@@ -203,7 +204,7 @@ fn write_json(json: &Json, at_root: bool, out: &mut KeyBuffer) {
     }
 }
 
-/// After an array's last element.
+/// After the last element of an array, or of a record.
 const ARRAY_END: u8 = 0;
 /// Before an element.
 const ELEMENT: u8 = 1;
@@ -211,19 +212,31 @@ const ELEMENT: u8 = 1;
 const NULL_ELEMENT: u8 = 2;
 
 fn write_array(array: &Array, out: &mut KeyBuffer) {
-    for element in array.elements() {
-        if element.is_null() {
-            out.push(NULL_ELEMENT);
-        } else {
-            out.push(ELEMENT);
-            write_value(element, out);
-        }
-    }
+    array.elements().iter().for_each(|element| write_element(element, out));
     out.push(ARRAY_END);
     let dimensions = array.dimensions();
     out.push(dimensions.len() as u8);
     dimensions.iter().for_each(|dimension| dimension.length.encode(out));
     dimensions.iter().for_each(|dimension| dimension.lower.encode(out));
+}
+
+fn write_element(element: &Value, out: &mut KeyBuffer) {
+    if element.is_null() {
+        out.push(NULL_ELEMENT);
+    } else {
+        out.push(ELEMENT);
+        write_value(element, out);
+    }
+}
+
+/// Writes each value behind its type: records of one column of a query may differ in their types.
+fn write_record(record: &Record, out: &mut KeyBuffer) {
+    for (field, value) in record.columns() {
+        out.push(ELEMENT);
+        field.ty.oid().encode(out);
+        write_element(value, out);
+    }
+    out.push(ARRAY_END);
 }
 
 #[cfg(test)]
@@ -242,7 +255,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for ty in SqlType::all().chain([SqlType::scalar(Scalar::Enum(1))]) {
+        for ty in SqlType::all().chain([SqlType::scalar(Scalar::Enum(1)), SqlType::RECORD]) {
             for _ in 0..2000 {
                 let left = random_value(ty, &mut random);
                 let right = random_value(ty, &mut random);

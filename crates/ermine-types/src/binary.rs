@@ -9,6 +9,7 @@ use super::{
     json::{self, jsonpath::JsonPath},
     network::Inet,
     order::MICROS_PER_DAY,
+    record::{Record, no_input},
 };
 
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -82,6 +83,7 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
         Scalar::TimeTz => time_with_zone(bytes)?,
         Scalar::Oid => Value::Oid(u32::from_be_bytes(exact(bytes)?)),
         Scalar::Enum(of) => environment.parse_label(of, text(bytes)?)?,
+        Scalar::Record => return Err(no_input()),
     };
     cast::with_modifier(value, ty, modifier, false)
 }
@@ -177,6 +179,7 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Ve
             out.extend_from_slice(&(-ahead).to_be_bytes());
         }
         Value::Array(value) => write_array(value, ty, environment, out),
+        Value::Record(value) => write_record(value, environment, out),
     }
 }
 
@@ -193,14 +196,26 @@ fn write_array(array: &Array, ty: SqlType, environment: &Environment, out: &mut 
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&lower.to_be_bytes());
     }
-    for value in array.elements() {
-        let at = out.len();
-        out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
-        if !value.is_null() {
-            write(value, element, environment, out);
-            let length = (out.len() - at - 4) as i32;
-            out[at..at + 4].copy_from_slice(&length.to_be_bytes());
-        }
+    array.elements().iter().for_each(|value| write_part(value, element, environment, out));
+}
+
+/// Writes the number of values; each has its type before it.
+fn write_record(record: &Record, environment: &Environment, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(record.values().len() as i32).to_be_bytes());
+    for (field, value) in record.columns() {
+        out.extend_from_slice(&field.ty.oid().to_be_bytes());
+        write_part(value, field.ty, environment, out);
+    }
+}
+
+/// Writes a value behind its length.
+fn write_part(value: &Value, ty: SqlType, environment: &Environment, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.extend_from_slice(&NULL_LENGTH.to_be_bytes());
+    if !value.is_null() {
+        write(value, ty, environment, out);
+        let length = (out.len() - at - 4) as i32;
+        out[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }
 }
 
@@ -269,7 +284,7 @@ fn read_array(element: Scalar, modifier: i32, bytes: &[u8], environment: &Enviro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::random_value;
+    use crate::{random::random_value, record::Field};
 
     #[test]
     fn binary_forms_come_back() {
@@ -286,6 +301,17 @@ mod tests {
                 assert_eq!(format!("{back:?}"), format!("{value:?}"), "{ty}");
             }
         }
+    }
+
+    #[test]
+    fn records_have_their_types_before_their_values() {
+        let fields = [("a", SqlType::INT4), ("b", SqlType::TEXT)].map(|(name, ty)| Field { name: name.into(), ty });
+        let record = Record::new(fields.into(), vec![Value::Int4(7), Value::Null]).unwrap();
+        let mut bytes = Vec::new();
+        write(&Value::Record(Box::new(record)), SqlType::RECORD, &Environment::default(), &mut bytes);
+        let words = bytes.chunks(4).map(|word| i32::from_be_bytes(exact(word).unwrap()));
+        assert_eq!(words.collect::<Vec<_>>(), [2, 23, 4, 7, 25, NULL_LENGTH]);
+        assert!(read(SqlType::RECORD, -1, &bytes, &Environment::default()).is_err());
     }
 
     #[test]

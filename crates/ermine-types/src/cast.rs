@@ -86,8 +86,9 @@ pub fn is_immutable(from: SqlType, to: SqlType) -> bool {
     let is_read_by_settings =
         |ty: SqlType| ty.is_array || matches!(ty.scalar, Date | Time | TimeTz | Timestamp | TimestampTz | Interval);
     // The text of a time has no zone, and no style.
-    let is_shown_by_settings =
-        |ty: SqlType| ty.is_array || is_read_by_settings(ty) && !matches!(ty.scalar, Time | TimeTz);
+    let is_shown_by_settings = |ty: SqlType| {
+        ty.is_array || ty == SqlType::RECORD || is_read_by_settings(ty) && !matches!(ty.scalar, Time | TimeTz)
+    };
     match (from.is_text(), to.is_text()) {
         (true, _) => !is_read_by_settings(to),
         (_, true) => !is_shown_by_settings(from),

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `value`, `numeric`, `json`, `array`, `datetime`, `network` | the values themselves |
+//! | `value`, `numeric`, `json`, `array`, `record`, `datetime`, `network` | the values themselves |
 //! | `text`, `binary` | the formats in which PostgreSQL's clients send and receive them |
 //! | `row` | the format in which the engine stores them |
 //! | `order` | the order of values of a type |
@@ -34,6 +34,7 @@ pub mod numeric;
 pub mod operators;
 pub mod order;
 pub mod random;
+pub mod record;
 pub mod row;
 mod space;
 pub mod text;
@@ -43,6 +44,7 @@ mod value;
 pub use array::Array;
 pub use json::Json;
 pub use numeric::Numeric;
+pub use record::Record;
 pub use value::Value;
 
 use std::{
@@ -119,6 +121,8 @@ pub enum Scalar {
     TimeTz,
     /// `jsonpath`
     Jsonpath,
+    /// `record`: no column of a table has it
+    Record,
 }
 
 /// A type: of one value, or of arrays of such values.
@@ -143,11 +147,21 @@ struct Known {
     typlen: i16,
 }
 
+const RECORD: Known = Known {
+    oid: 2249,
+    array_oid: 2287,
+    name: "record",
+    array_name: "record[]",
+    typname: "record",
+    array_typname: "_record",
+    typlen: -1,
+};
+
 macro_rules! types {
     ($(
         $scalar:ident $constant:ident $oid:literal $array_oid:literal $name:literal $typname:literal $typlen:literal
     )*) => {
-        /// All types that exist from the beginning.
+        /// All types that exist from the beginning and that columns may have.
         const SCALARS: &[Scalar] = &[$(Scalar::$scalar),*];
 
         impl Scalar {
@@ -163,6 +177,7 @@ macro_rules! types {
                         array_typname: concat!("_", $typname),
                         typlen: $typlen,
                     }),)*
+                    Self::Record => Some(&RECORD),
                     Self::Enum(_) => None,
                 }
             }
@@ -213,12 +228,15 @@ const MODIFIER_OFFSET: i32 = 4;
 pub const NAME_LENGTH_MAX: usize = 63;
 
 impl SqlType {
+    /// `record`
+    pub const RECORD: Self = Self::scalar(Scalar::Record);
+
     /// Returns the type of one value.
     pub const fn scalar(scalar: Scalar) -> Self {
         Self { scalar, is_array: false }
     }
 
-    /// Returns all types that exist from the beginning, arrays too.
+    /// Returns all types that exist from the beginning and that columns may have, arrays too.
     pub fn all() -> impl Iterator<Item = Self> {
         SCALARS.iter().flat_map(|scalar| [Self::scalar(*scalar), Self::scalar(*scalar).array()])
     }
@@ -250,7 +268,7 @@ impl SqlType {
 
     /// Returns the type with this number, if it exists from the beginning.
     pub fn from_oid(oid: u32) -> Option<Self> {
-        Self::all().find(|ty| ty.oid() == oid)
+        Self::all().chain([Self::RECORD, Self::RECORD.array()]).find(|ty| ty.oid() == oid)
     }
 
     /// Returns its name in messages, as in `format_type`. That of a type which a statement has created is not known
@@ -405,6 +423,7 @@ impl SqlType {
             Bytea | Uuid | Jsonb | Json | Jsonpath | Macaddr => b'U',
             Inet | Cidr => b'I',
             Enum(_) => b'E',
+            Record => b'P',
         }
     }
 

@@ -127,7 +127,7 @@ impl Memory {
             Value::Text(text) | Value::Char(text) => text.len(),
             Value::Bytea(bytes) => bytes.len(),
             Value::Json(text) => text.len(),
-            Value::Array(_) | Value::Jsonb(_) => value.bytes(),
+            Value::Array(_) | Value::Jsonb(_) | Value::Record(_) => value.bytes(),
             _ => return Ok(()),
         };
         if bytes < LARGE { Ok(()) } else { self.statement.add(&self.statement.passing, bytes) }

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Array, SqlType, Value};
+use super::{Array, Record, SqlType, Value};
 
 /// A day, in microseconds.
 pub(crate) const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -64,6 +64,7 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         (Oid(left), Oid(right)) => left.cmp(right),
         (Enum { position: left, .. }, Enum { position: right, .. }) => left.cmp(right),
         (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),
+        (Value::Record(left), Value::Record(right)) => compare_records(left, right),
         (Inet(left), Inet(right)) => left.order().cmp(&right.order()),
         (Macaddr(left), Macaddr(right)) => left.cmp(right),
         (TimeTz { micros, ahead }, TimeTz { micros: other_micros, ahead: other_ahead }) => {
@@ -95,6 +96,19 @@ fn compare_arrays(left: &Array, right: &Array) -> Ordering {
         .map(|(left, right)| compare(left, right, element))
         .find(|order| order.is_ne())
         .unwrap_or_else(|| extent(left).cmp(&extent(right)))
+}
+
+/// Compares by the values, then by their number. Values of two types, which operators refuse, are ordered by their
+/// types.
+fn compare_records(left: &Record, right: &Record) -> Ordering {
+    let pairs = left.columns().zip(right.columns());
+    pairs
+        .map(|((field, left), (other, right))| match field.ty == other.ty {
+            true => compare(left, right, field.ty),
+            false => field.ty.oid().cmp(&other.ty.oid()),
+        })
+        .find(|order| order.is_ne())
+        .unwrap_or_else(|| left.values().len().cmp(&right.values().len()))
 }
 
 fn rank(value: &Value) -> u32 {

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::{Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, network::Inet};
+use crate::{Array, Json, Numeric, Record, Scalar, SqlType, Value, array::Dimension, network::Inet, record::Field};
 
 /// Returns a number that is often small, often at an end of its range.
 fn random_integer(random: &mut fastrand::Rng) -> i64 {
@@ -138,5 +138,15 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         }
         Scalar::Oid => Value::Oid(random_integer(random) as u32),
         Scalar::Enum(of) => Value::Enum { of, position: random_integer(random) },
+        Scalar::Record => {
+            let types = [SqlType::TEXT, SqlType::INT4].into_iter().take(random.usize(..3));
+            let fields = types.map(|ty| Field { name: "f".into(), ty }).collect::<Vec<_>>();
+            let values = fields.iter().map(|field| match random.u8(..5) {
+                0 => Value::Null,
+                _ => random_value(field.ty, random),
+            });
+            let values = values.collect();
+            Record::new(fields.into(), values).map_or(Value::Null, |record| Value::Record(Box::new(record)))
+        }
     }
 }

@@ -106,6 +106,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
             out.extend_from_slice(&ahead.to_le_bytes());
         }
         Value::Array(value) => write_nested(out, |out| write_array(value, out)),
+        Value::Record(_) => debug_assert!(false, "no column has records"),
     }
 }
 
@@ -288,7 +289,7 @@ impl<'a> Input<'a> {
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
             Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
-            Jsonpath, Macaddr, Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar,
+            Jsonpath, Macaddr, Name, Numeric, Oid, Record, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -309,6 +310,7 @@ impl<'a> Input<'a> {
                 head if (head - FIRST_SCALE).is_multiple_of(2) => return self.varint().map(drop),
                 _ => return self.bytes().map(drop),
             },
+            Record => return Err(damaged()),
         };
         self.take(length).map(drop)
     }
@@ -355,6 +357,7 @@ impl<'a> Input<'a> {
             }
             Scalar::Oid => Value::Oid(u32::from_le_bytes(self.array()?)),
             Scalar::Enum(of) => Value::Enum { of, position: i64::from_le_bytes(self.array()?) },
+            Scalar::Record => return Err(damaged()),
             Scalar::Jsonb => {
                 let mut nested = Input(self.bytes()?);
                 let json = nested.json(0)?;

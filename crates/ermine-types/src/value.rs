@@ -2,7 +2,7 @@
 
 use smol_str::SmolStr;
 
-use super::{Array, Json, Numeric, Scalar, SqlType, network::Inet};
+use super::{Array, Json, Numeric, Record, Scalar, SqlType, network::Inet};
 
 /// A value of some type, or NULL.
 ///
@@ -80,6 +80,8 @@ pub enum Value {
     Jsonpath(Box<str>),
     /// An array of any of the others.
     Array(Box<Array>),
+    /// `record`
+    Record(Box<Record>),
 }
 
 impl Value {
@@ -124,6 +126,7 @@ impl Value {
                 Self::Jsonb(json) => of_json(json),
                 Self::Json(text) | Self::Jsonpath(text) => text.len(),
                 Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
+                Self::Record(record) => size_of::<Record>() + record.values().iter().map(Self::bytes).sum::<usize>(),
                 Self::Numeric(number) => number.heap_bytes(),
                 _ => 0,
             }
@@ -139,11 +142,12 @@ impl Value {
             Self::Jsonb(json) => json.text_bytes(),
             // In quotes, and with a backslash before some characters.
             Self::Array(array) => array.elements().iter().map(|element| 4 + 2 * element.text_bytes()).sum(),
+            Self::Record(record) => record.values().iter().map(|value| 4 + 2 * value.text_bytes()).sum(),
             _ => size_of::<Self>(),
         }
     }
 
-    /// Whether functions of it may take long. Does not descend into its parts.
+    /// Whether functions of it may take long. Does not descend into its parts, but for those of a record.
     #[inline]
     pub fn is_large(&self) -> bool {
         const BYTES: usize = 32 << 10;
@@ -159,6 +163,7 @@ impl Value {
                 _ => false,
             },
             Self::Numeric(number) => number.is_long(),
+            Self::Record(record) => record.values().iter().any(Self::is_large),
             _ => false,
         }
     }
@@ -193,6 +198,7 @@ impl Value {
             Self::TimeTz { .. } => SqlType::TIMETZ,
             Self::Jsonpath(_) => SqlType::JSONPATH,
             Self::Array(array) => SqlType::scalar(array.element).array(),
+            Self::Record(_) => SqlType::RECORD,
         })
     }
 }

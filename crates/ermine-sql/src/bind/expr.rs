@@ -5,12 +5,13 @@ use sqlparser::ast::{self, BinaryOperator, CeilFloorKind, DateTimeField, UnaryOp
 use super::{
     Binder, DEPTH_MAX, ScopeColumn, Typed,
     collation::Derived,
-    names::{collation_of, name_of, type_of},
+    names::{collation_of, name_of, relation_of, type_of},
+    row::items_of,
     sets::refuse_set_operand,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{self, Comparison, Elementwise, Expr, Function, Subquery, SubqueryKind},
+    expr::{self, Comparison, Elementwise, Expr, Function, Quantifier, Subquery, SubqueryKind},
     functions::resolution::no_array_of,
     operators,
     system::reg::{Reg, shown},
@@ -123,13 +124,20 @@ impl Binder<'_> {
             }
             ast::Expr::Array(array) => self.array(&array.elem),
             ast::Expr::Collate { expr, collation } => self.collate(expr, collation),
+            row if let Some(items) = items_of(row) => self.row(&items),
             ast::Expr::Function(function) => self.function(function),
+            ast::Expr::QualifiedWildcard(source, _) => self.row_of_source(&relation_of(source)?.1),
             ast::Expr::CompoundFieldAccess { root, access_chain } => self.element(root, access_chain),
             other => self.call_in_words(other),
         }
     }
 
     fn between(&mut self, expr: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Expr> {
+        if let (Some(row), Some(low), Some(high)) = (items_of(expr), items_of(low), items_of(high)) {
+            let lower = self.compare_rows(">=", &row, &low)?;
+            let upper = self.compare_rows("<=", &row, &high)?;
+            return Ok(Expr::And(vec![lower.expr, upper.expr]));
+        }
         let (operand, low) = (self.expr(expr)?, self.expr(low)?);
         let lower = self.compare(Comparison::GreaterOrEqual, operand.clone(), low)?;
         // The cast has given the parameter its type.
@@ -186,8 +194,8 @@ impl Binder<'_> {
         let truth = |operand, wanted| Expr::IsBool(Box::new(operand), wanted);
         let not = |operand| Expr::Not(Box::new(operand));
         Ok(match expr {
-            ast::Expr::IsNull(operand) => null(self.any(operand)?),
-            ast::Expr::IsNotNull(operand) => not(null(self.any(operand)?)),
+            ast::Expr::IsNull(operand) => self.null_test(operand, true)?,
+            ast::Expr::IsNotNull(operand) => self.null_test(operand, false)?,
             ast::Expr::IsUnknown(operand) => null(self.condition(operand, "IS UNKNOWN")?),
             ast::Expr::IsNotUnknown(operand) => not(null(self.condition(operand, "IS NOT UNKNOWN")?)),
             ast::Expr::IsTrue(operand) => truth(self.condition(operand, "IS TRUE")?, true),
@@ -282,8 +290,14 @@ impl Binder<'_> {
         Ok(Typed { expr: Expr::Parameter(at), ty: self.parameters[at], modifier: -1 })
     }
 
+    /// Whether a name without a source refers to a column.
+    pub(super) fn has_column(&self, name: &str) -> bool {
+        let mut columns = self.scopes.iter().flat_map(|scope| &scope.columns[scope.hidden..]);
+        columns.any(|column| column.name == name && !column.is_merged)
+    }
+
     /// Returns the column that a name refers to.
-    fn column(&mut self, source: Option<&str>, name: &str) -> Result<Typed> {
+    pub(super) fn column(&mut self, source: Option<&str>, name: &str) -> Result<Typed> {
         for level in 0..self.scopes.len() {
             let at = self.scopes.len() - 1 - level;
             let scope = &mut self.scopes[at];
@@ -314,10 +328,9 @@ impl Binder<'_> {
             self.set_collation(Derived::Implicit(column.collation));
             return Ok(Typed { expr, ty: Some(column.ty), modifier: column.modifier });
         }
-        let is_source = |source: &str| self.scopes.iter().any(|scope| scope.sources.iter().any(|own| own == source));
         Err(match source {
             _ if SYSTEM_COLUMNS.contains(&name) => SqlError::unsupported(format_args!("the system column {name}")),
-            Some(source) if !is_source(source) => {
+            Some(source) if !self.is_source(source) => {
                 SqlError::new(SqlState::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{source}\""))
             }
             Some(source) => SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {source}.{name} does not exist")),
@@ -338,6 +351,7 @@ impl Binder<'_> {
             {
                 return self.call_of(name, Vec::new());
             }
+            None if self.is_source(name) => return self.row_of_source(name),
             None => SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
         })
     }
@@ -428,9 +442,14 @@ impl Binder<'_> {
                     BinaryOperator::NotEq => "<>".to_owned(),
                     other => other.to_string(),
                 };
-                if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (left, right) {
-                    let (left, right) = (self.values_of_row(left)?, self.values_of_row(right)?);
-                    return self.rows(&name, left, right);
+                if let (Some(left), Some(right)) = (items_of(left), items_of(right)) {
+                    return self.compare_rows(&name, &left, &right);
+                }
+                if let (Some(row), ast::Expr::Subquery(query)) = (items_of(left), unnested(right))
+                    && let Some(comparison) = Comparison::parse(&name)
+                {
+                    let holds = self.row_holds(&row, comparison, query, Quantifier::One)?;
+                    return Ok(Typed::new(holds, SqlType::BOOL));
                 }
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
                 self.binary(&name, left, right)
@@ -440,47 +459,6 @@ impl Binder<'_> {
 
     fn each(&mut self, exprs: &[ast::Expr]) -> Result<Vec<Typed>> {
         exprs.iter().map(|expr| self.expr(expr)).collect()
-    }
-
-    /// Binds the values of a row, whose collations have nothing to do with one another.
-    fn values_of_row(&mut self, exprs: &[ast::Expr]) -> Result<Vec<Typed>> {
-        self.apart(|this| this.each(exprs))
-    }
-
-    /// Binds a comparison of rows.
-    fn rows(&mut self, operator: &str, left: Vec<Typed>, right: Vec<Typed>) -> Result<Typed> {
-        if left.len() != right.len() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
-        }
-        let mut pairs: Vec<_> = left.into_iter().zip(right).collect();
-        let comparison = Comparison::parse(operator)
-            .ok_or_else(|| SqlError::unsupported(format_args!("the operator {operator} between rows")))?;
-        match comparison {
-            Comparison::Equal | Comparison::NotEqual => {
-                let mut conditions = Vec::new();
-                for (left, right) in pairs {
-                    conditions.push(self.compare(Comparison::Equal, left, right)?);
-                }
-                let equal = Expr::And(conditions);
-                let expr = if comparison == Comparison::Equal { equal } else { Expr::Not(Box::new(equal)) };
-                Ok(Typed::new(expr, SqlType::BOOL))
-            }
-            _ => {
-                let strict = match comparison {
-                    Comparison::Less | Comparison::LessOrEqual => Comparison::Less,
-                    _ => Comparison::Greater,
-                };
-                let mut comparisons = Vec::new();
-                let last = pairs.len() - 1;
-                for (left, right) in pairs.drain(..last) {
-                    comparisons.push(self.compare(Comparison::Equal, left.clone(), right.clone())?);
-                    comparisons.push(self.compare(strict, left, right)?);
-                }
-                let (left, right) = pairs.remove(0);
-                comparisons.push(self.compare(comparison, left, right)?);
-                Ok(Typed::new(Expr::Rows(comparisons), SqlType::BOOL))
-            }
-        }
     }
 
     /// Binds an operator between two values.
@@ -544,7 +522,7 @@ impl Binder<'_> {
         let resolved = operators::resolve_binary(comparison.name(), left.ty, right.ty)?;
         let (left, right) = (self.coerce(left, resolved.left)?, self.coerce(right, resolved.right)?);
         let operands = Box::new([left, right]);
-        if resolved.left == resolved.right && resolved.left.is_ordered() {
+        if resolved.left == resolved.right && is_plain(resolved.left) {
             return Ok(Expr::Compare(comparison, operands));
         }
         if resolved.left.is_integer() && resolved.right.is_integer() {
@@ -591,10 +569,18 @@ impl Binder<'_> {
             let other = if is_null(left) { right } else { left };
             return Ok(Expr::Not(Box::new(Expr::IsNull(Box::new(self.any(other)?)))));
         }
+        if let (Some(left), Some(right)) = (items_of(left), items_of(right)) {
+            return self.distinct_rows(&left, &right);
+        }
         let (left, right) = (self.expr(left)?, self.expr(right)?);
+        self.distinct_values(left, right)
+    }
+
+    pub(super) fn distinct_values(&mut self, left: Typed, right: Typed) -> Result<Expr> {
         let ty = left.ty;
         match self.compare(Comparison::Equal, left, right)? {
             Expr::Compare(_, operands) => Ok(Expr::Distinct(operands)),
+            Expr::Binary(_, operands) if ty == Some(SqlType::RECORD) => Ok(Expr::Distinct(operands)),
             _ => {
                 ty.map_or(Ok(()), super::check_equality)?;
                 Err(SqlError::unsupported("IS DISTINCT FROM between these types"))
@@ -603,13 +589,11 @@ impl Binder<'_> {
     }
 
     fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr]) -> Result<Expr> {
-        if let ast::Expr::Tuple(left) = operand {
-            let left = self.values_of_row(left)?;
-            let rows = list.iter().map(|element| match element {
-                ast::Expr::Tuple(right) => self.values_of_row(right),
-                _ => Err(SqlError::unsupported("a row in a list of values")),
-            });
-            let rows = rows.collect::<Result<Vec<_>>>()?;
+        if let Some(left) = items_of(operand)
+            && let Some(rows) = list.iter().map(items_of).collect::<Option<Vec<_>>>()
+        {
+            let left = self.values_of_row(&left)?;
+            let rows = rows.iter().map(|right| self.values_of_row(right)).collect::<Result<Vec<_>>>()?;
             let any = rows.into_iter().map(|right| Ok(self.rows("=", left.clone(), right)?.expr));
             return any.collect::<Result<_>>().map(Expr::Or);
         }
@@ -628,7 +612,7 @@ impl Binder<'_> {
             |ty: SqlType| types.iter().all(|from| *from == ty || cast::context(*from, ty) == Some(Context::Implicit));
         let has_type = types.is_empty() || cast::common_type(types.iter().copied()).is_some_and(fits);
         let mut any = Vec::new();
-        if fixed.len() > 1 && has_type {
+        if fixed.len() > 1 && has_type && !types.contains(&SqlType::RECORD) {
             let ty = cast::common_type(types.iter().copied()).unwrap_or(SqlType::TEXT);
             let list = fixed.into_iter().map(|element| Ok(Typed::new(self.coerce(element, ty)?, ty)));
             let list = list.collect::<Result<Vec<_>>>()?;
@@ -683,7 +667,7 @@ impl Binder<'_> {
         let left = self.coerce(left, resolved.left)?;
         let array = self.coerce(array, resolved.right.array())?;
         let operator = match comparison {
-            Some(comparison) if resolved.left == resolved.right && resolved.left.is_ordered() => {
+            Some(comparison) if resolved.left == resolved.right && is_plain(resolved.left) => {
                 Elementwise::Compare(comparison)
             }
             _ => Elementwise::Binary(self.function_of(&name, &resolved)),
@@ -760,13 +744,13 @@ impl Binder<'_> {
             _ => None,
         });
         let array = match array {
-            ast::Expr::Identifier(first) if !places.is_empty() => {
+            row if places.is_empty() => return self.column_of_row(row, &names.collect::<Vec<_>>()),
+            ast::Expr::Identifier(first) => {
                 let mut parts: Vec<_> = [first].into_iter().chain(names).map(name_of).collect();
                 let own = parts.pop().unwrap_or_default();
                 self.column(parts.pop().as_deref(), &own)?
             }
-            array if names.count() == 0 => self.expr(array)?,
-            array => return Err(SqlError::unsupported(format_args!("a field of {array}"))),
+            row => self.column_of_row(row, &names.collect::<Vec<_>>())?,
         };
         if array.ty == Some(SqlType::JSONB) {
             return self.element_of_json(array, places);
@@ -823,6 +807,12 @@ impl Binder<'_> {
         let path = Typed::new(Expr::Array(SqlType::TEXT, path), SqlType::TEXT.array());
         self.binary("#>", json, path)
     }
+}
+
+/// Whether values of a type are compared by their order alone. Records may differ in their columns, for which their
+/// operators fail.
+fn is_plain(ty: SqlType) -> bool {
+    ty.is_ordered() && ty != SqlType::RECORD
 }
 
 /// Returns an expression without the parentheses around it.

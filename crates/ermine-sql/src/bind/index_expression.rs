@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use sqlparser::ast;
 
-use super::{Binder, Typed, generated::columns_of, names::name_of, write::column_of};
+use super::{Binder, Typed, generated::columns_of, names::name_of, row::check_storable, write::column_of};
 use crate::{
     catalog::{
         Table,
@@ -34,6 +34,7 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         let own = ty.unwrap_or(SqlType::TEXT);
+        check_storable("row", own)?;
         let expr = self.coerce(Typed { expr, ty, modifier }, own)?;
         if !expr.is_immutable() {
             let message = "functions in index expression must be marked IMMUTABLE";

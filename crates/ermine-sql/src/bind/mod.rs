@@ -25,6 +25,7 @@ mod pull_up;
 pub(crate) mod references;
 mod rewrite;
 pub(crate) mod rights;
+mod row;
 mod select;
 mod sequence;
 mod sets;
@@ -161,6 +162,8 @@ pub(crate) struct Scope {
     sets: Option<SetScope>,
     /// The clause that allows no window functions or set-returning functions; empty: one that is not named.
     clause: &'static str,
+    /// Whether it is that of an expression in a table's definition, whose text would not survive a new name of the table.
+    is_definition: bool,
 }
 
 #[derive(Clone)]
@@ -390,6 +393,7 @@ fn depends_on_now(literal: &str) -> bool {
 pub(crate) use crate::operators::check_equality;
 pub(crate) use expr::unnested;
 pub(crate) use join_order::is_volatile;
+pub(crate) use row::check_storable;
 pub(crate) use select::{is_descending, label_of};
 
 /// Returns a name as users write it.

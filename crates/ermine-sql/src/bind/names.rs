@@ -178,6 +178,7 @@ fn custom_type(
     }
     match (&*simple_type_name(name)?, modifiers) {
         ("oid", []) => plain(SqlType::OID),
+        ("record", _) => Err(SqlError::unsupported("type record")),
         ("name", []) => plain(SqlType::NAME),
         ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
         ("bpchar" | "char", []) => plain(SqlType::CHAR),

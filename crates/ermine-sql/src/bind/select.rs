@@ -651,6 +651,7 @@ fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
         ast::Expr::Subquery(query) => kept(&name_of_query(&query.body)),
         ast::Expr::Exists { negated: false, .. } => kept("exists"),
         ast::Expr::Array(_) => kept("array"),
+        ast::Expr::Tuple(_) => kept("row"),
         ast::Expr::AtTimeZone { .. } => kept("timezone"),
         ast::Expr::Extract { .. } => kept("extract"),
         ast::Expr::Substring { shorthand: true, .. } => kept("substr"),

@@ -367,7 +367,8 @@ impl Binder<'_> {
         if let Some(key) = &table.def.primary_key {
             let first = from.width;
             let places = key.columns.iter().map(|column| first + column).collect();
-            from.keys.push((first..first + columns.len(), places));
+            // `tableoid` is behind the columns.
+            from.keys.push((first..first + columns.len() + 1, places));
         }
         // Dropped columns have places, but no names.
         let named = table.def.live_columns().map(|(at, _)| at).filter(|at| is_visible(*at)).collect::<Vec<_>>();

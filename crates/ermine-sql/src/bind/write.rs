@@ -14,6 +14,7 @@ use super::{
     names::{name_of, simple_name},
     pull_up::replace_all,
     references::References,
+    row::items_of,
     source::{From, table_oid},
     view_write::{Below, Writes},
 };
@@ -381,7 +382,7 @@ impl Binder<'_> {
 
     /// Binds a value that is computed from a row of a table.
     pub(crate) fn value_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Typed> {
-        self.scopes.push(scope_of(&[(table, &table.name)]));
+        self.scopes.push(Scope { is_definition: true, ..scope_of(&[(table, &table.name)]) });
         let value = self.without_rows(clause, |this| this.expr(expr));
         self.scopes.pop();
         value
@@ -389,7 +390,7 @@ impl Binder<'_> {
 
     fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
         let place = if clause == "CHECK" { "check constraints" } else { clause };
-        self.scopes.push(Scope { clause: place, ..scope_of(&[(table, &table.name)]) });
+        self.scopes.push(Scope { clause: place, is_definition: true, ..scope_of(&[(table, &table.name)]) });
         let condition = self.condition(expr, clause);
         self.scopes.pop();
         condition
@@ -487,7 +488,10 @@ impl Binder<'_> {
         for assignment in assignments {
             match (&assignment.target, &assignment.value) {
                 (AssignmentTarget::ColumnName(name), value) => given.push((name, self.given(value)?)),
-                (AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
+                (AssignmentTarget::Tuple(names), row)
+                    if let Some(values) = items_of(row)
+                        && names.len() == values.len() =>
+                {
                     for (name, value) in names.iter().zip(values) {
                         given.push((name, self.given(value)?));
                     }

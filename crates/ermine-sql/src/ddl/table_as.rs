@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     bind::{
-        Binder,
+        Binder, check_storable,
         names::name_of,
         write::{Insert, InsertSource, Rules},
     },
@@ -197,9 +197,11 @@ impl TableAs {
         }
         let mut names = tree.columns.iter().map(name_of);
         let column = |column: crate::result::Column| {
-            ColumnDef::new(names.next().unwrap_or(column.name), column.ty, column.modifier)
+            let name = names.next().unwrap_or(column.name);
+            check_storable(&name, column.ty)?;
+            Ok(ColumnDef::new(name, column.ty, column.modifier))
         };
-        let columns = columns.into_iter().map(column).collect();
+        let columns = columns.into_iter().map(column).collect::<Result<_>>()?;
         let TableAsTree { name, is_temporary, on_commit, if_not_exists, with_data, is_into, .. } = tree.clone();
         Ok(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into })
     }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     bind::{
-        Binder,
+        Binder, check_storable,
         names::{name_of, relation_of},
         plain,
     },
@@ -266,6 +266,7 @@ impl ViewChange {
             if defined.iter().any(|known| known.name == name) {
                 return Err(duplicate_column_name(&name));
             }
+            check_storable(&name, column.ty)?;
             defined.push(ViewColumnDef { name, ty: column.ty, modifier: column.modifier });
         }
         let def = ViewDef {

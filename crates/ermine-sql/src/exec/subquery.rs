@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{Comparison, Frame, Subquery, SubqueryKind, compare},
+    expr::{Comparison, Expr, Frame, Quantifier, Subquery, SubqueryKind, compare},
     memory::Kept,
     types::{Array, Value},
 };
 
-/// The values of a query by their keys, without NULL, and whether there is NULL.
+/// The values of a query by their keys, without NULL, and whether there is NULL, in rows too.
 pub(super) type MemberSet = (HashSet<Box<[u8]>>, bool);
 
 /// Maximum number of values that are compared one by one.
@@ -27,8 +27,7 @@ impl Run<'_> {
             SubqueryKind::Value => {
                 let mut values = Vec::clone(&*self.first_column(subquery, frame, 2)?);
                 if values.len() > 1 {
-                    let message = "more than one row returned by a subquery used as an expression";
-                    return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message));
+                    return Err(several_rows());
                 }
                 Ok(values.pop().unwrap_or(Value::Null))
             }
@@ -49,7 +48,7 @@ impl Run<'_> {
                 if is_membership
                     && !subquery.is_correlated
                     && values.len() > SCANNED_MAX
-                    && let Some(members) = self.members(subquery, &values)?
+                    && let Some(members) = self.members(subquery, &values, Value::is_null)?
                 {
                     return Ok(match members.0.contains(&*key_of(slice::from_ref(&*operand))) {
                         _ if operand.is_null() => Value::Null,
@@ -67,12 +66,63 @@ impl Run<'_> {
                 }
                 Ok(so_far)
             }
+            SubqueryKind::Row { row, comparison, quantifier } => {
+                self.compare_row(subquery, row, *comparison, *quantifier, frame)
+            }
         }
+    }
+
+    fn compare_row(
+        &self,
+        subquery: &Subquery,
+        row: &Expr,
+        comparison: Comparison,
+        quantifier: Quantifier,
+        frame: &Frame<'_>,
+    ) -> Result<Value> {
+        let wanted = if quantifier == Quantifier::One { 2 } else { usize::MAX };
+        let rows = self.first_column(subquery, frame, wanted)?;
+        let all = quantifier != Quantifier::Any;
+        match (quantifier, &rows[..]) {
+            (Quantifier::One, []) => return Ok(Value::Null),
+            (Quantifier::One, [_, _, ..]) => return Err(several_rows()),
+            (_, []) => return Ok(Value::Bool(all)),
+            _ => {}
+        }
+        let row = row.eval(frame, self)?;
+        let is_membership = comparison == if all { Comparison::NotEqual } else { Comparison::Equal };
+        if is_membership
+            && !subquery.is_correlated
+            && rows.len() > SCANNED_MAX
+            && !has_null(&row)
+            && let Some(members) = self.members(subquery, &rows, has_null)?
+        {
+            let is_member = members.0.contains(&*key_of(slice::from_ref(&*row)));
+            // Beside a NULL in another row the result may be NULL, which depends on the other values of that row.
+            if is_member || !members.1 {
+                return Ok(Value::Bool(is_member != all));
+            }
+        }
+        let mut so_far = Value::Bool(all);
+        for other in &*rows {
+            self.check_cancelled()?;
+            match compare_rows(comparison, &row, other) {
+                None => so_far = Value::Null,
+                Some(holds) if holds != all => return Ok(Value::Bool(holds)),
+                Some(_) => {}
+            }
+        }
+        Ok(so_far)
     }
 
     /// Returns the set of the values of a query that is run once; `None` when it is asked for the first time: it may be
     /// the only time, and the set takes memory.
-    fn members(&self, subquery: &Subquery, values: &[Value]) -> Result<Option<Arc<MemberSet>>> {
+    fn members(
+        &self,
+        subquery: &Subquery,
+        values: &[Value],
+        is_unknown: fn(&Value) -> bool,
+    ) -> Result<Option<Arc<MemberSet>>> {
         let address = Arc::as_ptr(&subquery.query) as usize;
         let known = self.member_sets.borrow().get(&address).cloned();
         match known {
@@ -88,7 +138,7 @@ impl Run<'_> {
             is_new(&mut set, &key_of(slice::from_ref(value)), &mut kept)?;
         }
         kept.stays();
-        let members = Arc::new((set, values.iter().any(Value::is_null)));
+        let members = Arc::new((set, values.iter().any(is_unknown)));
         self.member_sets.borrow_mut().insert(address, Some(members.clone()));
         Ok(Some(members))
     }
@@ -124,4 +174,46 @@ impl Run<'_> {
         }
         Ok(values)
     }
+}
+
+fn several_rows() -> SqlError {
+    let message = "more than one row returned by a subquery used as an expression";
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, message)
+}
+
+/// Whether a row has NULL in it.
+fn has_null(row: &Value) -> bool {
+    values_of(row).iter().any(Value::is_null)
+}
+
+fn values_of(row: &Value) -> &[Value] {
+    match row {
+        Value::Record(record) => record.values(),
+        value => slice::from_ref(value),
+    }
+}
+
+/// Compares two rows as row constructors are compared; `None`: a NULL makes the result unknown.
+fn compare_rows(comparison: Comparison, left: &Value, right: &Value) -> Option<bool> {
+    let pairs = values_of(left).iter().zip(values_of(right));
+    let orders = pairs.map(|(left, right)| match left.is_null() || right.is_null() {
+        true => None,
+        false => Some(compare(left, right)),
+    });
+    if matches!(comparison, Comparison::Equal | Comparison::NotEqual) {
+        let is_unequal = comparison == Comparison::NotEqual;
+        // A pair that differs decides, whatever is unknown of the others.
+        let mut so_far = Some(!is_unequal);
+        for order in orders {
+            match order {
+                Some(order) if order.is_ne() => return Some(is_unequal),
+                Some(_) => {}
+                None => so_far = None,
+            }
+        }
+        return so_far;
+    }
+    // The first pair that differs decides.
+    let first = { orders }.find(|order| order.is_none_or(|order| order.is_ne()));
+    first.unwrap_or(Some(std::cmp::Ordering::Equal)).map(|order| comparison.holds(order))
 }

@@ -8,7 +8,7 @@ use std::{borrow::Cow, cmp::Ordering};
 use super::{Binary, BoundDomain, Call, Comparison, Conversion, Elementwise, Expr, Function};
 use crate::{
     error::{Result, SqlError, SqlState},
-    types::{Array, Environment, SqlType, Value, cast::cast, order},
+    types::{Array, Environment, Record, SqlType, Value, cast::cast, order},
 };
 
 /// The run of a statement, as expressions see it.
@@ -116,6 +116,10 @@ impl Expr {
             Self::Array(element, operands) => {
                 let values = operands.iter().map(|operand| Ok(operand.eval(frame, run)?.into_owned()));
                 Value::array(Array::new(element.scalar, values.collect::<Result<_>>()?))
+            }
+            Self::Record(fields, operands) => {
+                let values = operands.iter().map(|operand| Ok(operand.eval(frame, run)?.into_owned()));
+                Value::Record(Box::new(Record::new(fields.clone(), values.collect::<Result<_>>()?)?))
             }
             Self::Element(operands) => element(operands, frame, run)?,
             Self::Lookup(..)

@@ -1,5 +1,5 @@
-//! Tokens that are inserted where the parser would mistake a statement for another one. Each function goes through the
-//! tokens once: texts may be long.
+//! Tokens that are inserted, or left out, where the parser would mistake a statement for another one. Each function goes
+//! through the tokens once: texts may be long.
 
 use sqlparser::{
     ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart},
@@ -29,6 +29,32 @@ fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
 
 fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
     matches!(token, Token::Word(word) if wanted.contains(&word.keyword))
+}
+
+/// Leaves out the parentheses of `(t).*`: the grammar knows all columns of a source without them only.
+pub(super) fn unwrap_rows(tokens: &mut Vec<TokenWithSpan>) {
+    let (mut needless, mut last) = (Vec::new(), [None; 5]);
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        if *token == Token::Mul
+            && let [Some(before), Some(open), Some(name), Some(close), Some(dot)] = last
+            && [open, close, dot].map(|at: usize| &tokens[at].token) == [&Token::LParen, &Token::RParen, &Token::Period]
+            && matches!(tokens[name].token, Token::Word(_))
+            && (tokens[before].token == Token::Comma
+                || is_word(&tokens[before].token, &[Keyword::SELECT, Keyword::DISTINCT, Keyword::RETURNING]))
+        {
+            needless.extend([open, close]);
+        }
+        last.rotate_left(1);
+        last[4] = Some(at);
+    }
+    if needless.is_empty() {
+        return;
+    }
+    let (mut needless, mut places) = (needless.into_iter().peekable(), 0..);
+    tokens.retain(|_| places.next().is_none_or(|at: usize| needless.next_if_eq(&at).is_none()));
 }
 
 /// The names of columns that stand for OVERRIDING SYSTEM VALUE and OVERRIDING USER VALUE, which the grammar lacks, at the

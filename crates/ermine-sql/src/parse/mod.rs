@@ -38,7 +38,7 @@ pub(crate) use self::{
 };
 use self::{
     conflicts::mark_conflicts,
-    marks::{cast_constants, mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims},
+    marks::{cast_constants, mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims, unwrap_rows},
     measure::{check_chains, check_size},
     sequences::order_options,
     tables::expand_tables,
@@ -107,6 +107,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);
     mark_overriding(&mut tokens);
+    unwrap_rows(&mut tokens);
     mark_current_of(&mut tokens);
     join_literals(&mut tokens)?;
     cast_constants(&mut tokens);

@@ -3,10 +3,15 @@
 //! A sign binds more tightly than `^`, AT TIME ZONE and COLLATE; any other operator before an operand (`~`, `@`, ..)
 //! binds less tightly than arithmetic, also where it is itself an operand: `1 + ~ 2 - 3` is `1 + (~ (2 - 3))`. A match
 //! with a pattern (`~`, `~~`, ..) binds as tightly as `||`: `a ~ b || c` is `(a ~ b) || c`.
+//!
+//! The argument `t.*` becomes an expression, the whole row of `t`.
 
 use std::{mem, ops::ControlFlow};
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, VisitMut,
+    VisitorMut, helpers::attached_token::AttachedToken,
+};
 
 /// Rearranges the expressions of a tree.
 pub(crate) fn correct_precedence(tree: &mut impl VisitMut) {
@@ -39,9 +44,20 @@ impl VisitorMut for Precedence {
                 extend_first_operand(&mut whole, left, op);
                 *expr = whole;
             }
+            Expr::Function(function) => name_rows(function),
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn name_rows(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(source)) = argument {
+            let row = Expr::QualifiedWildcard(source.clone(), AttachedToken::empty());
+            *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(row));
+        }
     }
 }
 

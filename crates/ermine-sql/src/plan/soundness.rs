@@ -132,6 +132,7 @@ impl Checker {
                 assert!(!operands.is_empty(), "{expr:?}");
             }
             Expr::Rows(comparisons) => assert!(comparisons.len() % 2 == 1, "{comparisons:?}"),
+            Expr::Record(fields, operands) => assert_eq!(fields.len(), operands.len(), "{operands:?}"),
             Expr::Element(operands) => assert!(operands.len() > 1, "{operands:?}"),
             Expr::Subquery(subquery) => self.subquery(subquery),
             _ => {}

@@ -154,7 +154,7 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             let ty = match argument {
                 None | Some(T::VARCHAR | T::NAME) => T::TEXT,
                 Some(T::CIDR) => T::INET,
-                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA | T::MACADDR | T::JSONPATH) => {
+                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA | T::MACADDR | T::JSONPATH | T::RECORD) => {
                     return Err(unknown());
                 }
                 Some(ty) => ty,
@@ -318,7 +318,7 @@ impl Accumulator {
                 if let State::Text(text) = &mut self.state {
                     text.push_str(match value {
                         _ if text.is_empty() => "[",
-                        Value::Array(_) => ", \n ",
+                        Value::Array(_) | Value::Record(_) => ", \n ",
                         _ => ", ",
                     });
                     write_json(value, environment, text)?;

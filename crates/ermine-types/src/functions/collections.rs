@@ -1,11 +1,15 @@
 //! Functions of JSON and arrays.
 
 use crate::{
-    Array, Environment, Json, SqlType, Value,
+    Array, Environment, Json, Record, SqlType, Value,
     array::Dimension,
     error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter},
-    json::{path::Change, raw, write::string_bytes},
+    json::{
+        path::Change,
+        raw,
+        write::{string_bytes, write_string},
+    },
     operators::{check_equality, concatenate_arrays, extend_array, texts},
     order, text,
 };
@@ -29,6 +33,10 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
             text.parse()?
         }
         Value::Array(array) => array_to_json(array, environment)?,
+        Value::Record(record) => {
+            let pairs = record.columns().map(|(field, value)| Ok((field.name.clone(), to_json(value, environment)?)));
+            Json::object(pairs.collect::<Result<_>>()?)
+        }
         // JSON uses ISO's letter T in points in time.
         Value::Timestamp(_) | Value::TimestampTz(_) => {
             let mut text = text_of(value, environment).replacen(' ', "T", 1);
@@ -61,6 +69,7 @@ pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut Str
             let elements: Vec<_> = array.elements().iter().collect();
             return write_elements(&elements, array.dimensions(), environment, out);
         }
+        Value::Record(record) => write_record(record, ",", environment, out)?,
         value => {
             // Writing to a string does not fail.
             let _ = std::fmt::Write::write_fmt(out, format_args!("{}", to_json(value, environment)?));
@@ -85,6 +94,20 @@ fn write_elements(
         }
     }
     out.push(']');
+    Ok(())
+}
+
+/// Writes a record as an object: its keys keep their order, and duplicates stay.
+fn write_record(record: &Record, separator: &str, environment: &Environment, out: &mut String) -> Result<()> {
+    out.push('{');
+    for (at, (field, value)) in record.columns().enumerate() {
+        out.push_str(if at > 0 { separator } else { "" });
+        // Writing to a string does not fail.
+        let _ = write_string(&field.name, out);
+        out.push(':');
+        write_json(value, environment, out)?;
+    }
+    out.push('}');
     Ok(())
 }
 
@@ -151,7 +174,7 @@ fn pairs_of<'v>(arguments: &'v [Value], function: &str, environment: &Environmen
     for (at, [key, value]) in pairs.iter().enumerate() {
         let key = match key {
             Value::Null => return Err(invalid(&format!("argument {}: key must not be null", at * 2 + 1))),
-            Value::Array(_) | Value::Jsonb(_) | Value::Json(_) => {
+            Value::Array(_) | Value::Jsonb(_) | Value::Json(_) | Value::Record(_) => {
                 return Err(invalid("key value must be scalar, not array, composite, or json"));
             }
             Value::Bool(value) => value.to_string(),
@@ -324,7 +347,9 @@ fn register_json(table: &mut Table) {
             "to_jsonb",
             &[Parameter::Element],
             json_outcome,
-            |arguments, environment| arguments!(arguments, [value] => to_json(value, environment).map(Value::json)),
+            |arguments, environment| {
+                arguments!(arguments, [value] => to_json(value, environment)?.check_depth().map(Value::json))
+            },
         )
         .stable();
     for name in ["to_json", "array_to_json"] {
@@ -339,6 +364,19 @@ fn register_json(table: &mut Table) {
             })
             .stable();
     }
+    table
+        .add("row_to_json", &[T::RECORD, T::BOOL], T::JSON, |arguments, environment| {
+            let (record, is_pretty) = match arguments {
+                [Value::Record(record)] => (record, false),
+                [Value::Record(record), Value::Bool(is_pretty)] => (record, *is_pretty),
+                _ => return Err(crate::operators::mismatch()),
+            };
+            let mut out = String::new();
+            write_record(record, if is_pretty { ",\n " } else { "," }, environment, &mut out)?;
+            Ok(Value::Json(out.into()))
+        })
+        .optional(1)
+        .stable();
     table.add("jsonb_build_object", &[], j, build_object);
     table
         .generic("jsonb_build_object", &[Parameter::Any], json_outcome, build_object)

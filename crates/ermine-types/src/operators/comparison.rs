@@ -52,6 +52,30 @@ fn arrays(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
     })
 }
 
+fn records(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
+    let mismatched = |message| SqlError::new(SqlState::DATATYPE_MISMATCH, message);
+    take!(left => Value::Record(left), right => Value::Record(right) => {
+        for (at, ((field, left), (other, right))) in left.columns().zip(right.columns()).enumerate() {
+            if field.ty != other.ty {
+                let (left, right) = (field.ty.name(), other.ty.name());
+                return Err(mismatched(format!(
+                    "cannot compare dissimilar column types {left} and {right} at record column {}",
+                    at + 1
+                )));
+            }
+            check_equality(SqlType::scalar(field.ty.scalar))?;
+            let order = order::compare(left, right, field.ty);
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        match left.values().len() == right.values().len() {
+            true => Ok(Ordering::Equal),
+            false => Err(mismatched("cannot compare record types with different numbers of columns".into())),
+        }
+    })
+}
+
 fn padded(left: &Value, right: &Value, _: &Environment) -> Result<Ordering> {
     Ok(order::compare(left, right, SqlType::CHAR))
 }
@@ -135,6 +159,7 @@ pub fn widening(from: SqlType, to: SqlType) -> Option<PrefixFunction> {
 comparisons!(of_plain, plain);
 comparisons!(of_arrays, arrays);
 comparisons!(of_padded, padded);
+comparisons!(of_records, records);
 comparisons!(of_integers, integers);
 comparisons!(of_floats, floats);
 comparisons!(of_local_times, local_times);
@@ -202,6 +227,7 @@ pub(super) fn register(tables: &mut Tables) {
     add(of_plain::ALL, T::NAME, T::TEXT);
     add(of_plain::ALL, T::TEXT, T::NAME);
     add(of_padded::ALL, T::CHAR, T::CHAR);
+    add(of_records::ALL, T::RECORD, T::RECORD);
     for (name, function) in of_plain::ALL {
         tables.add(name, Parameter::Enum, Parameter::Enum, Outcome::Is(T::BOOL), function);
     }

@@ -16,6 +16,7 @@ use super::{
     Environment, Json, Scalar, SqlType, Value, cast, datetime,
     json::jsonpath::JsonPath,
     network::{self, Inet},
+    record::{Record, no_input},
 };
 
 pub(crate) use number::{write_f32, write_f64};
@@ -58,6 +59,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::TimeTz => datetime::parse_timetz(text, environment)?,
         Scalar::Oid => Value::Oid(number::parse_oid(text)?),
         Scalar::Enum(of) => environment.parse_label(of, text)?,
+        Scalar::Record => return Err(no_input()),
     };
     cast::with_modifier(value, ty, modifier, false)
 }
@@ -104,7 +106,35 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::Macaddr(value) => network::write_macaddr(value, out),
         Value::TimeTz { micros, ahead } => datetime::write_timetz(*micros, *ahead, out),
         Value::Array(value) => array::write(value, ty, environment, out),
+        Value::Record(value) => write_record(value, environment, out),
     };
+}
+
+/// Appends the values between parentheses; NULL is an empty place, and a value that could be taken for something else
+/// is put in quotes.
+fn write_record(record: &Record, environment: &Environment, out: &mut String) -> std::fmt::Result {
+    let needs_quotes = |letter: char| matches!(letter, '"' | '\\' | '(' | ')' | ',') || is_space(letter);
+    out.push('(');
+    for (at, (field, value)) in record.columns().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        if value.is_null() {
+            continue;
+        }
+        let start = out.len();
+        write(value, field.ty, environment, out);
+        if out.len() == start || out[start..].contains(needs_quotes) {
+            let text = out.split_off(start);
+            out.push('"');
+            for letter in text.chars() {
+                if matches!(letter, '"' | '\\') {
+                    out.push(letter);
+                }
+                out.push(letter);
+            }
+            out.push('"');
+        }
+    }
+    out.write_char(')')
 }
 
 /// Returns a value's text.
