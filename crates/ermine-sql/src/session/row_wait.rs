@@ -39,6 +39,8 @@ pub(super) struct RowWait {
     tried: Option<Instant>,
     /// The limit of all waits.
     patience: Patience,
+    /// Whether the statement has been tried again although the limit has passed.
+    tried_late: bool,
 }
 
 impl RowWait {
@@ -47,7 +49,17 @@ impl RowWait {
 
     pub(super) fn new(party: Arc<Party>, at_most: Option<Duration>) -> Self {
         let patience = Patience::new(at_most);
-        Self { party, place: None, waiting: None, holder: None, unnamed: 0, lost: None, tried: None, patience }
+        Self {
+            party,
+            place: None,
+            waiting: None,
+            holder: None,
+            unnamed: 0,
+            lost: None,
+            tried: None,
+            patience,
+            tried_late: false,
+        }
     }
 
     /// Returns the row of a conflict, and the transaction that has it, if that has not ended.
@@ -84,7 +96,12 @@ impl RowWait {
     pub(super) fn wait(&mut self, conflict: &SqlError, interrupt: &Interrupt) -> Result<()> {
         interrupt.check()?;
         if self.patience.is_over() {
-            return Err(lock_timeout());
+            // The limit may have passed just now, since `is_over`: what is no wait for a row is a lost conflict.
+            if self.is_held(conflict) || self.tried_late {
+                return Err(lock_timeout());
+            }
+            self.tried_late = true;
+            return Ok(());
         }
         match self.is_held(conflict) {
             true => self.lost = None,
