@@ -333,6 +333,8 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) types: OnceLock<[TypeId; 2]>,
     /// The function from a row to its partition, where the application has provided one.
     pub(crate) partition: OnceLock<PartitionOf>,
+    /// Set if a transaction that has written to other tables, too, has written rows of this one, which is in memory only.
+    is_beside_logged: AtomicUsize,
     /// Set if the table's rows may take memory from the reserve.
     is_essential: OnceLock<()>,
     /// Set if they do not leave memory.
@@ -412,6 +414,7 @@ impl<F: Family> TableParts<F> {
             layouts: Mutex::new(entry.layouts.clone()),
             types: OnceLock::new(),
             partition: OnceLock::new(),
+            is_beside_logged: AtomicUsize::new(0),
             is_essential: if entry.id == CATALOG { OnceLock::from(()) } else { OnceLock::new() },
             is_kept_in_memory: OnceLock::new(),
             primary,
@@ -469,6 +472,19 @@ impl<F: Family> TableParts<F> {
     /// Whether the table's rows stay in memory.
     pub(crate) fn is_kept_in_memory(&self) -> bool {
         self.id.is_unlogged() || self.is_essential.get().or(self.is_kept_in_memory.get()).is_some()
+    }
+
+    /// Notes that a transaction is about to commit rows of the table, which is in memory only, with rows that are logged.
+    pub(crate) fn set_beside_logged(&self) {
+        // Relaxed: the commit orders it.
+        if self.is_beside_logged.load(Ordering::Relaxed) == 0 {
+            self.is_beside_logged.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a transaction that reads the table may see one that has to become durable.
+    pub(crate) fn is_beside_logged(&self) -> bool {
+        self.is_beside_logged.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the purpose for which a value of the table needs memory.

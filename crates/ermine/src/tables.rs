@@ -235,6 +235,12 @@ impl<F: Family> Tables<F> {
         self.places.get(id.0 as usize).or_else(of_unlogged)
     }
 
+    /// Whether the table of that number was dropped, and no transaction can find it any more.
+    pub(crate) fn is_gone(&self, id: TableId) -> bool {
+        // Relaxed: the pointer is not followed.
+        self.pointer(id).is_none_or(|table| table.load(Ordering::Relaxed).is_null())
+    }
+
     fn live_tables(&self) -> impl DerefMut<Target = LiveTables<F>> {
         self.live.lock().expect("no code panics while it holds the tables")
     }
@@ -289,12 +295,12 @@ impl<F: Family> Tables<F> {
         check_name(name)?;
         let mut dropped = self.schema();
         let Some(table) = self.by_name(name) else { return Ok(false) };
-        if self.drops_uncovered() >= Self::DROPS_MAX {
-            return Err(Error::Limit(
-                "512 tables dropped since the last checkpoint: make one, or try again when one has been made",
-            ));
-        }
         if !table.id.is_unlogged() {
+            if self.drops_uncovered() >= Self::DROPS_MAX {
+                return Err(Error::Limit(
+                    "512 tables dropped since the last checkpoint: make one, or try again when one has been made",
+                ));
+            }
             let mut now = dropped.clone();
             now.insert(table.id);
             write_down(&table, &now)?;

@@ -29,7 +29,7 @@ use crate::{
     reclaim::{self, Outcome, Queue, Superseded, Unlinked},
     rows::{
         arena::Arena,
-        array::RowIds,
+        array::{RowIds, WorkerRowIds},
         chain::{CertifierStamps, VersionPtr},
         snapshots::{Horizon, SnapshotSlot},
     },
@@ -114,7 +114,7 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) doomed: Option<Doom>,
     /// Each running scan takes one. They are not on the stack: a join of many tables runs a scan inside of a scan.
     pub(crate) scans: Vec<ScanBuffers<StampsOf<S>>>,
-    row_ids: Vec<RowIds>,
+    row_ids: WorkerRowIds,
     garbage: Garbage<StampsOf<S>>,
     /// Transactions and superseded rows since the last housekeeping.
     since_housekeeping: usize,
@@ -230,7 +230,7 @@ impl<S: Scheme> Worker<S> {
             doomed: None,
             prepared_as: None,
             scans: Vec::new(),
-            row_ids: Vec::new(),
+            row_ids: WorkerRowIds::default(),
             garbage,
             since_housekeeping: 0,
         };
@@ -288,6 +288,7 @@ impl<S: Scheme> Worker<S> {
         *since_housekeeping = 0;
         garbage.unlink(engine, pins, at_most);
         garbage.free(engine, arena, row_ids);
+        row_ids.forget(|table| engine.tables.is_gone(table));
         if engine.is_tight() {
             arena.give_everything()
         } else {
@@ -315,14 +316,14 @@ impl<S: Scheme> State<S> {
     /// Notes that the transaction reads a version made at `created`: it is acknowledged when that is durable.
     #[inline]
     pub(crate) fn reads_from(&mut self, table: &TableStore<StampsOf<S>>, created: Stamp) {
-        if !table.id.is_unlogged() {
+        if !table.id.is_unlogged() || table.is_beside_logged() {
             self.read_from = self.read_from.max(created);
         }
     }
 
     /// Returns the worker's RowIds of a table.
     pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
-        ids_of(&mut self.row_ids, table)
+        self.row_ids.of(table)
     }
 
     /// Keeps or discards a version of the transaction's own that it has replaced by a newer one.
@@ -454,7 +455,7 @@ impl<H: CertifierStamps> Garbage<H> {
     }
 
     /// Frees the garbage that no thread can access any more.
-    fn free<S: Scheme>(&mut self, engine: &Engine<S>, arena: &mut Arena, row_ids: &mut Vec<RowIds>) {
+    fn free<S: Scheme>(&mut self, engine: &Engine<S>, arena: &mut Arena, row_ids: &mut WorkerRowIds) {
         if self.versions.len() > 0 {
             engine.versions.advance();
         }
@@ -472,15 +473,7 @@ impl<H: CertifierStamps> Garbage<H> {
                 // SAFETY: as above, for the epochs of transactions.
                 unsafe { version.destroy(arena) };
             }
-            ids_of(row_ids, table).give(row);
+            row_ids.of(table).give(row);
         }
     }
-}
-
-fn ids_of(row_ids: &mut Vec<RowIds>, table: TableId) -> &mut RowIds {
-    let at = table.0 as usize;
-    if row_ids.len() <= at {
-        row_ids.resize_with(at + 1, RowIds::default);
-    }
-    &mut row_ids[at]
 }

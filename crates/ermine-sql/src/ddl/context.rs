@@ -7,11 +7,11 @@ use ermine::OwnedReceipt;
 use crate::{
     catalog::{
         Catalog, CatalogStore, Change, Table,
-        definition::{RoleDef, SequenceDef},
+        definition::{ColumnDef, DefaultDef, RoleDef, SequenceDef},
         sessions::Party,
         temporary::is_temporary,
     },
-    error::Result,
+    error::{Result, SqlError},
     exec::SessionState,
     failure::EngineResult as _,
     transaction::{ActiveTransaction, Following, Limits, Modes, TableWait, changed},
@@ -159,8 +159,20 @@ impl ChangeContext<'_> {
 
     /// Makes changes, which the transaction sees at once.
     pub(crate) fn apply(&self, active: &mut ActiveTransaction, mut changes: Vec<Change>) -> Result<()> {
+        changes.iter().try_for_each(|change| check_draws(active, change))?;
         changes.extend(self.uses_of_types(active, &changes)?);
         changes.extend(self.owners_of_new(active, &changes)?);
         active.apply(self.store, self.database, changes)
+    }
+}
+
+/// Fails for a table that would draw numbers from a temporary sequence after the end of the session.
+fn check_draws(active: &ActiveTransaction, change: &Change) -> Result<()> {
+    let Some(def) = change.table_after().filter(|def| !is_temporary(&def.schema)) else { return Ok(()) };
+    let draws =
+        |column: &ColumnDef| matches!(column.default, Some(DefaultDef::NextOf(id)) if active.catalog.is_temporary(id));
+    match def.columns.iter().any(draws) {
+        true => Err(SqlError::unsupported("a default of a permanent table with the numbers of a temporary sequence")),
+        false => Ok(()),
     }
 }

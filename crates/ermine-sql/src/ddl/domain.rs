@@ -204,6 +204,9 @@ impl ChangeContext<'_> {
         table: u32,
         columns: &[(usize, u32)],
     ) -> Result<Vec<Change>> {
+        if !columns.is_empty() && active.catalog.is_temporary(table) {
+            return Err(SqlError::unsupported("a temporary table with a column of a domain"));
+        }
         let mut added: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
         columns.iter().for_each(|(at, oid)| added.entry(*oid).or_default().push((table, *at)));
         let changes = added.into_iter().map(|(oid, added)| {

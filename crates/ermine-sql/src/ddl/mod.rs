@@ -48,7 +48,7 @@ use self::{
     view::ViewChange,
 };
 use crate::{
-    catalog::{Change, Relation, Table, definition::Definition as Def},
+    catalog::{Change, Relation, Table, definition::Definition as Def, temporary::is_temporary},
     error::{Result, SqlError, SqlState},
     result::RowSink,
     transaction::{ActiveTransaction, changed},
@@ -200,7 +200,7 @@ impl ChangeContext<'_> {
             None => {
                 let is_usable = |schema: &&String| {
                     let may_use = || active.catalog.may_use_schema(self.environment.role, schema);
-                    active.catalog.schema(schema).is_some() && may_use()
+                    !is_temporary(schema) && active.catalog.schema(schema).is_some() && may_use()
                 };
                 self.search_path.iter().find(is_usable).cloned().ok_or_else(|| {
                     SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
@@ -209,6 +209,9 @@ impl ChangeContext<'_> {
         };
         if active.catalog.schema(&schema).is_none() {
             return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist")));
+        }
+        if is_temporary(&schema) {
+            return Err(SqlError::unsupported("a temporary object of this kind"));
         }
         Ok((schema, own))
     }

@@ -38,6 +38,9 @@ impl ChangeContext<'_> {
                 Definition::Schema(def) => crate::catalog::temporary::is_temporary(&def.name),
                 _ => false,
             };
+            if is_temporary && matches!(definition, Definition::Schema(_)) {
+                continue;
+            }
             let (kind, is_known, of) = match definition {
                 Definition::Table(def) => (Kind::Table, catalog.table(def.id).is_some(), None),
                 Definition::View(def) => (Kind::Table, catalog.view(def.id).is_some(), None),

@@ -16,6 +16,7 @@ use crate::{
         Change,
         comments::PG_CONSTRAINT,
         definition::{DefaultDef, Definition, ForeignKeyDef, SchemaDef, SequenceDef, TableDef},
+        temporary::is_temporary,
     },
     ddl::{context::ChangeContext, types::check_no_type, view::AlterView},
     error::{Result, SqlError, SqlState},
@@ -167,6 +168,9 @@ impl ChangeContext<'_> {
 
     /// Renames a schema, and moves all that is in it.
     pub(super) fn rename_schema(&self, active: &mut ActiveTransaction, old: &str, new: String) -> Result<()> {
+        if is_temporary(old) {
+            return Err(SqlError::unsupported("renaming a schema of temporary objects"));
+        }
         if active.catalog.schema(&new).is_some() {
             return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{new}\" already exists")));
         }

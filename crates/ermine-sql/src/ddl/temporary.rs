@@ -60,6 +60,7 @@ impl ChangeContext<'_> {
                 let message = "cannot create temporary relation in non-temporary schema";
                 Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
             }
+            None => Ok(says_so || self.search_path.first().is_some_and(|schema| is_temporary(schema))),
             _ => Ok(says_so),
         }
     }

@@ -33,6 +33,7 @@ use crate::{
         Change, Relation, Table, View,
         definition::{DefaultDef, Definition, TableDef},
         rights::{self, Object},
+        temporary::is_temporary,
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
@@ -141,6 +142,7 @@ impl ChangeContext<'_> {
                     let message = format!("schema \"{}\" does not exist", new.schema);
                     return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
                 }
+                self.check_moves(&old.schema, &new.schema)?;
             }
             TypeChange::Owner(role) => {
                 return self.alter_owner(active, Object::new(rights::Kind::Type, old.oid), role);
@@ -394,6 +396,9 @@ impl ChangeContext<'_> {
         for change in changes {
             let Change::Put(new) = change else { continue };
             let old = match new {
+                // Other sessions do not know of its use.
+                Definition::Table(def) if is_temporary(&def.schema) => continue,
+                Definition::View(view) if is_temporary(&view.schema) => continue,
                 Definition::Table(def) => active.catalog.table(def.id).map(|old| parts_of_table(&old.def)),
                 Definition::View(view) => {
                     used.extend(view.columns.iter().filter_map(|column| column.ty.created()));

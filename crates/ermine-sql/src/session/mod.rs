@@ -958,7 +958,7 @@ impl Session {
 
     /// Commits a transaction, after it has examined what foreign keys need.
     fn commit(&mut self, mut active: ActiveTransaction) -> Result<Option<ermine::OwnedReceipt>> {
-        match self.end_temporary(&mut active).and_then(|()| self.settle(&mut active)) {
+        match self.settle(&mut active).and_then(|()| self.end_temporary(&mut active)) {
             Ok(()) => {
                 let held = active.cursors.take_held();
                 let receipt = match self.given.get_mut().notes.is_empty() {

@@ -314,6 +314,7 @@ impl<S: Scheme> Engine<S> {
                     slots.filter_map(RowSlot::address).for_each(|address| candidates.count_row(address));
                 }
                 let granules = candidates.with_rows(2 * (wanted - swept));
+                hand.is_held_up = false;
                 hand.begin(self, u64::MAX, |_, address| granules.contains(address));
                 (hand.is_clearing, hand.cleared) = (true, 0);
             }

@@ -11,11 +11,11 @@
 //! 2. A slot without a version belongs to no key, except while its key is being removed from the index.
 //! 3. A RowId that has been handed out has a slot; a request for the slot of any other RowId makes it.
 
-use std::{marker::PhantomData, mem::size_of, ops::Range, ptr::NonNull, sync::Arc};
+use std::{collections::BTreeMap, marker::PhantomData, mem::size_of, ops::Range, ptr::NonNull, sync::Arc};
 
 use crate::{
     error::{Error, Result},
-    ids::RowId,
+    ids::{RowId, TableId},
     log::lsn::Address,
     platform::{budget::Budget, memory::Region, prefetch},
     rows::{
@@ -332,6 +332,33 @@ impl RowIds {
     /// Recycles a RowId that no transaction can still use.
     pub(crate) fn give(&mut self, row: RowId) {
         self.recycled.push(row);
+    }
+}
+
+/// A worker's RowIds of all tables.
+#[derive(Default)]
+pub(crate) struct WorkerRowIds {
+    logged: Vec<RowIds>,
+    /// Of tables in memory only, which come and go: their numbers are high.
+    unlogged: BTreeMap<TableId, RowIds>,
+}
+
+impl WorkerRowIds {
+    /// Returns those of a table.
+    pub(crate) fn of(&mut self, table: TableId) -> &mut RowIds {
+        if table.is_unlogged() {
+            return self.unlogged.entry(table).or_default();
+        }
+        let at = table.0 as usize;
+        if self.logged.len() <= at {
+            self.logged.resize_with(at + 1, RowIds::default);
+        }
+        &mut self.logged[at]
+    }
+
+    /// Forgets those of tables in memory only that are gone.
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(TableId) -> bool) {
+        self.unlogged.retain(|table, _| !is_gone(*table));
     }
 }
 

@@ -44,7 +44,7 @@ impl<P: InPlace> Operation<'_, P> {
         let Journal { slot, draft, entries } = journal;
         draft.begin();
         each_row(engine, sets, nodes, entries, |row| draft.add(row))?;
-        log.room.check(sets.writes.iter().any(|write| write.value.is_some()))?;
+        log.room.check(sets.writes.iter().any(|write| write.value.is_some() && !write.site.table.is_unlogged()))?;
         let bytes = draft.seal().ok_or(Error::Limit("2 GiB of values and keys in one transaction"))?;
         log.make_room(slot, bytes)?;
         log.announce(slot);

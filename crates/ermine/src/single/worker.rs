@@ -20,7 +20,7 @@ use crate::{
     platform::budget::Kept,
     rows::{
         arena::Arena,
-        array::RowIds,
+        array::{RowIds, WorkerRowIds},
         copies::Copies,
         in_place::{CommitTid, Outgrown},
     },
@@ -146,7 +146,7 @@ pub(crate) struct State<P: InPlace> {
 pub(crate) struct Garbage<C> {
     pub(crate) removals: VecDeque<Removal>,
     pub(crate) retired: Limbo<Retired<C>>,
-    pub(crate) row_ids: Vec<RowIds>,
+    pub(crate) row_ids: WorkerRowIds,
     /// The part of the queues' bytes that is counted in the budget.
     kept: Kept,
 }
@@ -159,11 +159,7 @@ impl<C> Garbage<C> {
 
     /// The worker's RowIds of a table.
     pub(crate) fn row_ids(&mut self, table: TableId) -> &mut RowIds {
-        let at = table.0 as usize;
-        if self.row_ids.len() <= at {
-            self.row_ids.resize_with(at + 1, RowIds::default);
-        }
-        &mut self.row_ids[at]
+        self.row_ids.of(table)
     }
 }
 
@@ -188,8 +184,12 @@ impl<P: InPlace> Worker<P> {
         }
         let presence = Arc::new(Presence::new());
         engine.presences.push(presence.clone());
-        let garbage =
-            Garbage { removals: VecDeque::new(), retired: Limbo::new(), row_ids: Vec::new(), kept: Kept::default() };
+        let garbage = Garbage {
+            removals: VecDeque::new(),
+            retired: Limbo::new(),
+            row_ids: WorkerRowIds::default(),
+            kept: Kept::default(),
+        };
         let state = State {
             scheme: P::State::default(),
             counts: Counts::default(),
@@ -242,6 +242,7 @@ impl<P: InPlace> Worker<P> {
         }
         engine.nodes.advance();
         state.garbage.free(engine, &mut state.arena);
+        state.garbage.row_ids.forget(|table| engine.tables.is_gone(table));
         state.arena.tidy();
         self.nodes.reclaim(2 * Self::HOUSEKEEPING_EVERY);
         let garbage = &mut state.garbage;

@@ -82,6 +82,9 @@ impl<S: Scheme> Operation<'_, S> {
         let mut unlogged = 0;
         for write in &sets.writes {
             if write.site.table.is_unlogged() {
+                if sets.log_bytes > 0 {
+                    self.engine.table(write.site.table).set_beside_logged();
+                }
                 unlogged += 1;
                 continue;
             }

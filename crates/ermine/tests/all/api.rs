@@ -662,10 +662,17 @@ fn versions_that_a_snapshot_does_not_show_are_walked() {
             let txn = db.begin(TxnOptions::default().isolation(isolation)).unwrap();
             let seen = txn.get(&table, &5).unwrap();
             let first = txn.work().unwrap();
-            for value in 0..3 {
-                db.run(|txn| txn.put(&table, &5, &value)).unwrap();
-            }
+            // Each version stays, since another transaction sees it.
+            let others: Vec<_> = (0..3)
+                .map(|value| {
+                    db.run(|txn| txn.put(&table, &5, &value)).unwrap();
+                    let other = db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap();
+                    assert_eq!(other.get(&table, &5).unwrap(), Some(value));
+                    other
+                })
+                .collect();
             assert_eq!(txn.get(&table, &5).unwrap(), seen);
+            drop(others);
             let second = txn.work().unwrap().since(first);
             // A read of a version that is already overwritten is weighed at once.
             let expected = Work { rows_read: 1, versions_walked: 3, ..Work::default() };
