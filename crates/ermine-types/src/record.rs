@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{SqlType, Value};
 use crate::error::{Result, SqlError, SqlState};
 
-/// The maximum number of records of which each is in the next: beyond it, functions of a record could exhaust the stack.
+/// The maximum number of records of which each is in the next: beyond it, functions of a record could exhaust the
+/// stack.
 const DEPTH_MAX: usize = 100;
 
 /// A column of a record.

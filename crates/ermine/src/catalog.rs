@@ -32,8 +32,8 @@ pub(crate) const DROPPED_NAME: &str = "ermine.dropped";
 /// The table that records all sequences.
 pub(crate) const SEQUENCES_NAME: &str = "ermine sequences";
 
-/// The maximum number of tables in files that a database ever creates. A number is never reused, as the log may still have rows
-/// of a dropped table.
+/// The maximum number of tables in files that a database ever creates. A number is never reused, as the log may still
+/// have rows of a dropped table.
 pub(crate) const TABLES_MAX: u32 = TableId::UNLOGGED;
 
 /// The format of a table's row, as it is written.

@@ -397,9 +397,9 @@ impl TableOptions {
 
     /// Returns the options for a table that is in memory only: neither the table nor its rows are in the log or in any
     /// other file, so that it is gone when the database is opened again. Otherwise transactions use it like any other
-    /// table. Under schemes with versions a transaction is acknowledged without waiting for the log if it has written nothing
-    /// else, and read nothing that was committed with logged rows; one that has written to such a table cannot be
-    /// prepared. It has no secondary indexes, and its rows do not leave memory.
+    /// table. Under schemes with versions a transaction is acknowledged without waiting for the log if it has written
+    /// nothing else, and read nothing that was committed with logged rows; one that has written to such a table cannot
+    /// be prepared. It has no secondary indexes, and its rows do not leave memory.
     ///
     /// ```
     /// # use ermine::{Database, Options, TableOptions};

@@ -333,7 +333,8 @@ pub(crate) struct TableParts<F: Family> {
     pub(crate) types: OnceLock<[TypeId; 2]>,
     /// The function from a row to its partition, where the application has provided one.
     pub(crate) partition: OnceLock<PartitionOf>,
-    /// Set if a transaction that has written to other tables, too, has written rows of this one, which is in memory only.
+    /// Set if a transaction that has written to other tables, too, has written rows of this one, which is in memory
+    /// only.
     is_beside_logged: AtomicUsize,
     /// Set if the table's rows may take memory from the reserve.
     is_essential: OnceLock<()>,
@@ -474,9 +475,11 @@ impl<F: Family> TableParts<F> {
         self.id.is_unlogged() || self.is_essential.get().or(self.is_kept_in_memory.get()).is_some()
     }
 
-    /// Notes that a transaction is about to commit rows of the table, which is in memory only, with rows that are logged.
+    /// Notes that a transaction is about to commit rows of the table, which is in memory only, with rows that are
+    /// logged.
     pub(crate) fn set_beside_logged(&self) {
-        // Relaxed: the commit orders it.
+        // Relaxed: the release of the commit stamp orders it before any read of the rows (`is_beside_logged`), which has
+        // acquired that stamp.
         if self.is_beside_logged.load(Ordering::Relaxed) == 0 {
             self.is_beside_logged.store(1, Ordering::Relaxed);
         }

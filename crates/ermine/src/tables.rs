@@ -105,8 +105,8 @@ pub(crate) struct Tables<F: Family> {
     nodes: Arc<EpochManager>,
     /// Indexed by the table's number; each pointer that is not null is a reference of an `Arc`. Null: dropped.
     places: boxcar::Vec<AtomicPtr<TableParts<F>>>,
-    /// The same for tables in memory only, whose numbers begin at [`TableId::UNLOGGED`]: recovery knows nothing of them.
-    /// Each that was ever created keeps 8 bytes.
+    /// The same for tables in memory only, whose numbers begin at [`TableId::UNLOGGED`]: recovery knows nothing of
+    /// them. Each that was ever created keeps 8 bytes.
     unlogged: boxcar::Vec<AtomicPtr<TableParts<F>>>,
     /// The tables that have not been dropped.
     live: Mutex<LiveTables<F>>,

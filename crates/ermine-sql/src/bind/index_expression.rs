@@ -62,8 +62,8 @@ impl Binder<'_> {
         Ok(columns)
     }
 
-    /// Returns the columns that an element of ON CONFLICT means: a column, or the hidden ones of an expression; a number
-    /// that no column has if no index has the expression.
+    /// Returns the columns that an element of ON CONFLICT means: a column, or the hidden ones of an expression; a
+    /// number that no column has if no index has the expression.
     pub(super) fn conflict_column(
         &mut self,
         table: &Table,

@@ -162,7 +162,8 @@ pub(crate) struct Scope {
     sets: Option<SetScope>,
     /// The clause that allows no window functions or set-returning functions; empty: one that is not named.
     clause: &'static str,
-    /// Whether it is that of an expression in a table's definition, whose text would not survive a new name of the table.
+    /// Whether it is that of an expression in a table's definition, whose text would not survive a new name of the
+    /// table.
     is_definition: bool,
 }
 

@@ -11,8 +11,8 @@
 //!    refers to one.
 //! 2. *Plans are made for one state*: a catalog has the number of the state of the session's objects, besides its
 //!    version.
-//! 3. *Each relation file is dropped once no definition has it*: when the transaction has committed that dropped it, when
-//!    the one that created it has not committed ([`NewFiles`]), or when the session ends.
+//! 3. *Each relation file is dropped once no definition has it*: when the transaction has committed that dropped it,
+//!    when the one that created it has not committed ([`NewFiles`]), or when the session ends.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -209,8 +209,8 @@ impl Catalog {
         self.temporary_schema.as_deref()
     }
 
-    /// Returns the schemas in which a relation is looked for, in order: the one of temporary objects is the first, unless
-    /// the search path names it.
+    /// Returns the schemas in which a relation is looked for, in order: the one of temporary objects is the first,
+    /// unless the search path names it.
     pub(crate) fn schemas_of<'s, S: AsRef<str>>(&'s self, search_path: &'s [S]) -> impl Iterator<Item = &'s str> {
         let own = self.temporary_schema().filter(|_| !search_path.iter().any(|schema| is_temporary(schema.as_ref())));
         own.into_iter().chain(search_path.iter().map(|schema| self.own_schema(schema.as_ref())))

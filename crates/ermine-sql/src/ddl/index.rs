@@ -99,8 +99,8 @@ impl ChangeContext<'_> {
         Ok(true)
     }
 
-    /// Returns a column of an index behind others, which may be a hidden one that is put into the definition, and its name
-    /// in that of the index.
+    /// Returns a column of an index behind others, which may be a hidden one that is put into the definition, and its
+    /// name in that of the index.
     fn index_part(
         &self,
         active: &ActiveTransaction,

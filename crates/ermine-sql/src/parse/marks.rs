@@ -1,5 +1,5 @@
-//! Tokens that are inserted, or left out, where the parser would mistake a statement for another one. Each function goes
-//! through the tokens once: texts may be long.
+//! Tokens that are inserted, or left out, where the parser would mistake a statement for another one. Each function
+//! goes through the tokens once: texts may be long.
 
 use sqlparser::{
     ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart},

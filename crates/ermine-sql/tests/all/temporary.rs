@@ -1,6 +1,6 @@
 //! Goal: temporary objects belong to one session, and nothing of them reaches a file.
-//! Method: two sessions with objects of one name; files that are searched for a marker, also after rollbacks, crashes and
-//! ends of sessions; the engine's tables are counted. What statements answer is in `temporary.slt`.
+//! Method: two sessions with objects of one name; files that are searched for a marker, also after rollbacks, crashes
+//! and ends of sessions; the engine's tables are counted. What statements answer is in `temporary.slt`.
 
 use std::sync::Arc;
 

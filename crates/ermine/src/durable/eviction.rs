@@ -161,6 +161,7 @@ impl<H: CertifierStamps> Eviction<H> {
     /// How often it was found that no more memory can be freed, whatever the device and checkpoints do, until
     /// transactions end.
     pub(crate) fn vain(&self) -> u64 {
+        // Relaxed: a count, whose reader only waits a little longer for its next value.
         self.vain.load(Ordering::Relaxed)
     }
 }

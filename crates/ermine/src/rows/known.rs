@@ -9,7 +9,8 @@
 //! Invariants
 //! 1. A transaction adds a version in the operation that finds it, and so before that operation leaves its epoch.
 //! 2. It clears the set when it has done with all versions. When it reads whole tables, where writers find it without
-//!    its bits in versions, it may leave in the set only the versions that it keeps. Only the owner of the worker writes.
+//!    its bits in versions, it may leave in the set only the versions that it keeps. Only the owner of the worker
+//!    writes.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -497,8 +497,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         }
     }
 
-    /// Forgets the versions that the transaction has read without tracking, if it has begun to read all their tables as a
-    /// whole: their overwriters find it there.
+    /// Forgets the versions that the transaction has read without tracking, if it has begun to read all their tables as
+    /// a whole: their overwriters find it there.
     #[cold]
     fn forget_untracked(&mut self) {
         let State { certifier, whole_tables, has_lent, .. } = &mut *self.state;
