@@ -25,7 +25,7 @@ pub struct SqlVerification {
 
 impl SqlDatabase {
     /// Decodes every row, compares the entries of all indexes with the rows and the rows with the entries, and the
-    /// definitions with relation files and names. No other session may change anything meanwhile.
+    /// definitions with relation files, names, rights and comments. No other session may change anything meanwhile.
     pub fn verify(&self) -> Result<SqlVerification> {
         self.session("verify", "verify").verify()
     }
@@ -55,6 +55,10 @@ impl Session {
                 found.entries += checked.entries;
                 found.findings.extend(checked.findings);
             }
+            let rights = active.catalog.all_rights().filter(|rights| !active.catalog.has_rights_object(rights));
+            found.findings.extend(rights.map(|rights| format!("rights to an object that is not there: {rights:?}")));
+            let comments = active.catalog.comments().filter(|comment| !active.catalog.has_object(comment));
+            found.findings.extend(comments.map(|of| format!("a comment on an object that is not there: {of:?}")));
             for view in active.catalog.views() {
                 let mut binder = Binder::new(&active.catalog, environment, changes.search_path, &[]);
                 if let Err(error) = binder.columns_of_view(view) {
