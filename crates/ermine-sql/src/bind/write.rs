@@ -21,7 +21,7 @@ use super::{
 use crate::{
     catalog::{
         Table,
-        definition::{ColumnDef, DefaultDef, Identity, TableDef},
+        definition::{ColumnDef, DefaultDef, Identity, IndexDef, TableDef},
         rights::Rights,
     },
     collation::Collation,
@@ -424,8 +424,10 @@ impl Binder<'_> {
                 let primary = table.def.primary_key.iter().filter(|key| same(&mut key.columns.iter().copied()));
                 let primary = primary.map(|_| Path::Primary);
                 let indexes = table.def.indexes.iter().enumerate().filter(|(at, _)| table.def.is_complete(*at));
+                // A partial one is meant by its condition only, which the grammar lacks.
+                let is_meant = |index: &IndexDef| index.is_unique && index.predicate.is_none();
                 let indexes = indexes
-                    .filter(|(_, index)| index.is_unique && same(&mut index.columns.iter().map(|column| column.0)));
+                    .filter(|(_, index)| is_meant(index) && same(&mut index.columns.iter().map(|column| column.0)));
                 primary.chain(indexes.map(|(at, _)| Path::Index(at))).collect()
             }
             Some(ConflictTarget::OnConstraint(name)) => {
