@@ -74,7 +74,8 @@ pub(crate) struct ActiveTransaction {
     pub(crate) catalog: Arc<Catalog>,
     /// Its changes of the catalog, without those of temporary objects.
     pub(crate) changes: Vec<Change>,
-    temporary: TemporaryChanges,
+    /// Those of temporary objects, once there are any.
+    temporary: RefCell<Option<Box<TemporaryChanges>>>,
     modes: Modes,
     following: Following,
     /// The version of the catalog at its beginning: its own changes have numbers that other transactions use, too.
@@ -106,7 +107,14 @@ pub(crate) struct ActiveTransaction {
 struct TemporaryChanges {
     changes: Vec<Change>,
     on_commit: Vec<(ObjectId, OnCommit)>,
-    files: RefCell<NewFiles>,
+    files: NewFiles,
+}
+
+impl TemporaryChanges {
+    fn new(database: &Arc<ermine::Database>) -> Box<Self> {
+        let files = NewFiles::new(database.clone());
+        Box::new(Self { changes: Vec::new(), on_commit: Vec::new(), files })
+    }
 }
 
 /// Tells those that wait for a transaction that it has ended.
@@ -208,11 +216,7 @@ impl ActiveTransaction {
             txn,
             catalog,
             changes: Vec::new(),
-            temporary: TemporaryChanges {
-                changes: Vec::new(),
-                on_commit: Vec::new(),
-                files: RefCell::new(NewFiles::new(database.clone())),
-            },
+            temporary: RefCell::default(),
             modes,
             following,
             version,
@@ -254,23 +258,32 @@ impl ActiveTransaction {
 
     /// Whether it has changed the catalog.
     pub(crate) fn has_changes(&self) -> bool {
-        !self.changes.is_empty() || !self.temporary.changes.is_empty()
+        !self.changes.is_empty() || self.temporary_changes() > 0
+    }
+
+    /// The number of its changes of temporary objects.
+    fn temporary_changes(&self) -> usize {
+        self.temporary.borrow().as_ref().map_or(0, |temporary| temporary.changes.len())
+    }
+
+    fn temporary_mut(&mut self) -> &mut TemporaryChanges {
+        self.temporary.get_mut().get_or_insert_with(|| TemporaryChanges::new(self.txn.database()))
     }
 
     /// Whether it has used temporary objects.
     pub(crate) fn has_temporary(&self) -> bool {
-        !self.temporary.changes.is_empty() || self.used().into_iter().any(|id| self.catalog.is_temporary(id))
+        self.temporary_changes() > 0 || self.used().into_iter().any(|id| self.catalog.is_temporary(id))
     }
 
     /// Sets what its end, and that of later ones, does with a temporary table.
     pub(crate) fn set_on_commit(&mut self, table: ObjectId, what: OnCommit) {
-        self.temporary.on_commit.push((table, what));
+        self.temporary_mut().on_commit.push((table, what));
     }
 
     /// The temporary tables that its end concerns.
     pub(crate) fn on_commit(&self) -> Vec<(ObjectId, OnCommit)> {
         let mut all = self.end.party.temporary.on_commit();
-        all.extend(&self.temporary.on_commit);
+        all.extend(self.temporary.borrow().iter().flat_map(|temporary| &temporary.on_commit));
         all
     }
 
@@ -327,7 +340,7 @@ impl ActiveTransaction {
     pub(crate) fn point(&self, marks: Marks) -> Result<SavepointState> {
         let savepoint = self.txn.savepoint().sql()?;
         let (catalog, changes, cursors) = (self.catalog.clone(), self.changes.len(), self.cursors.mark());
-        let temporary_changes = self.temporary.changes.len();
+        let temporary_changes = self.temporary_changes();
         Ok(SavepointState {
             savepoint,
             catalog,
@@ -344,7 +357,9 @@ impl ActiveTransaction {
         self.txn.roll_back_to(point.savepoint).sql()?;
         self.catalog = point.catalog.clone();
         self.changes.truncate(point.changes);
-        self.temporary.changes.truncate(point.temporary_changes);
+        if let Some(temporary) = self.temporary.get_mut() {
+            temporary.changes.truncate(point.temporary_changes);
+        }
         self.cursors.go_back(point.cursors);
         self.deferral.clone_from(&point.deferral);
         if let Some(own) = self.txn.tid().sql()? {
@@ -401,7 +416,8 @@ impl ActiveTransaction {
     pub(crate) fn relation_file(&self, store: &CatalogStore, schema: &str) -> Result<ObjectId> {
         if is_temporary(schema) {
             let file = store.number()?;
-            self.temporary.files.borrow_mut().add(file);
+            let mut temporary = self.temporary.borrow_mut();
+            temporary.get_or_insert_with(|| TemporaryChanges::new(self.txn.database())).files.add(file);
             return Ok(file);
         }
         store.relation_files.take(&self.txn, self.free_files, &mut self.taken.borrow_mut(), || store.number())
@@ -540,7 +556,9 @@ impl ActiveTransaction {
         store.write(&self.txn, &self.catalog, &stored)?;
         self.catalog = Arc::new(after);
         self.changes.extend(stored);
-        self.temporary.changes.extend(temporary);
+        if !temporary.is_empty() {
+            self.temporary_mut().changes.extend(temporary);
+        }
         Ok(())
     }
 
@@ -552,9 +570,10 @@ impl ActiveTransaction {
         let receipt = txn.commit_async().sql()?;
         taken.into_inner().into_iter().for_each(|taken| taken.keep(&changes));
         let dropped = if changes.is_empty() { Vec::new() } else { store.publish(&changes, &catalog)? };
-        if !temporary.changes.is_empty() || !temporary.on_commit.is_empty() {
-            temporary.files.into_inner().keep(&catalog);
-            end.party.temporary.publish(&temporary.changes, &temporary.on_commit, catalog);
+        if let Some(temporary) = temporary.into_inner() {
+            let TemporaryChanges { changes, on_commit, files } = *temporary;
+            files.keep(&catalog);
+            end.party.temporary.publish(&changes, &on_commit, catalog);
         }
         drop(held);
         dropped.into_iter().for_each(|file| store.relation_files.dropped(file));
