@@ -30,13 +30,15 @@ pub(crate) enum Definition {
     Comment(CommentDef),
     Rights(RightsDef),
     Traits(TraitsDef),
+    /// A table with parts that [`TableDef`] is stored without. Only stored rows have this form (`stored.rs`).
+    TableWith(TableDef, Vec<TablePart>),
 }
 
 impl Definition {
     pub(crate) fn id(&self) -> ObjectId {
         match self {
             Self::Schema(schema) => schema.id,
-            Self::Table(table) => table.id,
+            Self::Table(table) | Self::TableWith(table, _) => table.id,
             Self::Sequence(sequence) => sequence.id,
             Self::Role(role) => role.id,
             Self::ForeignKey(key) => key.id,
@@ -133,6 +135,9 @@ pub(crate) struct KeyDef {
     pub(crate) name: String,
     /// Numbers of columns.
     pub(crate) columns: Vec<usize>,
+    /// Columns that the key only shows (INCLUDE).
+    #[serde(skip)]
+    pub(crate) included: Vec<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,6 +153,16 @@ pub(crate) struct IndexDef {
     pub(crate) columns: Vec<(usize, bool)>,
     /// The text of the condition that its rows meet.
     pub(crate) predicate: Option<String>,
+    /// Columns that the index only shows (INCLUDE): each lookup reads the row anyway, so no entry has their values.
+    #[serde(skip)]
+    pub(crate) included: Vec<usize>,
+}
+
+/// A part of a table's definition that its first stored form lacks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum TablePart {
+    /// The number of an index or a primary key, and the columns that it includes.
+    Included(ObjectId, Vec<usize>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -42,6 +42,7 @@ pub(crate) mod roles;
 pub(crate) mod row_queues;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
+mod stored;
 pub(crate) mod temporary;
 pub(crate) mod waits;
 
@@ -287,7 +288,7 @@ impl CatalogStore {
             .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
         let mut changes = Vec::new();
         for (_, bytes) in stored.sql()? {
-            let mut definition = decode(&bytes)?;
+            let mut definition = stored::decode(&bytes)?;
             if let Definition::Table(def) = &mut definition
                 && def.unfinished.is_some()
             {
@@ -376,8 +377,7 @@ impl CatalogStore {
             self.relation_files.write(txn, old, change.table_after())?;
             match change {
                 Change::Put(definition) => {
-                    let bytes = postcard::to_stdvec(definition)
-                        .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))?;
+                    let bytes = stored::encode(definition)?;
                     txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..]).sql()?;
                 }
                 Change::Drop(definition) => {
@@ -546,14 +546,6 @@ fn secret(database: &Database, rows: &RawTable) -> Result<[u8; SECRET_LENGTH]> {
     known.sql()?.try_into().map_err(damaged)
 }
 
-fn decode(bytes: &[u8]) -> Result<Definition> {
-    let damaged = |_| {
-        SqlError::new(SqlState::DATA_CORRUPTED, "the catalog has a definition that this version cannot read")
-            .hint("Open the database with the version that wrote it.")
-    };
-    postcard::from_bytes(bytes).map_err(damaged)
-}
-
 impl Catalog {
     /// Returns the catalog with the changes applied.
     pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
@@ -639,7 +631,7 @@ impl Catalog {
             Definition::Schema(SchemaDef { id, name }) => {
                 self.schemas.insert(name.clone(), *id);
             }
-            Definition::Table(def) => {
+            Definition::Table(def) | Definition::TableWith(def, _) => {
                 name(&def.schema, &def.name, def.id);
                 for index in
                     def.primary_key.iter().map(|key| &key.name).chain(def.indexes.iter().map(|index| &index.name))

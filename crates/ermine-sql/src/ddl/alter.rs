@@ -230,6 +230,7 @@ impl ChangeContext<'_> {
                     let what = format!("column {name} of table {}", def.name);
                     self.drop_dependents(active, (&what, &what), Dependents { keys, views }, (cascade, &[]), rows)?;
                     self.drop_foreign_keys(active, own)?;
+                    self.drop_including(active, &mut def, at, cascade, rows)?;
                     for at in self.columns_from(active, &def, at, cascade, rows)?.into_iter().chain([at]) {
                         self.drop_column(active, &mut def, at)?;
                     }
@@ -273,6 +274,31 @@ impl ChangeContext<'_> {
             skip(rows, SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to {}", described(*from)));
         }
         Ok(from)
+    }
+
+    /// Drops the indexes that include a column, and the foreign keys that need one of them.
+    fn drop_including(
+        &self,
+        active: &mut ActiveTransaction,
+        def: &mut TableDef,
+        at: usize,
+        cascade: bool,
+        rows: &mut dyn RowSink,
+    ) -> Result<()> {
+        let what = format!("column {} of table {}", def.columns[at].name, def.name);
+        let key = def.primary_key.take_if(|key| key.included.contains(&at));
+        let indexes: Vec<_> = def.indexes.extract_if(.., |index| index.included.contains(&at)).collect();
+        let names = || key.iter().map(|key| &key.name).chain(indexes.iter().map(|index| &index.name));
+        let Some(first) = names().next() else { return Ok(()) };
+        let keys = self.without_index(active, def);
+        self.drop_dependents(active, (&what, &format!("index {first}")), keys, (cascade, &[]), rows)?;
+        names().try_for_each(|name| self.take_name(active, &def.schema, name, false))?;
+        if key.is_some() {
+            // The rows move to numbers.
+            self.rewrite(active, def.clone(), Vec::new(), None)?;
+            *def = active.catalog.table(def.id).expect("it is being altered").def.clone();
+        }
+        Ok(())
     }
 
     /// Drops a column with its indexes and the sequences that it owns. Its values stay in the rows.

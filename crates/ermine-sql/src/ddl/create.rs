@@ -35,12 +35,28 @@ const COLUMNS_MAX: usize = 1600;
 /// The parts of a table's definition besides its columns.
 #[derive(Default)]
 pub(super) struct Constraints {
-    primary: Option<(Option<String>, Vec<String>)>,
-    unique: Vec<(Option<String>, Vec<String>)>,
+    primary: Option<KeyTree>,
+    unique: Vec<KeyTree>,
     checks: Vec<(Option<String>, ast::Expr)>,
     pub(super) foreign: Vec<ForeignKeyTree>,
     /// The numbers of columns that have domains, and those of the domains.
     pub(super) domains: Vec<(usize, u32)>,
+}
+
+/// A primary key or a unique constraint, by the names of its columns.
+pub(super) struct KeyTree {
+    name: Option<String>,
+    columns: Vec<String>,
+    included: Vec<String>,
+}
+
+impl KeyTree {
+    /// Returns the names of all columns, as that of an index has them: numbers tell equal ones apart.
+    fn joined(&self) -> String {
+        let mut names = Vec::new();
+        self.columns.iter().chain(&self.included).for_each(|name| add_name(&mut names, name.clone()));
+        names.join("_")
+    }
 }
 
 impl ChangeContext<'_> {
@@ -190,31 +206,31 @@ impl ChangeContext<'_> {
         let Constraints { primary, unique, checks, foreign: _, domains: _ } = all;
         let mut taken = vec![def.name.clone()];
         let known = self.constraint_names(active, def);
-        let named = primary.iter().map(|key| &key.0).chain(unique.iter().map(|key| &key.0)).flatten();
+        let named = primary.iter().chain(&unique).filter_map(|key| key.name.as_ref());
         for name in named.chain(checks.iter().filter_map(|check| check.0.as_ref())) {
             if known.contains(name) && active.catalog.find(&def.schema, name).is_none() {
                 let message = format!("constraint \"{name}\" for relation \"{}\" already exists", def.name);
                 return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
             }
         }
-        if let Some((name, columns)) = primary {
+        if let Some(KeyTree { name, columns, included }) = primary {
             if def.primary_key.is_some() {
                 let message = format!("multiple primary keys for table \"{}\" are not allowed", def.name);
                 return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
             }
-            let columns = columns_of(def, &columns)?;
+            let (columns, included) = (columns_of(def, &columns)?, included_of(def, &included, " named in key")?);
             for &at in &columns {
                 def.columns[at].not_null = true;
             }
             let name = name.unwrap_or_else(|| self.free_name(active, &def.schema, &def.name, "", "pkey", &taken));
             self.check_free(active, &def.schema, &name, &taken)?;
             taken.push(name.clone());
-            def.primary_key = Some(KeyDef { id: self.catalog_number()?, name, columns });
+            def.primary_key = Some(KeyDef { id: self.catalog_number()?, name, columns, included });
         }
-        for (name, columns) in unique {
-            let places = columns_of(def, &columns)?;
-            let all = columns.join("_");
-            let name = name.unwrap_or_else(|| self.free_name(active, &def.schema, &def.name, &all, "key", &taken));
+        for key in unique {
+            let places = columns_of(def, &key.columns)?;
+            let (included, all) = (included_of(def, &key.included, " named in key")?, key.joined());
+            let name = key.name.unwrap_or_else(|| self.free_name(active, &def.schema, &def.name, &all, "key", &taken));
             self.check_free(active, &def.schema, &name, &taken)?;
             taken.push(name.clone());
             def.indexes.push(IndexDef {
@@ -225,6 +241,7 @@ impl ChangeContext<'_> {
                 is_constraint: true,
                 columns: places.into_iter().map(|at| (at, false)).collect(),
                 predicate: None,
+                included,
             });
         }
         for (name, condition) in checks {
@@ -357,12 +374,12 @@ pub(super) fn duplicate_column_name(name: &str) -> SqlError {
 }
 
 impl Constraints {
-    fn set_primary(&mut self, name: Option<String>, columns: Vec<String>, table: &str) -> Result<()> {
+    fn set_primary(&mut self, key: KeyTree, table: &str) -> Result<()> {
         if self.primary.is_some() {
             let message = format!("multiple primary keys for table \"{table}\" are not allowed");
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
-        self.primary = Some((name, columns));
+        self.primary = Some(key);
         Ok(())
     }
 
@@ -382,17 +399,17 @@ impl Constraints {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 check_characteristics(key.characteristics)?;
-                if !key.include.is_empty() {
-                    return Err(SqlError::unsupported("PRIMARY KEY with INCLUDE"));
-                }
-                self.set_primary(key.name.as_ref().map(name_of), names(&key.columns)?, table)
+                let (name, included) = (key.name.as_ref().map(name_of), key.include.iter().map(name_of).collect());
+                self.set_primary(KeyTree { name, columns: names(&key.columns)?, included }, table)
             }
             TableConstraint::Unique(unique) => {
                 check_characteristics(unique.characteristics)?;
-                if !unique.include.is_empty() || unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-                    return Err(SqlError::unsupported("UNIQUE with INCLUDE or NULLS NOT DISTINCT"));
+                if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+                    return Err(SqlError::unsupported("UNIQUE with NULLS NOT DISTINCT"));
                 }
-                self.unique.push((unique.name.as_ref().map(name_of), names(&unique.columns)?));
+                let (name, included) =
+                    (unique.name.as_ref().map(name_of), unique.include.iter().map(name_of).collect());
+                self.unique.push(KeyTree { name, columns: names(&unique.columns)?, included });
                 Ok(())
             }
             TableConstraint::Check(check) => {
@@ -480,6 +497,25 @@ pub(super) fn columns_of(def: &TableDef, names: &[String]) -> Result<Vec<usize>>
         places.push(at);
     }
     Ok(places)
+}
+
+/// Returns the columns that an index includes; `role`: words behind a name in the error that no column has it.
+pub(super) fn included_of(def: &TableDef, names: &[String], role: &str) -> Result<Vec<usize>> {
+    let places = names.iter().map(|name| {
+        def.column(name)
+            .ok_or_else(|| SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\"{role} does not exist")))
+    });
+    places.collect()
+}
+
+/// Adds the name of a column to those of an index, with a number if one of them is the same.
+pub(super) fn add_name(names: &mut Vec<String>, label: String) {
+    let (mut name, mut number) = (label.clone(), 0);
+    while names.contains(&name) {
+        number += 1;
+        name = format!("{label}{number}");
+    }
+    names.push(name);
 }
 
 /// Returns the type of a column that draws its values from a sequence.
@@ -570,11 +606,13 @@ fn column_options<'c>(
             ColumnOption::Default(expr) => def.default = Some(DefaultDef::Expression(expr.to_string())),
             ColumnOption::PrimaryKey(key) => {
                 check_characteristics(key.characteristics)?;
-                all.set_primary(constraint, vec![def.name.clone()], table_name)?;
+                let columns = vec![def.name.clone()];
+                all.set_primary(KeyTree { name: constraint, columns, included: Vec::new() }, table_name)?;
             }
             ColumnOption::Unique(unique) => {
                 check_characteristics(unique.characteristics)?;
-                all.unique.push((constraint, vec![def.name.clone()]));
+                let columns = vec![def.name.clone()];
+                all.unique.push(KeyTree { name: constraint, columns, included: Vec::new() });
             }
             ColumnOption::Check(check) => {
                 check_enforced(check)?;

@@ -6,7 +6,7 @@ use sqlparser::ast::{self, Ident, VisitMut as _, VisitorMut};
 
 use super::{
     context::ChangeContext,
-    create::{check_column_count, columns_of},
+    create::{add_name, check_column_count, columns_of, included_of},
     skip,
 };
 use crate::{
@@ -53,9 +53,14 @@ impl ChangeContext<'_> {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
         {
+            let name = using.to_string().to_lowercase();
+            if !create.include.is_empty() && ["brin", "gin", "hash"].contains(&&*name) {
+                let message = format!("access method \"{name}\" does not support included columns");
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             return Err(SqlError::unsupported(format_args!("an index by {using}")));
         }
-        if !create.include.is_empty() || create.nulls_distinct == Some(false) {
+        if create.nulls_distinct == Some(false) {
             return Err(SqlError::unsupported("this form of CREATE INDEX"));
         }
         let (mut columns, mut names) = (Vec::new(), Vec::new());
@@ -64,16 +69,13 @@ impl ChangeContext<'_> {
             if column.column.options.nulls_first.is_some_and(|first| first != descending) {
                 return Err(SqlError::unsupported("an index with NULLs at the other end"));
             }
-            let (at, mut name) = self.index_part(active, def, &columns, &column.column.expr)?;
+            let (at, name) = self.index_part(active, def, &columns, &column.column.expr)?;
             columns.push((at, descending));
-            // Numbers tell equal names apart.
-            let (label, mut number) = (name.clone(), 0);
-            while names.contains(&name) {
-                number += 1;
-                name = format!("{label}{number}");
-            }
-            names.push(name);
+            add_name(&mut names, name);
         }
+        let included: Vec<_> = create.include.iter().map(name_of).collect();
+        let included = included_of(def, &included, "")?;
+        included.iter().for_each(|at| add_name(&mut names, def.columns[*at].name.clone()));
         let name = match &create.name {
             Some(name) => relation_of(name)?.1,
             None => self.free_name(active, &def.schema, &def.name, &names.join("_"), "idx", &[]),
@@ -95,6 +97,7 @@ impl ChangeContext<'_> {
             is_constraint: false,
             columns,
             predicate: create.predicate.as_ref().map(|predicate| unnested(predicate).to_string()),
+            included,
         });
         Ok(true)
     }

@@ -1,4 +1,5 @@
-//! Expressions of indexes, in CREATE INDEX and in ON CONFLICT; the grammar lacks the latter.
+//! Expressions of indexes, in CREATE INDEX and in ON CONFLICT; the grammar lacks the latter, and those of INCLUDE, which
+//! PostgreSQL refuses with a reason.
 
 use sqlparser::{
     ast::{CastKind, Expr, Ident},
@@ -88,6 +89,35 @@ pub(crate) fn conflict_expression(name: &Ident) -> Result<Option<Expr>> {
     super::correct_precedence(&mut expr);
     check_index_part(&expr)?;
     Ok(Some(expr))
+}
+
+/// Fails for a column of INCLUDE that is more than a name.
+pub(super) fn check_included(tokens: &[TokenWithSpan]) -> Result<()> {
+    let words = tokens.iter().map(|token| &token.token).filter(|token| !matches!(token, Token::Whitespace(_)));
+    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let words: Vec<_> = words.skip_while(|token| !is(token, Keyword::CREATE)).collect();
+    let begins = |four: &[&Token]| *four[0] == Token::RParen && is(four[1], Keyword::INCLUDE);
+    let Some(at) = words.windows(4).position(|four| begins(four) && *four[2] == Token::LParen) else { return Ok(()) };
+    let invalid = |message| Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+    let expression = "expressions are not supported in included columns";
+    for pair in words[at + 3..].windows(2) {
+        match pair {
+            [Token::RParen, _] => break,
+            [Token::LParen, _] | [_, Token::LParen] => {
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, expression));
+            }
+            [_, next] if is(next, Keyword::ASC) || is(next, Keyword::DESC) => {
+                return invalid("including column does not support ASC/DESC options");
+            }
+            [_, next] if is(next, Keyword::COLLATE) => return invalid("including column does not support a collation"),
+            [_, next] if is(next, Keyword::NULLS) => {
+                return invalid("including column does not support NULLS FIRST/LAST options");
+            }
+            [Token::Word(_), Token::Word(_)] => return invalid("including column does not support an operator class"),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Fails for an expression that PostgreSQL's grammar has in an index only in parentheses.

@@ -37,7 +37,7 @@ pub(crate) use self::{
     windows::{Excluded, exclusion_of},
 };
 use self::{
-    conflicts::mark_conflicts,
+    conflicts::{check_included, mark_conflicts},
     marks::{cast_constants, mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims, unwrap_rows},
     measure::{check_chains, check_size},
     sequences::order_options,
@@ -98,6 +98,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     check_words(&tokens)?;
     check_not_null(&tokens)?;
     check_search(&tokens)?;
+    check_included(&tokens)?;
     strengthen_locks(&mut tokens);
     leave_out_only(&mut tokens);
     order_options(&mut tokens);

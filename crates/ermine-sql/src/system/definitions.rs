@@ -19,6 +19,7 @@ pub(super) struct IndexView<'a> {
     pub(super) table: &'a Arc<Table>,
     /// Numbers of columns, and whether each is descending.
     pub(super) columns: Vec<(usize, bool)>,
+    pub(super) included: &'a [usize],
     pub(super) is_unique: bool,
     pub(super) is_primary: bool,
     pub(super) is_constraint: bool,
@@ -35,6 +36,7 @@ pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> 
             name: &key.name,
             table,
             columns: key.columns.iter().map(|at| (*at, false)).collect(),
+            included: &key.included,
             is_unique: true,
             is_primary: true,
             is_constraint: true,
@@ -46,6 +48,7 @@ pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> 
             name: &index.name,
             table,
             columns: index.columns.clone(),
+            included: &index.included,
             is_unique: index.is_unique,
             is_primary: false,
             is_constraint: index.is_constraint,
@@ -53,6 +56,13 @@ pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> 
             predicate: index.predicate.as_deref(),
         }))
     })
+}
+
+impl IndexView<'_> {
+    /// Returns the numbers of all its columns, those that it includes last.
+    pub(super) fn all_columns(&self) -> impl Iterator<Item = usize> {
+        self.columns.iter().map(|(at, _)| *at).chain(self.included.iter().copied())
+    }
 }
 
 #[derive(Clone)]
@@ -64,6 +74,8 @@ pub(super) struct Constraint<'a> {
     pub(super) kind: ConstraintKind<'a>,
     /// The columns of a key.
     pub(super) columns: Vec<usize>,
+    /// The columns that its index includes.
+    included: &'a [usize],
 }
 
 #[derive(Clone, Copy)]
@@ -103,6 +115,7 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<
         table: index.table,
         kind: if index.is_primary { ConstraintKind::Primary } else { ConstraintKind::Unique },
         columns: index.columns.iter().map(|(at, _)| *at).collect(),
+        included: index.included,
     });
     let checks = catalog.tables().into_iter().flat_map(|table| {
         table.def.checks.iter().enumerate().map(move |(at, check)| Constraint {
@@ -111,6 +124,7 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<
             table,
             kind: ConstraintKind::Check(&check.condition),
             columns: Vec::new(),
+            included: &[],
         })
     });
     let foreign = catalog.foreign_keys().filter_map(|key| {
@@ -121,6 +135,7 @@ pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = Constraint<
             table,
             kind: ConstraintKind::Foreign(key, parent),
             columns: key.child_columns.clone(),
+            included: &[],
         })
     });
     keys.chain(checks).chain(foreign)
@@ -218,18 +233,28 @@ pub(super) fn index(index: &IndexView<'_>, is_pretty: bool) -> String {
         .iter()
         .map(|(at, descending)| index_part(def, *at, is_pretty) + if *descending { " DESC" } else { "" })
         .collect();
+    let included = included(def, index.included);
     let filter = match index.predicate {
         None => String::new(),
         Some(predicate) if is_pretty => format!(" WHERE {predicate}"),
         Some(predicate) => format!(" WHERE ({predicate})"),
     };
     format!(
-        "CREATE {unique}INDEX {} ON {}.{} USING btree ({}){filter}",
+        "CREATE {unique}INDEX {} ON {}.{} USING btree ({}){included}{filter}",
         quote_ident(index.name),
         quote_ident(&def.schema),
         quote_ident(&def.name),
         columns.join(", ")
     )
+}
+
+/// Returns the clause INCLUDE, if there are such columns.
+fn included(def: &TableDef, columns: &[usize]) -> String {
+    if columns.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = columns.iter().map(|at| quote_ident(&def.columns[*at].name)).collect();
+    format!(" INCLUDE ({})", names.join(", "))
 }
 
 /// Returns the constraint in the syntax of CREATE TABLE; `is_pretty`: without unnecessary parentheses.
@@ -239,9 +264,10 @@ fn constraint(known: Known<'_>, constraint: &Constraint<'_>, is_pretty: bool) ->
         columns.iter().map(name).collect::<Vec<_>>().join(", ")
     };
     let names = || names_of(constraint.table, &constraint.columns);
+    let included = included(&constraint.table.def, constraint.included);
     match constraint.kind {
-        ConstraintKind::Primary => format!("PRIMARY KEY ({})", names()),
-        ConstraintKind::Unique => format!("UNIQUE ({})", names()),
+        ConstraintKind::Primary => format!("PRIMARY KEY ({}){included}", names()),
+        ConstraintKind::Unique => format!("UNIQUE ({}){included}", names()),
         ConstraintKind::Check(condition) => check(condition, is_pretty),
         ConstraintKind::Foreign(key, parent) => {
             let name = relation_name(known, &parent.def.schema, &parent.def.name);

@@ -43,7 +43,8 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
             }
         }
     }
-    for IndexView { oid, table, columns, is_constraint, .. } in indexes(known.catalog) {
+    for index in indexes(known.catalog) {
+        let IndexView { oid, table, is_constraint, .. } = index;
         match is_constraint {
             true => all.push(((PG_CLASS, oid, 0), (PG_CONSTRAINT, oid, 0), "i")),
             false => {
@@ -52,7 +53,7 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
                     None => column_of(table.def.id, at),
                     Some(_) => (PG_CLASS, table.def.id, 0),
                 };
-                all.extend(columns.iter().map(|(at, _)| ((PG_CLASS, oid, 0), part(*at), "a")));
+                all.extend(index.all_columns().map(|at| ((PG_CLASS, oid, 0), part(at), "a")));
             }
         }
     }

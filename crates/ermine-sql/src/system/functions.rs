@@ -375,8 +375,8 @@ fn index_definition(values: &[Value], catalog: &Catalog, _: &Environment) -> Res
     Ok(match values.get(1) {
         None | Some(Value::Int4(0)) => definitions::index(&index, is_pretty(values)).into(),
         Some(Value::Int4(number)) => {
-            let column = number.checked_sub(1).and_then(|at| index.columns.get(usize::try_from(at).ok()?));
-            let part = |(at, _): &(usize, bool)| definitions::index_part(&index.table.def, *at, is_pretty(values));
+            let column = number.checked_sub(1).and_then(|at| index.all_columns().nth(usize::try_from(at).ok()?));
+            let part = |at: usize| definitions::index_part(&index.table.def, at, is_pretty(values));
             column.map_or("".into(), |column| part(column).into())
         }
         Some(_) => NULL,

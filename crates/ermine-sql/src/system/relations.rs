@@ -83,8 +83,9 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             object: Object::new(Kind::Table, *id),
         });
     }
-    for IndexView { oid, name, table, columns, .. } in indexes(known.catalog) {
-        let (schema, name, columns) = (table.def.schema.clone(), name.to_owned(), columns.len());
+    for index in indexes(known.catalog) {
+        let IndexView { oid, name, table, .. } = index;
+        let (schema, name, columns) = (table.def.schema.clone(), name.to_owned(), index.all_columns().count());
         all.push(Class {
             oid,
             schema,
@@ -182,24 +183,26 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
             of_table: false,
         }));
     }
-    for IndexView { oid, table, columns, .. } in indexes(known.catalog) {
-        all.extend(columns.iter().enumerate().map(|(at, (column, _))| Attribute {
-            relation: oid,
+    for index in indexes(known.catalog) {
+        let columns: Vec<_> = index.all_columns().collect();
+        all.extend(columns.iter().enumerate().map(|(at, column)| Attribute {
+            relation: index.oid,
             number: at as i16 + 1,
-            column: part_of_index(&table.def, &columns[..at], *column),
+            column: part_of_index(&index.table.def, &columns[..at], *column),
             of_table: false,
         }));
     }
     all.into_iter()
 }
 
-/// Returns a column of an index behind others. The name of an expression gets a number if one of them has it.
-fn part_of_index<'a>(table: &'a TableDef, before: &[(usize, bool)], at: usize) -> Cow<'a, ColumnDef> {
+/// Returns a column of an index behind others. The name of an expression, or of an included column, gets a number if one
+/// of them has it.
+fn part_of_index<'a>(table: &'a TableDef, before: &[usize], at: usize) -> Cow<'a, ColumnDef> {
     let column = &table.columns[at];
-    if column.computation().is_none() {
+    let same = before.iter().filter(|own| table.columns[**own].name == column.name).count();
+    if same == 0 && column.computation().is_none() {
         return Cow::Borrowed(column);
     }
-    let same = before.iter().filter(|(own, _)| table.columns[*own].name == column.name).count();
     let number = if same == 0 { String::new() } else { same.to_string() };
     Cow::Owned(ColumnDef::new(format!("{}{number}", column.name), column.ty, column.modifier))
 }
@@ -347,7 +350,7 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 2610 pg_index, known => indexes(known.catalog), |index| {
         indexrelid OID = index.oid;
         indrelid OID = index.table.def.id;
-        indnatts INT2 = index.columns.len() as i16;
+        indnatts INT2 = index.all_columns().count() as i16;
         indnkeyatts INT2 = index.columns.len() as i16;
         indisunique BOOL = index.is_unique;
         indnullsnotdistinct BOOL = false;
@@ -360,7 +363,7 @@ pub(super) const TABLES: &[Described] = &[
         indisready BOOL = true;
         indislive BOOL = true;
         indisreplident BOOL = false;
-        indkey INT2VECTOR = vector(Scalar::Int2, index.columns.iter().map(|(at, _)| key_number(index.table, *at)));
+        indkey INT2VECTOR = vector(Scalar::Int2, index.all_columns().map(|at| key_number(index.table, at)));
         indcollation OIDVECTOR = vector(
             Scalar::Oid,
             index.columns.iter().map(|(at, _)| Value::Oid(collation(index.table.def.columns[*at].ty))),
