@@ -53,6 +53,10 @@ fn write(of: &Write, depth: usize, lines: &mut Lines<'_>) {
         Write::Insert(of) => insert(of, depth, lines),
         Write::Update(of) => change("Update", of, depth, lines),
         Write::Delete(of) => change("Delete", of, depth, lines),
+        Write::Merge(of) => {
+            line(depth, &format!("Merge on {}", of.table.name()), lines);
+            query(&of.rows, depth + 1, lines);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use std::{
 use crate::{
     bind::{
         is_volatile,
+        merge::When,
         parts::{Main, Parts, Write},
         write::{Change, Insert, InsertSource},
     },
@@ -205,6 +206,10 @@ impl<'e> Folder<'e> {
         match write {
             Write::Insert(insert) => self.insert(insert),
             Write::Update(change) | Write::Delete(change) => self.change(change),
+            Write::Merge(merge) => {
+                self.all(merge.clauses.iter_mut().flat_map(When::exprs_mut))?;
+                self.query(&mut merge.rows)
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod join_order;
 mod join_search;
 mod lock;
 mod membership;
+pub(crate) mod merge;
 pub(crate) mod names;
 mod ordered;
 pub(crate) mod parts;

@@ -9,6 +9,7 @@ use sqlparser::ast::{self, SetExpr, Statement};
 
 use super::{
     Binder, Named,
+    merge::Merge,
     names::name_of,
     with::renamed,
     write::{Change, Insert},
@@ -38,6 +39,7 @@ pub(crate) enum Write {
     Insert(Insert),
     Update(Change),
     Delete(Change),
+    Merge(Box<Merge>),
 }
 
 /// The statement behind WITH.
@@ -53,6 +55,7 @@ impl Write {
             Self::Insert(_) => "INSERT",
             Self::Update(_) => "UPDATE",
             Self::Delete(_) => "DELETE",
+            Self::Merge(_) => "MERGE",
         }
     }
 }
@@ -88,6 +91,10 @@ impl Binder<'_> {
     /// Binds a statement that writes, or whose WITH queries write.
     pub(crate) fn parts(&mut self, query: &ast::Query) -> Result<(Parts, Option<Vec<Column>>)> {
         self.parts = Some(Vec::new());
+        if query.with.as_ref().is_some_and(|with| with.recursive) && matches!(*query.body, SetExpr::Merge(_)) {
+            let message = "WITH RECURSIVE is not supported for MERGE statement";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
         if let Some(with) = &query.with {
             self.with_queries(query, with)?;
         }
@@ -120,7 +127,7 @@ impl Binder<'_> {
                 let (change, columns) = self.delete(delete)?;
                 (Write::Delete(change), columns)
             }
-            Statement::Merge(_) => return Err(SqlError::unsupported("MERGE")),
+            Statement::Merge(merge) => (Write::Merge(Box::new(self.merge_statement(merge)?)), None),
             _ => return Err(SqlError::unsupported("this statement behind WITH")),
         })
     }
@@ -128,6 +135,9 @@ impl Binder<'_> {
     /// Binds a query of WITH that writes, and adds its name; returns whether it is one.
     pub(super) fn part(&mut self, table: &ast::Cte, refers_to_itself: bool) -> Result<bool> {
         let Some(statement) = written(&table.query) else { return Ok(false) };
+        if let Statement::Merge(_) = statement {
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "MERGE not supported in WITH query"));
+        }
         let name = name_of(&table.alias.name);
         if refers_to_itself {
             let message = format!("recursive query \"{name}\" must not contain data-modifying statements");

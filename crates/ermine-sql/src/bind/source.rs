@@ -52,13 +52,13 @@ pub(super) struct From {
 
 /// Where the left side of a join begins.
 #[derive(Clone, Copy)]
-struct Left {
+pub(super) struct Left {
     /// The index of its first source.
-    start: usize,
+    pub(super) start: usize,
     /// The place of its first column in a row.
-    first: usize,
+    pub(super) first: usize,
     /// The index of its first column in the scope.
-    column: usize,
+    pub(super) column: usize,
 }
 
 impl Binder<'_> {
@@ -90,7 +90,7 @@ impl Binder<'_> {
     }
 
     /// Binds a join with the sources to the left of it.
-    fn join(&mut self, from: &mut From, join: &ast::Join, left: Left) -> Result<()> {
+    pub(super) fn join(&mut self, from: &mut From, join: &ast::Join, left: Left) -> Result<()> {
         let Left { start, first, column } = left;
         if join.global {
             return Err(SqlError::unsupported("GLOBAL JOIN"));

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     catalog::{
-        Table,
+        Catalog, Table,
         definition::{ColumnDef, DefaultDef, Identity, IndexDef, TableDef},
         rights::Rights,
     },
@@ -112,18 +112,18 @@ pub(crate) struct Change {
 const TARGET_OID: usize = usize::MAX >> 1;
 
 /// The columns that an INSERT has values for.
-struct Targets {
-    columns: Vec<usize>,
+pub(super) struct Targets {
+    pub(super) columns: Vec<usize>,
     /// Whether the statement names them.
-    is_listed: bool,
-    overriding: Option<Overriding>,
+    pub(super) is_listed: bool,
+    pub(super) overriding: Option<Overriding>,
     /// The defaults of a view's columns, by the columns of the table.
-    defaults: Vec<(usize, Expr)>,
+    pub(super) defaults: Vec<(usize, Expr)>,
 }
 
 /// OVERRIDING .. VALUE: the values of identity columns that count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Overriding {
+pub(super) enum Overriding {
     /// Those of the statement.
     System,
     /// Those of the sequences.
@@ -138,7 +138,7 @@ impl Targets {
 }
 
 /// Splits the columns of an INSERT from the one that stands for OVERRIDING.
-fn overriding(columns: &[ast::ObjectName]) -> (&[ast::ObjectName], Option<Overriding>) {
+pub(super) fn overriding(columns: &[ast::ObjectName]) -> (&[ast::ObjectName], Option<Overriding>) {
     let Some((last, others)) = columns.split_last() else { return (columns, None) };
     let mark = simple_name(last).ok().and_then(|name| parse::OVERRIDING.iter().position(|mark| **mark == *name));
     match mark {
@@ -234,7 +234,7 @@ impl Binder<'_> {
     }
 
     /// Binds a row of VALUES for the target columns.
-    fn inserted_row(&mut self, table: &Table, targets: &Targets, row: &[ast::Expr]) -> Result<Vec<Expr>> {
+    pub(super) fn inserted_row(&mut self, table: &Table, targets: &Targets, row: &[ast::Expr]) -> Result<Vec<Expr>> {
         // All values are bound before any is converted to its column's type.
         let values = row.iter().map(|value| self.given(value)).collect::<Result<Vec<_>>>()?;
         check_width(targets, row.len())?;
@@ -479,7 +479,7 @@ impl Binder<'_> {
     }
 
     /// Binds the new values of columns of a table, or of the view above it.
-    fn assignments(
+    pub(super) fn assignments(
         &mut self,
         table: &Table,
         below: Option<&Below>,
@@ -603,8 +603,20 @@ impl Binder<'_> {
             let key_at = self.add_below(from, &mut below, alias.as_ref())?;
             return Ok((below.table.clone(), key_at, Some(below)));
         }
+        let (table, key_at) = self.target_rows(from, target, writes.right())?;
+        Ok((table, key_at, None))
+    }
+
+    /// Adds the rows of a table that a statement changes as the first source; returns the table, and the place of the
+    /// key.
+    pub(super) fn target_rows(
+        &mut self,
+        from: &mut From,
+        target: &TableFactor,
+        right: Rights,
+    ) -> Result<(Arc<Table>, usize)> {
         let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
-        self.next_right = Some(writes.right());
+        self.next_right = Some(right);
         // The name is not that of a WITH query.
         let named = std::mem::take(&mut self.named);
         let added = self.more_sources(from, &alone);
@@ -620,7 +632,7 @@ impl Binder<'_> {
         // So `tableoid` gets one that no row has.
         let system = self.scopes.last_mut().expect("that of the statement").columns.iter_mut();
         system.filter(|column| column.is_system).for_each(|column| column.at = TARGET_OID);
-        Ok((table, key_at, None))
+        Ok((table, key_at))
     }
 
     fn change_inside(
@@ -661,30 +673,39 @@ impl Binder<'_> {
         self.needs_to_write_below(&levels, writes.right(), &written);
         let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
         rules.view_checks = below.as_mut().filter(|_| writes == Writes::Update).map_or(Vec::new(), Below::take_checks);
-        from.replaced.insert(TARGET_OID, Expr::Constant(Value::Oid(table.def.id)));
+        from.replaced.extend(target_oid(&table));
         let assigned = assignments.iter_mut().flatten().map(|(_, expr)| expr);
         from.replace_in_all(filter.iter_mut().chain(returning.iter_mut().flatten()).chain(assigned));
-        let (width, output) = (from.width, from.outputs());
-        let mut select = Select { output, ..Select::default() };
-        order_joins(self.catalog, &mut select, &mut from, filter, &[], false);
-        for source in &mut select.sources {
-            if let SourceKind::Table(table) = &mut source.kind {
-                if table.key_at == Some(key_at) {
-                    table.access.cursor = cursor.as_deref().map(Box::from);
-                }
-                table.needed = (0..source.width - usize::from(table.key_at.is_some())).collect();
-            }
-        }
-        let rows = Query {
-            body: Body::Select(Box::new(select)),
-            order: Vec::new(),
-            width,
-            limit: None,
-            offset: None,
-            locks: Vec::new(),
-        };
+        let rows = all_columns(self.catalog, &mut from, filter, cursor.as_deref().map(|cursor| (key_at, cursor)));
         Ok((Change { table, rules, references, rows: Box::new(rows), key_at, assignments, returning }, columns))
     }
+}
+
+/// Returns the value of `tableoid` of the table that a statement changes.
+pub(super) fn target_oid(table: &Table) -> [(usize, Expr); 1] {
+    [(TARGET_OID, Expr::Constant(Value::Oid(table.def.id)))]
+}
+
+/// Returns the query of all columns of some sources; `cursor`: the place of a key, and the cursor that is on its row.
+pub(super) fn all_columns(
+    catalog: &Catalog,
+    from: &mut From,
+    filter: Vec<Expr>,
+    cursor: Option<(usize, &str)>,
+) -> Query {
+    let (width, output) = (from.width, from.outputs());
+    let mut select = Select { output, ..Select::default() };
+    order_joins(catalog, &mut select, from, filter, &[], false);
+    for source in &mut select.sources {
+        if let SourceKind::Table(table) = &mut source.kind {
+            if let Some((_, cursor)) = cursor.filter(|(key_at, _)| table.key_at == Some(*key_at)) {
+                table.access.cursor = Some(cursor.into());
+            }
+            table.needed = (0..source.width - usize::from(table.key_at.is_some())).collect();
+        }
+    }
+    let body = Body::Select(Box::new(select));
+    Query { body, order: Vec::new(), width, limit: None, offset: None, locks: Vec::new() }
 }
 
 /// Returns the columns with these names; fails if a name occurs twice.

@@ -9,6 +9,7 @@ mod group;
 mod hash;
 mod instrumentation;
 mod lock;
+mod merge;
 mod partition;
 mod parts;
 mod query;

@@ -30,14 +30,14 @@ use crate::{
 };
 
 /// The write of a row.
-enum RowWrite {
+pub(super) enum RowWrite {
     Insert(Vec<Value>),
     Update { key: Box<[u8]>, old: Vec<Value>, new: Vec<Value> },
     Delete { key: Box<[u8]>, old: Vec<Value> },
 }
 
 /// The writes of a statement, before they are done.
-struct Pending<'m> {
+pub(super) struct Pending<'m> {
     /// The rows that are changed or deleted, by their table and key.
     taken: HashSet<Box<[u8]>>,
     kept: Kept<'m>,
@@ -45,12 +45,12 @@ struct Pending<'m> {
 
 impl Pending<'_> {
     /// Notes that a row is changed; returns whether it was not before.
-    fn take(&mut self, table: ObjectId, key: &[u8]) -> Result<bool> {
+    pub(super) fn take(&mut self, table: ObjectId, key: &[u8]) -> Result<bool> {
         let place = [&table.to_be_bytes()[..], key].concat();
         is_new(&mut self.taken, &place, &mut self.kept)
     }
 
-    fn keep(&mut self, write: &RowWrite) -> Result<()> {
+    pub(super) fn keep(&mut self, write: &RowWrite) -> Result<()> {
         self.kept.add(size_of::<RowWrite>() * 2 + ALLOCATION)?;
         match write {
             RowWrite::Insert(row) => self.kept.add_row(row),
@@ -129,6 +129,7 @@ impl Run<'_> {
         match write {
             Write::Insert(insert) => self.pending_inserts(insert, pending, &mut emit),
             Write::Update(change) | Write::Delete(change) => self.pending_changes(change, pending, &mut emit),
+            Write::Merge(merge) => self.pending_merge(merge, pending),
         }
     }
 
@@ -276,6 +277,7 @@ impl Run<'_> {
             let (table, rules, references) = match write {
                 Write::Insert(insert) => (&insert.table, &insert.rules, &insert.references),
                 Write::Update(change) | Write::Delete(change) => (&change.table, &change.rules, &change.references),
+                Write::Merge(merge) => (&merge.table, &merge.rules, &merge.references),
             };
             let mut owed = Owed::new(references.clone(), &self.environment.memory);
             for row in rows {

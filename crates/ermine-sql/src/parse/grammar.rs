@@ -6,6 +6,7 @@ use std::{cell::OnceCell, collections::HashSet, ops::ControlFlow};
 use sqlparser::{
     ast::{
         BinaryOperator, CastKind, DataType, Expr, FunctionArguments, Ident, Insert, Join, JoinConstraint, JoinOperator,
+        Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind, MergeUpdateExpr, MergeUpdateKind,
         ObjectNamePart, Query, Select, SelectItem, Statement, TableFactor, Visit, Visitor,
     },
     keywords::Keyword,
@@ -22,9 +23,11 @@ use crate::{
 /// Fails for a query, or a statement that writes, that PostgreSQL's grammar does not have.
 pub(crate) fn check_grammar(statement: &Statement, text: &str) -> Result<()> {
     match statement {
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            check(statement, text)
-        }
+        Statement::Query(_)
+        | Statement::Insert(_)
+        | Statement::Update(_)
+        | Statement::Delete(_)
+        | Statement::Merge(_) => check(statement, text),
         Statement::Explain { statement, .. } => check_grammar(statement, text),
         _ => Ok(()),
     }
@@ -133,9 +136,42 @@ impl Visitor for Grammar<'_> {
                 let place = position(self.text, alias.alias.span.start);
                 ControlFlow::Break(at_or_near(&alias.alias.value).at(place))
             }
+            Statement::Merge(merge) => match mistaken(merge) {
+                Some(word) => ControlFlow::Break(at_or_near(&word)),
+                None => ControlFlow::Continue(()),
+            },
             _ => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Returns a word of a MERGE that only other systems have.
+fn mistaken(merge: &Merge) -> Option<String> {
+    if merge.output.is_some() {
+        return Some("returning".into());
+    }
+    if !merge.into {
+        return Some(merge.table.to_string());
+    }
+    if merge.clauses.is_empty() {
+        return Some("EOF".into());
+    }
+    let word = |clause: &MergeClause| match (&clause.clause_kind, &clause.action) {
+        (MergeClauseKind::NotMatchedByTarget | MergeClauseKind::NotMatchedBySource, _) => Some("by"),
+        (_, MergeAction::Update(update)) => match update {
+            MergeUpdateExpr { kind: MergeUpdateKind::Wildcard, .. } => Some("*"),
+            MergeUpdateExpr { update_predicate: None, delete_predicate: None, .. } => None,
+            _ => Some("where"),
+        },
+        (_, MergeAction::Insert(insert)) => match &insert.kind {
+            _ if insert.insert_predicate.is_some() => Some("where"),
+            MergeInsertKind::Values(values) if values.rows.len() == 1 => None,
+            MergeInsertKind::Values(_) => Some(","),
+            MergeInsertKind::Row | MergeInsertKind::Wildcard => Some("insert"),
+        },
+        _ => None,
+    };
+    merge.clauses.iter().find_map(word).map(str::to_owned)
 }
 
 /// Returns where the words of a text are labels, which may be any word: after AS, or after a dot.

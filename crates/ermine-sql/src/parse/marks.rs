@@ -96,6 +96,52 @@ pub(super) fn mark_overriding(tokens: &mut Vec<TokenWithSpan>) {
     put_in(tokens, places);
 }
 
+/// Completes MERGE, whose grammar lacks two forms: INSERT DEFAULT VALUES becomes a list of one DEFAULT, because all other
+/// columns have theirs, too, and a source that is a join gets parentheses.
+pub(super) fn mark_merges(tokens: &mut Vec<TokenWithSpan>) {
+    use Keyword::{CASE, DEFAULT, END, INSERT, INTO, JOIN, MERGE, ON, THEN, USING, VALUES, WHEN};
+    let words = tokens.iter().enumerate().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<_> = words.map(|(at, token)| (at, &token.token)).collect();
+    let is = |word: Option<&(usize, &Token)>, wanted| word.is_some_and(|(_, token)| is_word(token, &[wanted]));
+    let (mut places, mut needless) = (Vec::new(), Vec::new());
+    // Of the MERGE whose source comes next: the parentheses and CASEs around a word, where the source begins, where the
+    // last ON is, and whether there is a JOIN.
+    let mut depth = 0_usize;
+    let mut source: Option<(Option<usize>, Option<usize>, bool)> = None;
+    for (number, (at, token)) in words.iter().enumerate() {
+        let next = |ahead: usize| words.get(number + ahead);
+        let is_insert = is_word(token, &[THEN]) && is(next(1), INSERT) && is(next(2), DEFAULT) && is(next(3), VALUES);
+        if let (true, Some((default, word)), Some((values, _))) = (is_insert, next(2), next(3)) {
+            places.extend([Token::LParen, (*word).clone(), Token::RParen].map(|token| (values + 1, token)));
+            needless.push(*default);
+        }
+        match (&mut source, *token) {
+            (source, token) if is_word(token, &[MERGE]) && is(next(1), INTO) => {
+                (*source, depth) = (Some((None, None, false)), 0);
+            }
+            (None, _) => {}
+            (_, Token::LParen) => depth += 1,
+            (_, Token::RParen) => depth = depth.saturating_sub(1),
+            (_, token) if is_word(token, &[CASE]) => depth += 1,
+            (_, token) if depth > 0 => depth -= usize::from(is_word(token, &[END])),
+            (Some((begins, ..)), token) if is_word(token, &[USING]) => _ = begins.get_or_insert(at + 1),
+            (Some((_, on, _)), token) if is_word(token, &[ON]) => *on = Some(*at),
+            (Some((_, _, is_join)), token) if is_word(token, &[JOIN]) => *is_join = true,
+            (Some((begins, on, is_join)), token) if is_word(token, &[WHEN]) => {
+                if let (Some(begins), Some(on), true) = (*begins, *on, *is_join) {
+                    places.extend([(begins, Token::LParen), (on, Token::RParen)]);
+                }
+                source = None;
+            }
+            _ => {}
+        }
+    }
+    for at in needless {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    put_in(tokens, places);
+}
+
 /// The name of the function that stands for CURRENT OF, which the grammar lacks; its argument is the cursor's name.
 pub(crate) const CURRENT_OF: &str = "\u{1}current of";
 

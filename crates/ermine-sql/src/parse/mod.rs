@@ -38,7 +38,10 @@ pub(crate) use self::{
 };
 use self::{
     conflicts::{check_included, mark_conflicts},
-    marks::{cast_constants, mark_current_of, mark_lists, mark_overriding, mark_subscripts, mark_trims, unwrap_rows},
+    marks::{
+        cast_constants, mark_current_of, mark_lists, mark_merges, mark_overriding, mark_subscripts, mark_trims,
+        unwrap_rows,
+    },
     measure::{check_chains, check_size},
     sequences::order_options,
     tables::expand_tables,
@@ -108,6 +111,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);
     mark_overriding(&mut tokens);
+    mark_merges(&mut tokens);
     unwrap_rows(&mut tokens);
     mark_current_of(&mut tokens);
     join_literals(&mut tokens)?;
@@ -254,13 +258,13 @@ fn strengthen_locks(tokens: &mut Vec<TokenWithSpan>) {
 
 /// Removes ONLY before the names of tables: none has others that inherit from it. It is a reserved word.
 fn leave_out_only(tokens: &mut Vec<TokenWithSpan>) {
-    use Keyword::{FROM, JOIN, ONLY, TABLE, UPDATE};
+    use Keyword::{FROM, INTO, JOIN, ONLY, TABLE, UPDATE};
     let mut precedes_table = false;
     tokens.retain(|token| match &token.token {
         Token::Whitespace(_) => true,
         Token::Word(word) if word.keyword == ONLY && word.quote_style.is_none() && precedes_table => false,
         Token::Word(word) => {
-            precedes_table = word.quote_style.is_none() && matches!(word.keyword, FROM | JOIN | TABLE | UPDATE);
+            precedes_table = word.quote_style.is_none() && matches!(word.keyword, FROM | INTO | JOIN | TABLE | UPDATE);
             true
         }
         token => {

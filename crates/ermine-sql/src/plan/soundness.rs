@@ -19,6 +19,7 @@ use std::mem;
 use super::Plan;
 use crate::{
     bind::{
+        merge::{Action, Merge, When},
         parts::{Main, Write},
         write::{Change, Insert, InsertSource, Rules},
     },
@@ -73,6 +74,7 @@ impl Plan {
                 Main::Query(query) => Some(query.width),
                 Main::Write(Write::Insert(insert)) => insert.returning.as_ref().map(Vec::len),
                 Main::Write(Write::Update(change) | Write::Delete(change)) => change.returning.as_ref().map(Vec::len),
+                Main::Write(Write::Merge(_)) => None,
             },
             Self::Query(query) => Some(query.width),
             Self::Insert(insert) => insert.returning.as_ref().map(Vec::len),
@@ -361,6 +363,31 @@ impl Checker {
         match write {
             Write::Insert(insert) => self.insert(insert),
             Write::Update(change) | Write::Delete(change) => self.change(change),
+            Write::Merge(merge) => self.merge(merge),
+        }
+    }
+
+    fn merge(&mut self, Merge { table, rules, references: _, rows, key_at, clauses }: &Merge) {
+        self.rules(table, rules);
+        self.query(rows);
+        assert_eq!(*key_at, table.types.len(), "the key is behind the columns");
+        for When { is_matched, condition, action } in clauses {
+            // A row of the source that matches none has no row of the table.
+            let readable = (0..rows.width).map(|at| *is_matched || at > *key_at).collect();
+            self.on_row(readable, |checker| {
+                checker.exprs(condition);
+                match action {
+                    Action::Nothing | Action::Delete => {}
+                    Action::Insert(row) => {
+                        assert!(!is_matched && row.len() == *key_at, "a row that is not one of {}", table.name());
+                        checker.exprs(row);
+                    }
+                    Action::Update(assigned) => {
+                        assert!(*is_matched && assigned.iter().all(|(at, _)| at < key_at), "columns of {key_at}");
+                        checker.exprs(assigned.iter().map(|(_, value)| value));
+                    }
+                }
+            });
         }
     }
 

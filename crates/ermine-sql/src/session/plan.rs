@@ -135,6 +135,7 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
                     Write::Insert(insert) => Plan::Insert(insert),
                     Write::Update(change) => Plan::Update(change),
                     Write::Delete(change) => Plan::Delete(change),
+                    merge @ Write::Merge(_) => Plan::Parts(Box::new(Parts { parts, main: Main::Write(merge) })),
                 },
                 parts => Plan::Parts(Box::new(parts)),
             };
@@ -156,6 +157,10 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
         Statement::Delete(delete) => {
             let (change, columns) = binder.delete(delete)?;
             (Plan::Delete(change), columns)
+        }
+        Statement::Merge(merge) => {
+            let main = Main::Write(Write::Merge(Box::new(binder.merge_statement(merge)?)));
+            (Plan::Parts(Box::new(Parts { parts: Vec::new(), main })), None)
         }
         Statement::Declare { stmts } => (Plan::Declare(plan::declare(binder, stmts)?), None),
         Statement::Explain {

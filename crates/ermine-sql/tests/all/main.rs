@@ -11,6 +11,7 @@ mod index_expressions;
 mod levels;
 mod logic;
 mod memory;
+mod merge;
 mod notifications;
 mod objects;
 mod prepared;

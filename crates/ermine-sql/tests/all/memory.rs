@@ -108,6 +108,7 @@ fn statements() -> Vec<String> {
         "INSERT INTO tea SELECT -n, repeat('x', 50) {rows}",
         "INSERT INTO tea SELECT n, 'x' {rows} ON CONFLICT (id) DO UPDATE SET name = 'y'",
         "UPDATE tea SET name = name || 'x'",
+        "MERGE INTO tea USING (SELECT n {rows}) m ON tea.id = m.n WHEN MATCHED THEN UPDATE SET name = name || 'x'",
         "DELETE FROM tea WHERE id > 0",
         // Texts of statements.
         "SELECT count(*) FROM (VALUES {values}) AS v",
