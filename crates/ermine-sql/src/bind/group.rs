@@ -61,8 +61,10 @@ impl Binder<'_> {
             return Err(misplaced("aggregate function calls cannot be nested"));
         }
         let owner = self.scopes.len().checked_sub(level + 1).and_then(|at| self.scopes.get_mut(at));
+        let clause = owner.as_ref().map_or("", |scope| scope.clause);
         let Some(aggregates) = owner.and_then(|scope| scope.aggregates.as_mut()) else {
-            return Err(misplaced("aggregate functions are not allowed here"));
+            let place = if clause.is_empty() { "here".into() } else { format!("in {clause}") };
+            return Err(misplaced(&format!("aggregate functions are not allowed {place}")));
         };
         if level > 0 {
             for expr in call.exprs_mut() {

@@ -339,7 +339,7 @@ fn place(conditions: &mut [Option<Expr>], known: &[(usize, usize)], is_last: boo
 }
 
 /// Collects the places of the row `level` queries around that a query refers to.
-pub(super) fn outer_places(query: &Query, level: usize, places: &mut BTreeSet<usize>) {
+fn outer_places(query: &Query, level: usize, places: &mut BTreeSet<usize>) {
     visit_query(query, &mut |expr| match expr {
         Expr::Outer(levels, at) if *levels == level => drop(places.insert(*at)),
         Expr::Subquery(subquery) => outer_places(&subquery.query, level + 1, places),

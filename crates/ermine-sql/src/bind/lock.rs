@@ -27,7 +27,7 @@ impl Binder<'_> {
             lock_rows(query, lock, of.as_deref())?;
         }
         query.locks.iter().for_each(|locked| self.needs(locked.table.def.id, Rights::UPDATE));
-        Ok(())
+        self.hide_locked(query)
     }
 }
 

@@ -11,6 +11,7 @@ use sqlparser::ast::{
 use super::{
     Binder, Scope, plain,
     references::References,
+    row_security::PolicyCheck,
     source::{From, Left},
     write::{Rules, Targets, all_columns, columns_of, overriding, target_oid},
 };
@@ -38,6 +39,10 @@ pub(crate) struct When {
     pub(crate) is_matched: bool,
     pub(crate) condition: Option<Expr>,
     pub(crate) action: Action,
+    /// The conditions of policies on the row that the action changes; evaluated on that row.
+    pub(crate) visible: Vec<PolicyCheck>,
+    /// The conditions of policies on the row that the action writes; evaluated on that row.
+    pub(crate) policies: Vec<PolicyCheck>,
 }
 
 pub(crate) enum Action {
@@ -101,6 +106,7 @@ impl Binder<'_> {
         self.merge_source(&mut from, merge)?;
         let mut clauses = merge.clauses.iter().map(|clause| self.when(&table, clause)).collect::<Result<Vec<_>>>()?;
         let (rules, references) = (self.rules(&table)?, self.references(&table)?);
+        self.secure_merge(&mut from, &table, &mut clauses)?;
         let mut filter = std::mem::take(&mut from.filter);
         from.replaced.extend(target_oid(&table));
         from.replace_in_all(filter.iter_mut().chain(clauses.iter_mut().flat_map(When::exprs_mut)));
@@ -159,7 +165,7 @@ impl Binder<'_> {
             }
         };
         self.scopes.last_mut().expect("that of the statement").hidden = 0;
-        Ok(When { is_matched, condition, action })
+        Ok(When { is_matched, condition, action, visible: Vec::new(), policies: Vec::new() })
     }
 
     fn merge_insert(&mut self, table: &Arc<Table>, insert: &MergeInsertExpr) -> Result<Vec<Expr>> {

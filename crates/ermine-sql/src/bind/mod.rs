@@ -27,6 +27,7 @@ pub(crate) mod references;
 mod rewrite;
 pub(crate) mod rights;
 mod row;
+pub(crate) mod row_security;
 mod select;
 mod sequence;
 mod sets;
@@ -41,9 +42,17 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use self::{collation::Derived, parts::Part, rights::Need, sets::SetScope, view::Recorder, window::WindowScope};
+use self::{
+    collation::Derived,
+    parts::Part,
+    rights::Need,
+    row_security::Policies,
+    sets::SetScope,
+    view::{Inside, Recorder},
+    window::WindowScope,
+};
 use crate::{
-    catalog::{Catalog, Relation, Table, View, rights::Rights},
+    catalog::{Catalog, Relation, Table, View, definition::ObjectId, rights::Rights},
     collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
@@ -80,8 +89,12 @@ pub(crate) struct Binder<'a> {
     pub(crate) tables: Vec<Arc<Table>>,
     /// The views that the statement uses.
     pub(crate) views: Vec<Arc<View>>,
-    /// The view whose query is bound.
-    inside: Option<Arc<View>>,
+    /// The query of a view, or the condition of a policy, that is bound.
+    inside: Option<Inside>,
+    /// The tables of whose policies a condition is bound, one inside the other.
+    secured: Vec<ObjectId>,
+    /// The tables to whose rows policies are applied.
+    policies: Policies,
     /// The number of views whose queries are bound, one inside the other.
     view_depth: usize,
     /// The number of SELECTs that are bound, one inside the other.
@@ -207,6 +220,8 @@ impl<'a> Binder<'a> {
             tables: Vec::new(),
             views: Vec::new(),
             inside: None,
+            secured: Vec::new(),
+            policies: Policies::All,
             view_depth: 0,
             select_depth: 0,
             recorder: None,

@@ -40,7 +40,7 @@ const BY_COLUMN: [Rights; 3] = [Rights::SELECT, Rights::INSERT, Rights::UPDATE];
 /// A relation that a statement writes: a table, or one of the views above it.
 pub(super) struct Level {
     relation: ObjectId,
-    role: ObjectId,
+    pub(super) role: ObjectId,
     /// For each of its columns, the column of the table that it is.
     columns: Option<Vec<Option<usize>>>,
 }
@@ -59,7 +59,7 @@ impl Writes {
 impl Binder<'_> {
     /// Returns the role with whose rights the query is bound.
     pub(super) fn acting(&self) -> ObjectId {
-        self.inside.as_ref().map_or(self.environment.role, |view| self.acting_in(view))
+        self.inside.as_ref().map_or(self.environment.role, |inside| inside.role)
     }
 
     /// Returns the role with whose rights a view's query is bound: its owner, or with `security_invoker` the role that
@@ -69,6 +69,12 @@ impl Binder<'_> {
             true => self.environment.role,
             false => self.catalog.owner(Object::new(Kind::Table, view.def.id)),
         }
+    }
+
+    /// Returns the rights to a relation that the statement needs so far.
+    pub(super) fn needed(&self, role: ObjectId, relation: ObjectId) -> Rights {
+        let need = self.needs.iter().find(|need| (need.relation, need.role) == (relation, role));
+        need.map_or(Rights::NONE, |need| need.rights)
     }
 
     /// Notes that the statement needs rights to a relation.

@@ -374,8 +374,14 @@ impl Binder<'_> {
         let named = table.def.live_columns().map(|(at, _)| at).filter(|at| is_visible(*at)).collect::<Vec<_>>();
         let (access, needed, key_at) = (Access::full(Path::Primary), Vec::new(), None);
         let computed = self.in_rules(|this| this.computed(&table.def))?;
-        let source = TableSource { table, access, needed, key_at, computed };
-        self.add_named(from, SourceKind::Table(source), (&columns, &named), (&own, alias), join)
+        let source = TableSource { table: table.clone(), access, needed, key_at, computed };
+        let (start, first) = (from.sources.len(), from.width);
+        self.add_named(from, SourceKind::Table(source), (&columns, &named), (&own, alias), join)?;
+        // What a statement writes gets others (`write`).
+        match self.applies_policies() && right == Rights::SELECT {
+            true => self.hide_rows(from, &table, (start, first)),
+            false => Ok(()),
+        }
     }
 
     /// Binds the query of a view; its columns are those of the view.
@@ -637,7 +643,7 @@ fn reads(source: &Source, places: Range<usize>) -> bool {
 
 /// Combines the sources from `start` on, whose columns begin at `first`, into one source: they are joined before any
 /// others.
-fn wrap(catalog: &Catalog, from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
+pub(super) fn wrap(catalog: &Catalog, from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
     wrap_with(catalog, from, (start, first), join, Vec::new())
 }
 
@@ -654,7 +660,7 @@ fn wrap_with(
     if let [only] = &mut from.sources[start..]
         && matches!(only.kind, SourceKind::Table(_))
         // A full join has rows that meet none of its conditions.
-        && (join != Join::Inner || only.on.is_empty())
+        && (join == Join::Left || only.on.is_empty())
         && from.replaced.range(first..).all(is_filled_up)
     {
         only.join = join;
@@ -666,13 +672,10 @@ fn wrap_with(
     let replaced = from.take_replaced(start, first);
     replace_all(&mut values, &replaced);
     let mut inner = From { sources: from.sources.split_off(start), width: from.width, ..From::default() };
-    let is_foreign = |expr: &Expr| match expr {
-        Expr::Column(at) => !own.contains(at),
-        Expr::Subquery(subquery) => subquery.is_correlated,
-        _ => false,
-    };
     let exprs = inner.sources.iter().flat_map(|source| source.on.iter().chain(source.kind.exprs()));
-    if exprs.into_iter().any(|expr| expr.has(&is_foreign)) {
+    let mut read = BTreeSet::new();
+    exprs.for_each(|expr| places_in(expr, &mut read));
+    if read.iter().any(|at| !own.contains(at)) {
         return Err(SqlError::unsupported("a join in parentheses, or to the right, that looks at rows beside it"));
     }
     let own = own.map(|at| replaced.get(&at).cloned().unwrap_or(Expr::Column(at)));

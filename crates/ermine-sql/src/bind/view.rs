@@ -42,11 +42,19 @@ pub(crate) struct Recorder {
     schemas: HashMap<Location, String>,
 }
 
-/// The state of binding around a view.
-struct Around {
+/// A query or a condition that the catalog stores.
+pub(super) struct Inside {
+    /// The meanings of the names of relations in it.
+    pub(super) relations: Vec<NamedRelation>,
+    /// The role with whose rights it is bound.
+    pub(super) role: ObjectId,
+}
+
+/// The state of binding around what the catalog stores.
+pub(super) struct Around {
     scopes: Vec<Scope>,
     named: Vec<Named>,
-    inside: Option<Arc<View>>,
+    inside: Option<Inside>,
     recorder: Option<Box<Recorder>>,
 }
 
@@ -80,18 +88,29 @@ impl Binder<'_> {
         let mut held = self.environment.memory.hold();
         held.grow_to(parse::tree_bytes(&view.def.query)?, usize::MAX)?;
         let query = parse::stored_query(&view.def.query)?;
-        let around = Around {
-            scopes: mem::take(&mut self.scopes),
-            named: mem::take(&mut self.named),
-            inside: self.inside.replace(view.clone()),
-            recorder: self.recorder.take(),
-        };
+        let inside = Inside { relations: view.def.relations.clone(), role: self.acting_in(view) };
+        let around = self.enter(inside);
         self.view_depth += 1;
         let bound = self.apart(|this| bind(this, &query));
         self.view_depth -= 1;
+        self.leave_to(around);
+        bound
+    }
+
+    /// Begins to bind what the catalog stores: names mean what they mean there.
+    pub(super) fn enter(&mut self, inside: Inside) -> Around {
+        Around {
+            scopes: mem::take(&mut self.scopes),
+            named: mem::take(&mut self.named),
+            inside: self.inside.replace(inside),
+            recorder: self.recorder.take(),
+        }
+    }
+
+    /// Goes on with what is around.
+    pub(super) fn leave_to(&mut self, around: Around) {
         let Around { scopes, named, inside, recorder } = around;
         (self.scopes, self.named, self.inside, self.recorder) = (scopes, named, inside, recorder);
-        bound
     }
 
     /// Returns the columns of the query of a view.
@@ -109,8 +128,8 @@ impl Binder<'_> {
     /// Returns the relation that a name refers to.
     pub(crate) fn relation(&mut self, name: &ObjectName) -> Result<Option<Relation>> {
         let (schema, own) = relation_of(name)?;
-        if let Some(view) = &self.inside {
-            let named = view.named(schema.as_deref(), &own);
+        if let Some(inside) = &self.inside {
+            let named = NamedRelation::find(&inside.relations, schema.as_deref(), &own);
             return Ok(named.and_then(|named| self.catalog.relation(named.id)));
         }
         let found = match &schema {
@@ -129,9 +148,10 @@ impl Binder<'_> {
     /// Returns the names by which the query that is bound knows the columns of a relation, if it is that of a view:
     /// later columns are not visible.
     pub(super) fn known_columns(&self, name: &ObjectName) -> Result<Option<Vec<String>>> {
-        let Some(view) = &self.inside else { return Ok(None) };
+        let Some(inside) = &self.inside else { return Ok(None) };
         let (schema, own) = relation_of(name)?;
-        Ok(view.named(schema.as_deref(), &own).map(|named| named.columns.clone()))
+        let named = NamedRelation::find(&inside.relations, schema.as_deref(), &own);
+        Ok(named.map(|named| named.columns.clone()))
     }
 
     /// Notes that a column is used: that the statement needs a right to it, and that a new view depends on it.

@@ -13,13 +13,14 @@ use super::{
     names::{relation_of, simple_name},
     pull_up::{Derived, Unordered},
     rights::Level,
+    row_security::Policies,
     source::From,
     write::Returned,
 };
 use crate::{
     catalog::{
         Relation, Table, View,
-        definition::{CheckOption, ViewColumnDef},
+        definition::{CheckOption, NamedRelation, ViewColumnDef},
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
@@ -92,14 +93,18 @@ impl Binder<'_> {
         }
         let name = only_relation(&query).ok_or_else(|| refused(NOT_ONE_TABLE))?;
         let (schema, own) = relation_of(name)?;
-        let relation = view.named(schema.as_deref(), &own).and_then(|named| self.catalog.relation(named.id));
+        let named = NamedRelation::find(&view.def.relations, schema.as_deref(), &own);
+        let relation = named.and_then(|named| self.catalog.relation(named.id));
         let mut inner = match relation {
             Some(Relation::View(inner)) => Some(self.in_view(view, |this, _| this.below(&inner, writes))?),
             Some(Relation::Table(_)) => None,
             _ => return Err(refused(NOT_ONE_TABLE)),
         };
         let around = std::mem::replace(&mut self.ignores_order, true);
+        // Those of the table are added to the statement.
+        self.policies = Policies::Others;
         let derived = self.view(view, 0);
+        self.policies = Policies::All;
         self.ignores_order = around;
         let (Derived::Unordered(mut unordered), columns) = derived? else { return Err(refused(NOT_ONE_TABLE)) };
         unordered.replace();

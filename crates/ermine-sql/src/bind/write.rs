@@ -15,6 +15,7 @@ use super::{
     pull_up::replace_all,
     references::References,
     row::items_of,
+    row_security::PolicyCheck,
     source::{From, table_oid},
     view_write::{Below, Writes},
 };
@@ -49,6 +50,8 @@ pub(crate) struct Rules {
     pub(crate) computed: Vec<(usize, Expr)>,
     /// The conditions of the views by way of which the row is written, and their names.
     pub(crate) view_checks: Vec<(String, Expr)>,
+    /// The conditions of policies. They are evaluated before the statement writes anything.
+    pub(crate) policies: Vec<PolicyCheck>,
 }
 
 /// INSERT
@@ -92,6 +95,10 @@ impl OnConflict {
 pub(crate) struct ConflictUpdate {
     pub(crate) assignments: Vec<(usize, Expr)>,
     pub(crate) condition: Option<Expr>,
+    /// The conditions of policies on the existing row.
+    pub(crate) visible: Vec<PolicyCheck>,
+    /// The conditions of policies on the new row.
+    pub(crate) policies: Vec<PolicyCheck>,
 }
 
 /// UPDATE or DELETE
@@ -195,6 +202,7 @@ impl Binder<'_> {
             Some(_) => targets.columns.len(),
         };
         self.needs_to_write_below(&levels, Rights::INSERT, &targets.columns[..written]);
+        let role = levels.last().map_or(self.environment.role, |level| level.role);
         let source = match insert.source.as_deref() {
             None => InsertSource::Rows(vec![self.whole_row(&table, &targets, Vec::new())?]),
             Some(query) => match &*query.body {
@@ -230,7 +238,9 @@ impl Binder<'_> {
             }
             None => self.returning_of(&table, alias.map(name_of), items)?,
         };
-        Ok((Insert { table, rules, references, source, conflict, returning }, columns))
+        let mut insert = Insert { table, rules, references, source, conflict, returning };
+        self.secure_insert(&mut insert, role)?;
+        Ok((insert, columns))
     }
 
     /// Binds a row of VALUES for the target columns.
@@ -367,7 +377,8 @@ impl Binder<'_> {
         }
         let (domains, generated) = (self.domains_of(table)?, self.generated(table)?);
         let computed = self.computed(&table.def)?;
-        Ok(Rules { domains, checks, predicates, generated, computed, view_checks: Vec::new() })
+        let (view_checks, policies) = (Vec::new(), Vec::new());
+        Ok(Rules { domains, checks, predicates, generated, computed, view_checks, policies })
     }
 
     /// Binds a condition of a table's definition, on its rows.
@@ -389,7 +400,11 @@ impl Binder<'_> {
     }
 
     fn condition_on(&mut self, table: &TableDef, expr: &ast::Expr, clause: &'static str) -> Result<Expr> {
-        let place = if clause == "CHECK" { "check constraints" } else { clause };
+        let place = match clause {
+            "CHECK" => "check constraints",
+            "POLICY" => "policy expressions",
+            other => other,
+        };
         self.scopes.push(Scope { clause: place, is_definition: true, ..scope_of(&[(table, &table.name)]) });
         let condition = self.condition(expr, clause);
         self.scopes.pop();
@@ -475,7 +490,7 @@ impl Binder<'_> {
         if assignments.iter().map(|(_, expr)| expr).chain(&condition).any(Expr::has_query) {
             return Err(SqlError::unsupported("a query in ON CONFLICT DO UPDATE"));
         }
-        Ok(ConflictUpdate { assignments, condition })
+        Ok(ConflictUpdate { assignments, condition, visible: Vec::new(), policies: Vec::new() })
     }
 
     /// Binds the new values of columns of a table, or of the view above it.
@@ -673,6 +688,8 @@ impl Binder<'_> {
         self.needs_to_write_below(&levels, writes.right(), &written);
         let (mut rules, references) = (self.rules(&table)?, self.references(&table)?);
         rules.view_checks = below.as_mut().filter(|_| writes == Writes::Update).map_or(Vec::new(), Below::take_checks);
+        let role = levels.last().map_or(self.environment.role, |level| level.role);
+        rules.policies = self.secure_change(&mut from, &table, writes, role)?;
         from.replaced.extend(target_oid(&table));
         let assigned = assignments.iter_mut().flatten().map(|(_, expr)| expr);
         from.replace_in_all(filter.iter_mut().chain(returning.iter_mut().flatten()).chain(assigned));

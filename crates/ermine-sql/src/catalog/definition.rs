@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rights::Rights;
+use super::{rights::Rights, row_security::RowSecurityDef};
 use crate::{
     types::{SqlType, user_types::UserType},
     verifier::Verifier,
@@ -32,6 +32,7 @@ pub(crate) enum Definition {
     Traits(TraitsDef),
     /// A table with parts that [`TableDef`] is stored without. Only stored rows have this form (`stored.rs`).
     TableWith(TableDef, Vec<TablePart>),
+    RowSecurity(RowSecurityDef),
 }
 
 impl Definition {
@@ -47,6 +48,7 @@ impl Definition {
             Self::Comment(comment) => comment.id,
             Self::Rights(rights) => rights.id,
             Self::Traits(traits) => traits.id,
+            Self::RowSecurity(security) => security.id,
         }
     }
 
@@ -414,6 +416,13 @@ pub(crate) struct NamedRelation {
     pub(crate) id: ObjectId,
     /// The names of its columns when the view was created, by their numbers; later columns are not visible.
     pub(crate) columns: Vec<String>,
+}
+
+impl NamedRelation {
+    /// Returns the meaning of a name.
+    pub(crate) fn find<'r>(all: &'r [Self], schema: Option<&str>, name: &str) -> Option<&'r Self> {
+        all.iter().find(|relation| relation.schema.as_deref() == schema && relation.name == name)
+    }
 }
 
 /// The views whose conditions the rows that are written through a view have to meet.

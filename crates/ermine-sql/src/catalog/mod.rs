@@ -40,6 +40,7 @@ pub(crate) mod rights;
 mod rights_store;
 pub(crate) mod roles;
 pub(crate) mod row_queues;
+pub(crate) mod row_security;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
 mod stored;
@@ -66,6 +67,7 @@ use self::{
     latch::Latch,
     relation_files::RelationFiles,
     row_queues::RowQueues,
+    row_security::RowSecurityDef,
     sequence::Sequence,
     sessions::{Party, Sessions},
     temporary::{Temporary, is_temporary},
@@ -131,6 +133,8 @@ pub(crate) struct Catalog {
     /// By role.
     traits: BTreeMap<ObjectId, Arc<TraitsDef>>,
     views: BTreeMap<ObjectId, Arc<View>>,
+    /// By table.
+    row_security: BTreeMap<ObjectId, Arc<RowSecurityDef>>,
     /// The number of the state of the session's temporary objects; 0: it has none.
     pub(crate) temporary: u64,
     temporary_schema: Option<Arc<str>>,
@@ -174,6 +178,9 @@ impl Change {
             }
             Self::Put(Definition::View(view)) => {
                 view.relations.iter().map(|relation| relation.id).chain([view.id]).collect()
+            }
+            Self::Put(Definition::RowSecurity(security)) | Self::Drop(Definition::RowSecurity(security)) => {
+                security.relations()
             }
             // Another table uses it.
             Self::Put(Definition::Type(ty)) if before.types.get(ty.oid).is_some_and(|known| known.means_same(ty)) => {
@@ -613,6 +620,7 @@ impl Catalog {
         self.rights.retain(|_, rights| rights.id != id);
         self.traits.retain(|_, traits| traits.id != id);
         self.views.remove(&id);
+        self.row_security.retain(|_, security| security.id != id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -655,6 +663,7 @@ impl Catalog {
             Definition::Comment(def) => _ = self.comments.insert(def.id, Arc::new(def.clone())),
             Definition::Rights(def) => _ = self.rights.insert((def.class, def.object), Arc::new(def.clone())),
             Definition::Traits(def) => _ = self.traits.insert(def.role, Arc::new(def.clone())),
+            Definition::RowSecurity(def) => _ = self.row_security.insert(def.table, Arc::new(def.clone())),
             Definition::View(def) => {
                 name(&def.schema, &def.name, def.id);
                 let view = View { def: def.clone(), shared: shared.unwrap_or_else(|| SharedTable::of_empty(def.id)) };
@@ -819,11 +828,6 @@ impl SharedTable {
 }
 
 impl View {
-    /// Returns what a relation's name in its query means.
-    pub(crate) fn named(&self, schema: Option<&str>, name: &str) -> Option<&definition::NamedRelation> {
-        self.def.relations.iter().find(|relation| relation.schema.as_deref() == schema && relation.name == name)
-    }
-
     /// Whether its query uses an object, or a column of it.
     pub(crate) fn depends_on(&self, id: ObjectId, column: Option<usize>) -> bool {
         match column {

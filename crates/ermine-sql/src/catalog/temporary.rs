@@ -247,6 +247,7 @@ impl Catalog {
             Definition::Sequence(def) => note(&def.schema, &mut [def.id].into_iter()),
             Definition::View(def) => note(&def.schema, &mut [def.id].into_iter()),
             Definition::ForeignKey(def) if self.is_temporary(def.child) => _ = self.temporary_ids.insert(def.id),
+            Definition::RowSecurity(def) if self.is_temporary(def.table) => _ = self.temporary_ids.insert(def.id),
             _ => {}
         }
     }

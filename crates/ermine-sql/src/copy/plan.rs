@@ -90,6 +90,12 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
     match &tree.direction {
         Direction::In { table, columns, condition } => {
             let table = binder.table(table, Rights::INSERT)?;
+            if binder.row_security(binder.environment.role, &table)?.is_some() {
+                let message = "COPY FROM not supported with row-level security";
+                return Err(
+                    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint("Use INSERT statements instead.")
+                );
+            }
             let targets = match &columns[..] {
                 [] => {
                     table.def.live_columns().filter(|(_, own)| own.generation().is_none()).map(|(at, _)| at).collect()

@@ -123,6 +123,7 @@ impl ChangeContext<'_> {
             AlterTableOperation::OwnerTo { new_owner } => {
                 self.alter_owner(active, Object::new(Kind::Table, def.id), &role_of(new_owner))
             }
+            other if self.alter_row_security(active, def.id, other)? => Ok(()),
             other => Err(SqlError::unsupported(format_args!("ALTER TABLE {other}"))),
         }
     }
@@ -226,9 +227,9 @@ impl ChangeContext<'_> {
                     let (own, others): (Vec<_>, Vec<_>) = keys.cloned().partition(is_own);
                     let depends = |key: &Arc<ForeignKeyDef>| key.parent == def.id && key.parent_columns.contains(&at);
                     let keys = others.into_iter().filter(depends).collect();
-                    let views = Dependents::views_on(&active.catalog, def.id, Some(at));
+                    let dependents = Dependents { keys, ..Dependents::using(&active.catalog, def.id, Some(at)) };
                     let what = format!("column {name} of table {}", def.name);
-                    self.drop_dependents(active, (&what, &what), Dependents { keys, views }, (cascade, &[]), rows)?;
+                    self.drop_dependents(active, (&what, &what), dependents, (cascade, &[]), rows)?;
                     self.drop_foreign_keys(active, own)?;
                     self.drop_including(active, &mut def, at, cascade, rows)?;
                     for at in self.columns_from(active, &def, at, cascade, rows)?.into_iter().chain([at]) {

@@ -7,6 +7,7 @@
 //! | CREATE SCHEMA | CREATE on the database |
 //! | ALTER, COMMENT, CREATE OR REPLACE | the object's ownership; for a new name or schema, CREATE on the schema, too |
 //! | DROP | ownership of the object, or of its schema |
+//! | CREATE, ALTER, DROP POLICY | the table's ownership (`policy`) |
 //! | a foreign key | REFERENCES of the columns of the parent (`foreign_key`) |
 //! | TRUNCATE | TRUNCATE of all tables that are emptied; ownership of sequences that are restarted (`drop`) |
 //! | LOCK TABLE | a right that fits the mode |
@@ -81,7 +82,7 @@ impl ChangeContext<'_> {
             }
             Definition::View(change) => self.authorize_view(active, change),
             // They have rules of their own, which depend on what they find.
-            Definition::Role(_) | Definition::Rights(_) | Definition::Truncate(_) => Ok(()),
+            Definition::Role(_) | Definition::Rights(_) | Definition::Truncate(_) | Definition::Policy(_) => Ok(()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The objects that depend on one that is dropped or changed: foreign keys and views.
+//! The objects that depend on one that is dropped or changed: foreign keys, views and policies.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use crate::{
     catalog::{
         Catalog, View,
         definition::{ForeignKeyDef, ObjectId},
+        row_security::{PolicyDef, RowSecurityDef},
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
@@ -18,6 +19,15 @@ use crate::{
 pub(super) struct Dependents {
     pub(super) keys: Vec<Arc<ForeignKeyDef>>,
     pub(super) views: Vec<Arc<View>>,
+    pub(super) policies: Vec<Policy>,
+}
+
+/// A policy of a table.
+#[derive(Clone)]
+pub(super) struct Policy {
+    pub(super) table: ObjectId,
+    id: ObjectId,
+    name: String,
 }
 
 /// An object that depends on another one.
@@ -31,6 +41,7 @@ struct Dependent {
 enum Object {
     Key(Arc<ForeignKeyDef>),
     View(Arc<View>),
+    Policy(Policy),
 }
 
 impl Object {
@@ -38,6 +49,7 @@ impl Object {
         match self {
             Self::Key(key) => key.id,
             Self::View(view) => view.def.id,
+            Self::Policy(policy) => policy.id,
         }
     }
 
@@ -49,22 +61,32 @@ impl Object {
                 format!("constraint {} on table {child}", key.name)
             }
             Self::View(view) => format!("view {}", view.def.name),
+            Self::Policy(policy) => {
+                let table = catalog.table(policy.table).map_or("", |table| table.name());
+                format!("policy {} on table {table}", policy.name)
+            }
         }
     }
 }
 
 impl Dependents {
-    /// Returns the views that use an object, or a column of it.
-    pub(super) fn views_on(catalog: &Catalog, id: ObjectId, column: Option<usize>) -> Vec<Arc<View>> {
-        catalog.views().filter(|view| view.depends_on(id, column)).cloned().collect()
+    /// Returns the views and policies that use an object, or a column of it.
+    pub(super) fn using(catalog: &Catalog, id: ObjectId, column: Option<usize>) -> Self {
+        let views = catalog.views().filter(|view| view.depends_on(id, column)).cloned().collect();
+        let of_table = |security: &'_ Arc<RowSecurityDef>| {
+            let own = security.policies.iter().filter(|policy| policy.depends_on(id, column));
+            let named = |policy: &PolicyDef| Policy { table: security.table, id: policy.id, name: policy.name.clone() };
+            own.map(named).collect::<Vec<_>>()
+        };
+        Self { keys: Vec::new(), views, policies: catalog.all_row_security().flat_map(of_table).collect() }
     }
 
     /// Returns all that depends on an object, also by way of views, in the order in which PostgreSQL lists it: each view
     /// is followed by those that use it.
     fn all(self, catalog: &Catalog, on: &str) -> Vec<Dependent> {
         let keys = self.keys.into_iter().map(Object::Key);
-        let direct = keys.chain(self.views.into_iter().map(Object::View));
-        let direct = direct.map(|object| Dependent { object, on: on.to_owned() }).collect();
+        let others = self.views.into_iter().map(Object::View).chain(self.policies.into_iter().map(Object::Policy));
+        let direct = keys.chain(others).map(|object| Dependent { object, on: on.to_owned() }).collect();
         let mut all = Vec::new();
         add(catalog, direct, &mut all);
         all.reverse();
@@ -82,9 +104,9 @@ fn add(catalog: &Catalog, mut direct: Vec<Dependent>, all: &mut Vec<Dependent>) 
         }
         if let Object::View(view) = &dependent.object {
             let on = dependent.object.described(catalog);
-            let views = Dependents::views_on(catalog, view.def.id, None).into_iter();
-            let inner = views.map(|view| Dependent { object: Object::View(view), on: on.clone() }).collect();
-            add(catalog, inner, all);
+            let Dependents { views, policies, .. } = Dependents::using(catalog, view.def.id, None);
+            let inner = views.into_iter().map(Object::View).chain(policies.into_iter().map(Object::Policy));
+            add(catalog, inner.map(|object| Dependent { object, on: on.clone() }).collect(), all);
         }
         all.push(dependent);
     }
@@ -131,12 +153,13 @@ impl ChangeContext<'_> {
                 }
                 // The statement names it, too.
                 Object::View(_) => {}
+                Object::Policy(policy) => self.forget_policy(active, policy.table, &policy.name)?,
             }
         }
         Ok(())
     }
 
-    /// Fails if a view uses a column whose type is to be changed.
+    /// Fails if a view or a policy uses a column whose type is to be changed.
     pub(super) fn check_no_view_uses(
         &self,
         active: &ActiveTransaction,
@@ -144,9 +167,19 @@ impl ChangeContext<'_> {
         at: usize,
         name: &str,
     ) -> Result<()> {
-        let Some(view) = active.catalog.views().find(|view| view.depends_on(id, Some(at))) else { return Ok(()) };
-        let detail = format!("rule _RETURN on view {} depends on column \"{name}\"", view.def.name);
-        let message = "cannot alter type of a column used by a view or rule";
+        let Dependents { views, policies, .. } = Dependents::using(&active.catalog, id, Some(at));
+        let (message, user) = match (views.first(), policies.into_iter().next()) {
+            (Some(view), _) => (
+                "cannot alter type of a column used by a view or rule",
+                format!("rule _RETURN on view {}", view.def.name),
+            ),
+            (None, Some(policy)) => (
+                "cannot alter type of a column used in a policy definition",
+                Object::Policy(policy).described(&active.catalog),
+            ),
+            (None, None) => return Ok(()),
+        };
+        let detail = format!("{user} depends on column \"{name}\"");
         Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail))
     }
 }

@@ -74,10 +74,9 @@ impl ChangeContext<'_> {
                             format!("cannot drop sequence {} because other objects depend on it", plain(name));
                         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
                     }
-                    let views = Dependents::views_on(&active.catalog, sequence.def.id, None);
-                    let (what, views) =
-                        (format!("sequence {}", sequence.def.name), Dependents { views, ..Dependents::default() });
-                    self.drop_dependents(active, (&what, &what), views, (*cascade, &[]), rows)?;
+                    let dependents = Dependents::using(&active.catalog, sequence.def.id, None);
+                    let what = format!("sequence {}", sequence.def.name);
+                    self.drop_dependents(active, (&what, &what), dependents, (*cascade, &[]), rows)?;
                     self.check_sequence(active, &sequence.def)?;
                     self.take_name(active, &sequence.def.schema, &sequence.def.name, false)?;
                     self.apply(active, vec![Change::Drop(Definition::Sequence(sequence.def.clone()))])?;
@@ -134,11 +133,13 @@ impl ChangeContext<'_> {
         let keys = active.catalog.foreign_keys_at(def.id).cloned();
         let (own, others): (Vec<_>, Vec<_>) = keys.partition(|key| together.contains(&key.child));
         let what = format!("table {}", def.name);
-        let views = Dependents::views_on(&active.catalog, def.id, None);
-        let dependents = Dependents { keys: others, views };
+        let mut dependents = Dependents { keys: others, ..Dependents::using(&active.catalog, def.id, None) };
+        dependents.policies.retain(|policy| policy.table != def.id);
         self.drop_dependents(active, (&what, &what), dependents, (cascade, &[]), rows)?;
         self.drop_foreign_keys(active, own)?;
         let mut changes = vec![Change::Drop(Definition::Table(def.clone()))];
+        let security = active.catalog.row_security(def.id).map(|security| (**security).clone());
+        changes.extend(security.map(|security| Change::Drop(Definition::RowSecurity(security))));
         let indexes = def.indexes.iter().map(|index| &index.name);
         for name in [&def.name].into_iter().chain(def.primary_key.iter().map(|key| &key.name)).chain(indexes) {
             self.take_name(active, &def.schema, name, false)?;
@@ -168,8 +169,7 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<()> {
         let what = format!("view {}", view.def.name);
-        let views = Dependents::views_on(&active.catalog, view.def.id, None);
-        let dependents = Dependents { views, ..Dependents::default() };
+        let dependents = Dependents::using(&active.catalog, view.def.id, None);
         self.drop_dependents(active, (&what, &what), dependents, (cascade, together), rows)?;
         self.forget_view(active, view)
     }

@@ -24,6 +24,7 @@ mod identity;
 mod index;
 pub(crate) mod online;
 mod owner;
+mod policy;
 mod rename;
 pub(crate) mod role;
 pub(crate) mod table_as;
@@ -71,6 +72,8 @@ pub(crate) enum Definition {
     Type(TypeTree),
     /// LOCK TABLE: changes nothing, but holds tables as a change does.
     Lock(ast::Lock),
+    /// CREATE, ALTER and DROP POLICY
+    Policy(Box<Statement>),
     Truncate(Box<ast::Truncate>),
     View(ViewChange),
 }
@@ -86,6 +89,9 @@ impl Definition {
             Statement::Drop { .. } => Self::Drop(Box::new(statement.clone())),
             Statement::Truncate(truncate) => Self::Truncate(Box::new(truncate.clone())),
             Statement::Lock(lock) => Self::Lock(lock.clone()),
+            Statement::CreatePolicy(_) | Statement::AlterPolicy(_) | Statement::DropPolicy(_) => {
+                Self::Policy(Box::new(statement.clone()))
+            }
             _ => return Ok(None),
         }))
     }
@@ -116,6 +122,7 @@ impl Definition {
             Self::Role(_) => "a statement about roles",
             Self::Type(tree) => tree.words(),
             Self::Lock(_) => "LOCK TABLE",
+            Self::Policy(_) => "a statement about policies",
             Self::Truncate(_) => "TRUNCATE TABLE",
             Self::View(change) => change.words(),
         }
@@ -165,6 +172,7 @@ impl ChangeContext<'_> {
             Definition::Truncate(truncate) => self.truncate(active, truncate, rows),
             Definition::View(change) => self.change_view(active, change, rows),
             Definition::Lock(lock) => self.lock_tables(active, lock),
+            Definition::Policy(statement) => self.change_policy(active, statement, rows),
         }
     }
 

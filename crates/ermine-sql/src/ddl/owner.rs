@@ -325,6 +325,7 @@ impl ChangeContext<'_> {
                 self.put_rights(active, object, rights)?;
             }
         }
+        roles.iter().try_for_each(|role| self.drop_policies_of(active, *role))?;
         let behavior = if cascade { "CASCADE" } else { "RESTRICT" };
         let mut objects = active.catalog.owned_objects(roles);
         // Objects that depend on others come first.

@@ -489,7 +489,7 @@ fn denied(what: &str) -> SqlError {
     SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
 }
 
-/// Returns in words the objects that a role owns or has rights to.
+/// Returns in words the objects that a role owns or has rights to, and the policies that it has.
 fn uses_of_role(context: &ChangeContext<'_>, active: &ActiveTransaction, role: ObjectId) -> Vec<String> {
     let mut all: Vec<_> = active.catalog.all_rights().collect();
     all.sort_by_key(|rights| rights.object);
@@ -511,6 +511,11 @@ fn uses_of_role(context: &ChangeContext<'_>, active: &ActiveTransaction, role: O
                 uses.push(format!("privileges for column {column} of {kind} {name}"));
             }
         }
+    }
+    for security in active.catalog.all_row_security() {
+        let table = active.catalog.table(security.table).map_or("", |table| table.name());
+        let own = security.policies.iter().filter(|policy| policy.roles.contains(&role));
+        uses.extend(own.map(|policy| format!("target of policy {} on table {table}", policy.name)));
     }
     uses
 }

@@ -26,11 +26,11 @@ impl Run<'_> {
             let mut found = None;
             for when in clauses.iter().filter(|when| when.is_matched == is_matched) {
                 if self.is_met(when, &frame)? {
-                    found = Some(&when.action);
+                    found = Some(when);
                     break;
                 }
             }
-            let Some(action) = found.filter(|action| !matches!(action, Action::Nothing)) else {
+            let Some(when) = found.filter(|when| !matches!(when.action, Action::Nothing)) else {
                 return Ok(ControlFlow::Continue(()));
             };
             if is_matched && !pending.take(table.def.id, key_of(row, *key_at)?)? {
@@ -38,7 +38,7 @@ impl Run<'_> {
                 let hint = "Ensure that not more than one source row matches any one target row.";
                 return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, message).hint(hint));
             }
-            if let Some(write) = self.merged(merge, action, row)? {
+            if let Some(write) = self.merged(merge, when, row)? {
                 pending.keep(&write)?;
                 writes.push(write);
             }
@@ -52,16 +52,18 @@ impl Run<'_> {
     }
 
     /// Returns the write of an action on a row of the join.
-    fn merged(&self, merge: &Merge, action: &Action, row: &[Value]) -> Result<Option<RowWrite>> {
+    fn merged(&self, merge: &Merge, when: &When, row: &[Value]) -> Result<Option<RowWrite>> {
         let Merge { table, rules, key_at, .. } = merge;
         let frame = Frame { row, outer: None };
+        self.check_policies(table, &when.visible, &row[..*key_at])?;
         let value = |expr: &Expr| Ok(expr.eval(&frame, self)?.into_owned());
         let checked = |mut new: Vec<Value>| -> Result<Vec<Value>> {
             self.generate(rules, &mut new)?;
+            self.check_policies(table, &when.policies, &new)?;
             self.check_row(table, rules, &new)?;
             Ok(new)
         };
-        Ok(Some(match action {
+        Ok(Some(match &when.action {
             Action::Nothing => return Ok(None),
             Action::Insert(exprs) => RowWrite::Insert(checked(exprs.iter().map(value).collect::<Result<_>>()?)?),
             Action::Update(assigned) => {

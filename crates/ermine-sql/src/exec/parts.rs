@@ -175,6 +175,7 @@ impl Run<'_> {
     ) -> Result<Option<RowWrite>> {
         let Insert { table, rules, conflict, .. } = insert;
         self.generate(rules, &mut row)?;
+        self.check_policies(table, &rules.policies, &row)?;
         self.check_row(table, rules, &row)?;
         let Some(conflict) = conflict else { return Ok(Some(RowWrite::Insert(row))) };
         let second_time = || {
@@ -257,6 +258,7 @@ impl Run<'_> {
                         new[*at] = expr.eval(&frame, self)?.into_owned();
                     }
                     self.generate(rules, &mut new)?;
+                    self.check_policies(table, &rules.policies, &new)?;
                     self.check_row(table, rules, &new)?;
                     let shown: Vec<_> = new.iter().chain(&row[*key_at..]).cloned().collect();
                     self.show(returning.as_deref(), &shown, emit)?;

@@ -7,7 +7,10 @@ use hashbrown::HashSet;
 
 use super::{Emit, Run, query::is_new, references::Owed, scan::whole_row};
 use crate::{
-    bind::write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
+    bind::{
+        row_security::PolicyCheck,
+        write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
+    },
     catalog::Table,
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
@@ -49,6 +52,14 @@ impl Run<'_> {
                     rows.push(row);
                     Ok(ControlFlow::Continue(()))
                 })?;
+            }
+        }
+        // A policy does not see the statement's own writes.
+        if !insert.rules.policies.is_empty() {
+            for row in &mut rows {
+                self.next_row(mark);
+                self.generate(&insert.rules, row)?;
+                self.check_policies(&insert.table, &insert.rules.policies, row)?;
             }
         }
         let (mut written, mut touched) = (0, Touched::new(memory));
@@ -165,11 +176,13 @@ impl Run<'_> {
         {
             return Ok(None);
         }
+        self.check_policies(table, &update.visible, &old)?;
         let mut new = old.clone();
         for (at, expr) in &update.assignments {
             new[*at] = expr.eval(&frame, self)?.into_owned();
         }
         self.generate(rules, &mut new)?;
+        self.check_policies(table, &update.policies, &new)?;
         self.check_row(table, rules, &new)?;
         Ok(Some((old, new)))
     }
@@ -208,6 +221,7 @@ impl Run<'_> {
                 new[*at] = expr.eval(&frame, self)?.into_owned();
             }
             self.generate(rules, &mut new)?;
+            self.check_policies(table, &rules.policies, &new)?;
             kept.add_row(&new)?;
             Ok(new)
         };
@@ -295,6 +309,17 @@ impl Run<'_> {
     pub(crate) fn generate(&self, rules: &Rules, row: &mut [Value]) -> Result<()> {
         for (at, expr) in &rules.generated {
             row[*at] = expr.eval(&Frame { row, outer: None }, self)?.into_owned();
+        }
+        Ok(())
+    }
+
+    /// Fails when a row does not meet the conditions of policies.
+    pub(super) fn check_policies(&self, table: &Table, policies: &[PolicyCheck], row: &[Value]) -> Result<()> {
+        let frame = Frame { row, outer: None };
+        for policy in policies {
+            if !policy.condition.is_true(&frame, self)? {
+                return Err(policy.violated(table.name()));
+            }
         }
         Ok(())
     }

@@ -333,6 +333,7 @@ impl Checker {
             checker.exprs(rules.predicates.iter().flatten());
             checker.exprs(rules.generated.iter().chain(&rules.computed).map(|(_, value)| value));
             checker.exprs(rules.view_checks.iter().map(|(_, check)| check));
+            checker.exprs(rules.policies.iter().map(|policy| &policy.condition));
         });
     }
 
@@ -355,6 +356,9 @@ impl Checker {
             self.on_row(vec![true; 2 * width], |checker| {
                 checker.exprs(update.assignments.iter().map(|(_, value)| value).chain(&update.condition));
             });
+            self.on_row(vec![true; width], |checker| {
+                checker.exprs(update.visible.iter().chain(&update.policies).map(|policy| &policy.condition));
+            });
         }
         self.on_row(vec![true; width], |checker| checker.exprs(returning.iter().flatten()));
     }
@@ -371,7 +375,10 @@ impl Checker {
         self.rules(table, rules);
         self.query(rows);
         assert_eq!(*key_at, table.types.len(), "the key is behind the columns");
-        for When { is_matched, condition, action } in clauses {
+        for When { is_matched, condition, action, visible, policies } in clauses {
+            self.on_row(vec![true; *key_at], |checker| {
+                checker.exprs(visible.iter().chain(policies).map(|policy| &policy.condition));
+            });
             // A row of the source that matches none has no row of the table.
             let readable = (0..rows.width).map(|at| *is_matched || at > *key_at).collect();
             self.on_row(readable, |checker| {

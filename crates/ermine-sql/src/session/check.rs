@@ -65,6 +65,11 @@ impl Session {
                     found.findings.push(format!("view {}: {error}", view.def.name));
                 }
             }
+            for security in active.catalog.all_row_security() {
+                let mut binder = Binder::new(&active.catalog, environment, changes.search_path, &[]);
+                let failed = binder.check_policies(security).err();
+                found.findings.extend(failed.map(|error| format!("policies of table {}: {error}", security.table)));
+            }
             for key in active.catalog.foreign_keys().filter(|key| key.is_valid) {
                 let reference = Reference::new(&active.catalog, key)?;
                 if let Err(error) = check_references(&run, &reference) {

@@ -1015,7 +1015,16 @@ impl Session {
             self.settings_changed += 1;
             self.plans.clear();
         }
+        let rows_are_hidden = |settings: &[(String, String)]| {
+            settings.iter().any(|(name, value)| name == "row_security" && value == "on")
+        };
+        let were_hidden = rows_are_hidden(&self.environment.settings);
         self.environment.settings = self.settings.shown();
+        if rows_are_hidden(&self.environment.settings) != were_hidden {
+            // Plans have the conditions of policies, or errors instead.
+            self.settings_changed += 1;
+            self.plans.clear();
+        }
         let application = self.settings.get("application_name").unwrap_or_default();
         self.registered.presence.change(|doing| doing.application = application.into());
         let path = self.settings.search_path(&self.environment.user);

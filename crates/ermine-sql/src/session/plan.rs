@@ -122,7 +122,10 @@ pub(crate) fn bind(
 
 /// Whether a role may read all of some tables.
 fn may_read_all(catalog: &Catalog, role: u32, tables: &[Arc<Table>]) -> bool {
-    let may_read = |table: &Arc<Table>| catalog.has_any(role, Object::new(Kind::Table, table.def.id), Rights::SELECT);
+    let may_read = |table: &Arc<Table>| {
+        catalog.has_any(role, Object::new(Kind::Table, table.def.id), Rights::SELECT)
+            && catalog.row_security_for(role, table.def.id).is_none()
+    };
     catalog.is_superuser(role) || tables.iter().all(may_read)
 }
 

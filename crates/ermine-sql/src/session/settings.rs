@@ -94,7 +94,7 @@ const KNOWN: [(&str, &str); 39] = [
     ("max_index_keys", "32"),
     ("password_encryption", "scram-sha-256"),
     ("role", "none"),
-    ("row_security", "off"),
+    ("row_security", "on"),
     ("search_path", "public"),
     ("server_encoding", "UTF8"),
     ("server_version", "15.0"),

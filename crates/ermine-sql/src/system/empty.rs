@@ -1,4 +1,4 @@
-//! System tables that are always empty: inheritance, policies, publications, triggers, functions of users and the like.
+//! System tables that are always empty: inheritance, publications, triggers, functions of users and the like.
 
 use super::{Described, PG_CATALOG};
 
@@ -19,9 +19,6 @@ pub(super) const TABLES: &[Described] = empty! {
     3350 pg_partitioned_table {
         partrelid OID partstrat TEXT partnatts INT2 partdefid OID partattrs INT2VECTOR partclass OIDVECTOR
         partcollation OIDVECTOR partexprs TEXT
-    }
-    3256 pg_policy {
-        oid OID polname NAME polrelid OID polcmd TEXT polpermissive BOOL polroles OIDS polqual TEXT polwithcheck TEXT
     }
     3381 pg_statistic_ext {
         oid OID stxrelid OID stxname NAME stxnamespace OID stxowner OID stxstattarget INT4 stxkeys INT2VECTOR
@@ -75,9 +72,6 @@ pub(super) const TABLES: &[Described] = empty! {
         definition TEXT
     }
     0 pg_rules { schemaname NAME tablename NAME rulename NAME definition TEXT }
-    0 pg_policies {
-        schemaname NAME tablename NAME policyname NAME permissive TEXT roles NAMES cmd TEXT qual TEXT with_check TEXT
-    }
     2602 pg_amop {
         oid OID amopfamily OID amoplefttype OID amoprighttype OID amopstrategy INT2 amoppurpose TEXT amopopr OID
         amopmethod OID amopsortfamily OID

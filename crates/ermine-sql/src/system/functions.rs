@@ -159,6 +159,10 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok(NULL),
     })
     .optional(1),
+    entry("row_security_active", &[OID], SqlType::BOOL, |values, catalog, environment| match values {
+        [Value::Oid(table)] => Ok(Value::Bool(catalog.row_security_for(environment.role, *table).is_some())),
+        _ => Ok(NULL),
+    }),
     // Trees of expressions are texts here.
     entry("pg_get_expr", &[TEXT, OID, BOOL], SqlType::TEXT, |values, _, _| Ok(values.first().cloned().unwrap_or(NULL)))
         .optional(1),

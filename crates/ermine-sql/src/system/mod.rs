@@ -1,13 +1,14 @@
 //! Tables and functions of the system: the information that drivers and tools query about the catalog, computed on
 //! demand.
 //!
-//! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (policies, triggers) have tables
+//! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (inheritance, triggers) have tables
 //! without rows, so that queries about them find nothing instead of failing. `"char"` is text, vectors are arrays from
 //! 0 on, trees of expressions are their texts.
 //!
 //! | module | what |
 //! |---|---|
 //! | `relations` | tables, columns, indexes, constraints, views, sequences |
+//! | `policies` | policies of row security |
 //! | `views` | the text of views, and whether they take statements that write |
 //! | `server` | databases, roles, schemas, settings, sessions |
 //! | `locks` | what sessions have and wait for |
@@ -36,6 +37,7 @@ mod information_rights;
 mod inquiries;
 mod locks;
 pub(crate) mod own;
+mod policies;
 pub(crate) mod privileges;
 mod procedures;
 pub(crate) mod reg;
@@ -195,7 +197,7 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 11] = [
+static TABLES: [&[Described]; 12] = [
     relations::TABLES,
     server::TABLES,
     locks::TABLES,
@@ -207,6 +209,7 @@ static TABLES: [&[Described]; 11] = [
     information::TABLES,
     information_rights::TABLES,
     own::TABLES,
+    policies::TABLES,
 ];
 
 fn tables() -> impl Iterator<Item = &'static Described> {

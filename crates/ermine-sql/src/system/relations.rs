@@ -298,8 +298,8 @@ pub(super) const TABLES: &[Described] = &[
         // Programs look for foreign keys only where it is true: PostgreSQL has triggers for them.
         relhastriggers BOOL = known.catalog.foreign_keys_at(class.oid).next().is_some();
         relhassubclass BOOL = false;
-        relrowsecurity BOOL = false;
-        relforcerowsecurity BOOL = false;
+        relrowsecurity BOOL = known.catalog.row_security(class.oid).is_some_and(|security| security.is_enabled);
+        relforcerowsecurity BOOL = known.catalog.row_security(class.oid).is_some_and(|security| security.is_forced);
         relispopulated BOOL = true;
         relreplident TEXT = if class.kind == "r" { "d" } else { "n" };
         relispartition BOOL = false;
@@ -457,7 +457,7 @@ pub(super) const TABLES: &[Described] = &[
         hasindexes BOOL = def.primary_key.is_some() || !def.indexes.is_empty();
         hasrules BOOL = false;
         hastriggers BOOL = false;
-        rowsecurity BOOL = false;
+        rowsecurity BOOL = known.catalog.row_security(def.id).is_some_and(|security| security.is_enabled);
     }),
     table!(PG_CATALOG, 0 pg_indexes, known => indexes(known.catalog), |index| {
         schemaname NAME = &index.table.def.schema;

@@ -21,11 +21,17 @@ use crate::{
 /// Returns the query of a view.
 pub(super) fn definition(known: Known<'_>, view: &View) -> String {
     let Ok(mut query) = parse::stored_query(&view.def.query) else { return view.def.query.clone() };
-    let mut names = Names::default();
-    let _ = Visit::visit(&query, &mut names);
-    let _ = VisitMut::visit(&mut query, &mut Renamer { known, view, names: &names });
+    rename_relations(known, &mut *query, &view.def.relations);
     name_results(&mut query, view);
     format!(" {query};")
+}
+
+/// Replaces the names of relations in a query or a condition, with the meanings that the catalog stores, by those of
+/// today.
+pub(super) fn rename_relations(known: Known<'_>, tree: &mut (impl Visit + VisitMut), relations: &[NamedRelation]) {
+    let mut names = Names::default();
+    let _ = Visit::visit(tree, &mut names);
+    let _ = VisitMut::visit(tree, &mut Renamer { known, relations, names: &names });
 }
 
 /// Gathers all names in a query, and those of WITH queries.
@@ -53,7 +59,7 @@ impl Visitor for Names {
 /// Replaces the names of relations by those of today.
 struct Renamer<'r> {
     known: Known<'r>,
-    view: &'r View,
+    relations: &'r [NamedRelation],
     names: &'r Names,
 }
 
@@ -63,7 +69,7 @@ impl VisitorMut for Renamer<'_> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let TableFactor::Table { name, alias, .. } = factor else { return ControlFlow::Continue(()) };
         let Ok((schema, own)) = parts(&name.to_string()) else { return ControlFlow::Continue(()) };
-        let named = self.view.named(schema.as_deref(), &own);
+        let named = NamedRelation::find(self.relations, schema.as_deref(), &own);
         let Some((named, relation)) = named.and_then(|named| Some((named, self.known.catalog.relation(named.id)?)))
         else {
             return ControlFlow::Continue(());
@@ -267,7 +273,7 @@ pub(super) fn is_updatable(catalog: &Catalog, view: &View) -> bool {
     }
     let base = only_relation(&query).and_then(|name| {
         let (schema, own) = parts(&name.to_string()).ok()?;
-        catalog.relation(view.named(schema.as_deref(), &own)?.id)
+        catalog.relation(NamedRelation::find(&view.def.relations, schema.as_deref(), &own)?.id)
     });
     match base {
         Some(Relation::Table(_)) => true,

@@ -16,6 +16,7 @@ mod notifications;
 mod objects;
 mod prepared;
 mod rights;
+mod row_security;
 mod sessions;
 mod temporary;
 mod types;
