@@ -9,6 +9,8 @@
 //! | `real`, `double precision` | big-endian bits, sign bit flipped, all bits where negative; one NaN, one zero |
 //! | `numeric` | class, exponent in three bytes, digit pairs from 1 on, 00; if negative, all but the class inverted |
 //! | texts, `bytea` | as the engine's strings; `char(n)` without the blanks at its end |
+//! | `bit`, `bit varying` | the bytes as `bytea`, how many bits of the last byte count |
+//! | `macaddr`, `macaddr8` | the bytes |
 //! | `interval` | its length in microseconds, 16 bytes |
 //! | `jsonb` | rank of the type; then the number, the text, or the count and the members |
 //! | arrays | each element with a marker, 00; the dimensions |
@@ -139,6 +141,12 @@ fn write_value(value: &Value, out: &mut KeyBuffer) {
         Value::Jsonb(value) => write_json(value, true, out),
         Value::Array(value) => write_array(value, out),
         Value::Record(value) => write_record(value, out),
+        Value::Bit(value) => {
+            AsKey::<Vec<u8>>::encode(value.bytes(), out);
+            // Of strings with the same bytes, the one of which fewer bits of the last byte count comes first.
+            out.push((value.length().wrapping_add(7) % 8) as u8);
+        }
+        Value::Macaddr8(value) => out.extend_from_slice(value),
     }
 }
 

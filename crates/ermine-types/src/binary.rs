@@ -5,6 +5,7 @@ use crate::error::{Result, SqlError, SqlState};
 use super::{
     Array, Environment, Json, Numeric, Scalar, SqlType, Value,
     array::{DIMENSIONS_MAX, Dimension, ELEMENTS_MAX, too_large},
+    bits::Bits,
     cast,
     json::{self, jsonpath::JsonPath},
     network::Inet,
@@ -83,6 +84,13 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
         Scalar::TimeTz => time_with_zone(bytes)?,
         Scalar::Oid => Value::Oid(u32::from_be_bytes(exact(bytes)?)),
         Scalar::Enum(of) => environment.parse_label(of, text(bytes)?)?,
+        Scalar::Bit | Scalar::Varbit => {
+            Value::bits(Bits::read_binary(bytes).ok_or_else(|| invalid("invalid length in external bit string"))?)
+        }
+        Scalar::Macaddr8 => match bytes {
+            [a, b, c, d, e, f] => Value::Macaddr8([*a, *b, *c, 0xff, 0xfe, *d, *e, *f]),
+            bytes => Value::Macaddr8(exact(bytes)?),
+        },
         Scalar::Record => return Err(no_input()),
     };
     cast::with_modifier(value, ty, modifier, false)
@@ -180,6 +188,11 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Ve
         }
         Value::Array(value) => write_array(value, ty, environment, out),
         Value::Record(value) => write_record(value, environment, out),
+        Value::Bit(value) => {
+            out.extend_from_slice(&(value.length() as i32).to_be_bytes());
+            out.extend_from_slice(value.bytes());
+        }
+        Value::Macaddr8(value) => out.extend_from_slice(value),
     }
 }
 

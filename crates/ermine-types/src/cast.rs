@@ -6,9 +6,10 @@ use crate::error::{Result, SqlError, SqlState};
 
 use super::{
     Environment, NAME_LENGTH_MAX, Numeric, Scalar, SqlType, Value,
-    datetime::{self, MICROS_PER_DAY},
+    bits::Bits,
+    datetime::{self, MICROS_PER_DAY, Range},
     json::Json,
-    network::Inet,
+    network::{self, Inet},
     text,
 };
 
@@ -27,8 +28,8 @@ pub enum Context {
 pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     use Context::{Assignment, Explicit, Implicit};
     use Scalar::{
-        Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid,
-        Text, Time, TimeTz, Timestamp, TimestampTz, Varchar,
+        Bit, Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Macaddr, Macaddr8,
+        Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Varbit, Varchar,
     };
     if from == to {
         return Some(Implicit);
@@ -52,7 +53,11 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (Date, Timestamp | TimestampTz)
         | (Timestamp, TimestampTz)
         | (Time, Interval | TimeTz)
-        | (Cidr, Inet) => Some(Implicit),
+        | (Cidr, Inet)
+        | (Bit, Varbit)
+        | (Varbit, Bit)
+        | (Macaddr, Macaddr8)
+        | (Macaddr8, Macaddr) => Some(Implicit),
         (Int4 | Int8 | Numeric | Float4 | Float8, Int2)
         | (Int8 | Numeric | Float4 | Float8, Int4)
         | (Numeric | Float4 | Float8, Int8)
@@ -66,6 +71,7 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (Interval, Time)
         | (Json, Jsonb)
         | (Jsonb, Json) => Some(Assignment),
+        (Int4 | Int8, Bit) | (Bit, Int4 | Int8) => Some(Explicit),
         (Bool, Int4) | (Int4, Bool) | (Jsonb, Bool | Int2 | Int4 | Int8 | Numeric | Float4 | Float8) => Some(Explicit),
         _ if to.is_text() => Some(Assignment),
         _ if from.is_text() => Some(Explicit),
@@ -143,8 +149,22 @@ pub fn cast(
         let array = array.map(to.scalar, |value| cast(value, element, wanted, modifier, explicit, environment))?;
         return Ok(Value::array(array));
     }
+    if to == SqlType::BIT
+        && let Some(number) = integer_of(&value)
+    {
+        return Ok(Value::bits(Bits::of_integer(number, modifier.max(1) as u32)));
+    }
     let value = convert(value, from, to, environment)?;
     with_modifier(value, to, modifier, explicit)
+}
+
+/// Returns the number that a value of one of the two types is that are cast to bits.
+fn integer_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int4(number) => Some((*number).into()),
+        Value::Int8(number) => Some(*number),
+        _ => None,
+    }
 }
 
 fn out_of_range(ty: SqlType) -> SqlError {
@@ -213,6 +233,16 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
                 .map(Value::Oid)
                 .map_err(|_| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range")),
         ),
+        (Value::Bit(bits), Scalar::Int4) => {
+            let number = bits.to_integer(32).ok_or_else(|| out_of_range(to));
+            Some(number.map(|number| Value::Int4(number as i32)))
+        }
+        (Value::Bit(bits), Scalar::Int8) => Some(bits.to_integer(64).map(Value::Int8).ok_or_else(|| out_of_range(to))),
+        (Value::Bit(_), Scalar::Bit | Scalar::Varbit) => return Ok(value),
+        (Value::Macaddr([a, b, c, d, e, f]), Scalar::Macaddr8) => {
+            Some(Ok(Value::Macaddr8([*a, *b, *c, 0xff, 0xfe, *d, *e, *f])))
+        }
+        (Value::Macaddr8(address), Scalar::Macaddr) => Some(network::macaddr_of(*address).map(Value::Macaddr)),
         (Value::Int4(number), Scalar::Bool) => Some(Ok(Value::Bool(*number != 0))),
         (Value::Int2(number), _) => convert_integer((*number).into(), to),
         (Value::Int4(number), _) => convert_integer((*number).into(), to),
@@ -384,15 +414,39 @@ pub fn with_modifier(value: Value, ty: SqlType, modifier: i32, explicit: bool) -
         Value::TimestampTz(micros) if !datetime::is_infinite(micros) => {
             Ok(Value::TimestampTz(with_precision(micros, modifier)))
         }
-        Value::Interval { months, days, micros } if modifier & 0xffff <= 6 => {
-            Ok(Value::Interval { months, days, micros: with_precision(micros, modifier & 0xffff) })
+        Value::Interval { months, days, micros } => {
+            let (months, days, micros) = Range::of(modifier).cut(months, days, micros);
+            let micros = match modifier & Range::FULL_PRECISION {
+                precision @ 0..=6 => with_precision(micros, precision),
+                _ => micros,
+            };
+            Ok(Value::Interval { months, days, micros })
         }
+        Value::Bit(bits) => bits_with_length(bits, ty, modifier as u32, explicit),
         Value::Array(array) => {
             let element = SqlType::scalar(ty.scalar);
             Ok(Value::array(array.map(ty.scalar, |value| with_modifier(value, element, modifier, explicit))?))
         }
         value => Ok(value),
     }
+}
+
+/// Returns bits of the length of `bit(length)`, or of at most that of `bit varying(length)`.
+fn bits_with_length(bits: Box<Bits>, ty: SqlType, length: u32, explicit: bool) -> Result<Value> {
+    let own = bits.length();
+    if own == length || ty.scalar == Scalar::Varbit && own < length {
+        return Ok(Value::Bit(bits));
+    }
+    if explicit {
+        return Ok(Value::bits(bits.with_length(length)));
+    }
+    Err(match ty.scalar {
+        Scalar::Varbit => SqlError::new(
+            SqlState::STRING_DATA_RIGHT_TRUNCATION,
+            format!("bit string too long for type bit varying({length})"),
+        ),
+        _ => SqlError::new(SqlState("22026"), format!("bit string length {own} does not match type bit({length})")),
+    })
 }
 
 fn with_length(content: SmolStr, length: usize, ty: SqlType, explicit: bool) -> Result<SmolStr> {

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `value`, `numeric`, `json`, `array`, `record`, `datetime`, `network` | the values themselves |
+//! | `value`, `numeric`, `json`, `array`, `record`, `datetime`, `network`, `bits` | the values themselves |
 //! | `text`, `binary` | the formats in which PostgreSQL's clients send and receive them |
 //! | `row` | the format in which the engine stores them |
 //! | `order` | the order of values of a type |
@@ -21,6 +21,7 @@
 
 pub mod array;
 pub mod binary;
+pub mod bits;
 pub mod cast;
 pub mod datetime;
 pub mod error;
@@ -123,6 +124,12 @@ pub enum Scalar {
     Jsonpath,
     /// `record`: no column of a table has it
     Record,
+    /// `bit(n)`
+    Bit,
+    /// `bit varying(n)`
+    Varbit,
+    /// `macaddr8`
+    Macaddr8,
 }
 
 /// A type: of one value, or of arrays of such values.
@@ -219,6 +226,9 @@ types! {
     Macaddr MACADDR 829 1040 "macaddr" "macaddr" 6
     TimeTz TIMETZ 1266 1270 "time with time zone" "timetz" 12
     Jsonpath JSONPATH 4072 4073 "jsonpath" "jsonpath" -1
+    Bit BIT 1560 1561 "bit" "bit" -1
+    Varbit VARBIT 1562 1563 "bit varying" "varbit" -1
+    Macaddr8 MACADDR8 774 775 "macaddr8" "macaddr8" 8
 }
 
 /// The difference between PostgreSQL's modifiers and the lengths that they stand for.
@@ -328,6 +338,7 @@ impl SqlType {
                 Some(length) => format!("{name}({length}){brackets}"),
                 None => format!("{name}{brackets}"),
             },
+            (Scalar::Bit | Scalar::Varbit, _) => format!("{name}({modifier}){brackets}"),
             (Scalar::Numeric, _) => match Self::precision_and_scale_of(modifier) {
                 Some((precision, scale)) => format!("{name}({precision},{scale}){brackets}"),
                 None => format!("{name}{brackets}"),
@@ -336,7 +347,13 @@ impl SqlType {
                 let (word, rest) = name.split_once(' ').unwrap_or((&name, ""));
                 format!("{word}({modifier}) {rest}{brackets}")
             }
-            (Scalar::Interval, _) if modifier & 0xffff <= 6 => format!("{name}({}){brackets}", modifier & 0xffff),
+            (Scalar::Interval, _) => {
+                let fields = datetime::Range::of(modifier).describe();
+                match modifier & datetime::Range::FULL_PRECISION {
+                    precision @ 0..=6 => format!("{name}{fields}({precision}){brackets}"),
+                    _ => format!("{name}{fields}{brackets}"),
+                }
+            }
             _ => format!("{name}{brackets}"),
         }
     }
@@ -420,7 +437,8 @@ impl SqlType {
             Char | Varchar | Text | Name => b'S',
             Date | Time | TimeTz | Timestamp | TimestampTz => b'D',
             Interval => b'T',
-            Bytea | Uuid | Jsonb | Json | Jsonpath | Macaddr => b'U',
+            Bytea | Uuid | Jsonb | Json | Jsonpath | Macaddr | Macaddr8 => b'U',
+            Bit | Varbit => b'V',
             Inet | Cidr => b'I',
             Enum(_) => b'E',
             Record => b'P',
@@ -429,8 +447,8 @@ impl SqlType {
 
     /// Whether it is the preferred type of its category.
     pub const fn is_preferred(self) -> bool {
-        use Scalar::{Bool, Float8, Inet, Interval, Oid, Text, TimestampTz};
-        !self.is_array && matches!(self.scalar, Bool | Float8 | Oid | Text | TimestampTz | Interval | Inet)
+        use Scalar::{Bool, Float8, Inet, Interval, Oid, Text, TimestampTz, Varbit};
+        !self.is_array && matches!(self.scalar, Bool | Float8 | Oid | Text | TimestampTz | Interval | Inet | Varbit)
     }
 }
 
@@ -445,6 +463,8 @@ impl std::fmt::Display for SqlType {
 pub struct Environment {
     /// The zone in which `timestamp with time zone` is read and written.
     pub time_zone: jiff::tz::TimeZone,
+    /// The style of dates, times and intervals.
+    pub style: datetime::Style,
     /// The time at which the transaction began, as in [`Value::TimestampTz`].
     pub transaction_began: i64,
     /// The time at which the statement began.
@@ -550,6 +570,7 @@ impl Default for Environment {
     fn default() -> Self {
         Self {
             time_zone: jiff::tz::TimeZone::UTC,
+            style: datetime::Style::default(),
             transaction_began: 0,
             statement_began: 0,
             user: "ermine".into(),

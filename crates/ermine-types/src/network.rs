@@ -339,8 +339,48 @@ pub(crate) fn parse_macaddr(text: &str) -> Result<[u8; 6]> {
     Ok(address)
 }
 
+/// Reads a `macaddr8`: eight pairs of digits, or six, between which FF and FE are put; behind each pair there may be a
+/// separator, always the same.
+pub(crate) fn parse_macaddr8(text: &str) -> Result<[u8; 8]> {
+    let mut rest = text.trim_start_matches(is_space).as_bytes();
+    let (mut bytes, mut separator) = (Vec::new(), None);
+    while let [high, low, behind @ ..] = rest {
+        let digit = |byte: u8| (byte as char).to_digit(16).ok_or_else(|| invalid("macaddr8", text));
+        bytes.push((digit(*high)? << 4 | digit(*low)?) as u8);
+        rest = behind;
+        if let [next @ (b':' | b'-' | b'.'), behind @ ..] = rest {
+            if *separator.get_or_insert(*next) != *next {
+                return Err(invalid("macaddr8", text));
+            }
+            rest = behind;
+        }
+        if matches!(bytes.len(), 6 | 8) && rest.iter().all(|byte| is_space(*byte as char)) {
+            rest = &[];
+        }
+    }
+    match *bytes {
+        [a, b, c, d, e, f] => Ok([a, b, c, 0xff, 0xfe, d, e, f]),
+        [a, b, c, d, e, f, g, h] => Ok([a, b, c, d, e, f, g, h]),
+        _ => Err(invalid("macaddr8", text)),
+    }
+}
+
+/// Returns the `macaddr` that a `macaddr8` has been made from.
+pub(crate) fn macaddr_of(address: [u8; 8]) -> Result<[u8; 6]> {
+    match address {
+        [a, b, c, 0xff, 0xfe, d, e, f] => Ok([a, b, c, d, e, f]),
+        _ => {
+            Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "macaddr8 data out of range to convert to macaddr")
+                .hint(
+                    "Only addresses that have FF and FE as values in the 4th and 5th bytes from the left, for example \
+             xx:xx:xx:ff:fe:xx:xx:xx, are eligible to be converted from macaddr8 to macaddr.",
+                ))
+        }
+    }
+}
+
 /// Writes the address of a network interface.
-pub(crate) fn write_macaddr(address: &[u8; 6], out: &mut impl Write) -> fmt::Result {
+pub(crate) fn write_macaddr(address: &[u8], out: &mut impl Write) -> fmt::Result {
     for (at, byte) in address.iter().enumerate() {
         write!(out, "{}{byte:02x}", if at == 0 { "" } else { ":" })?;
     }

@@ -36,8 +36,8 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 /// Compares two values of a type. NULL, which operators never get, comes last.
 pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
     use Value::{
-        Bool, Bytea, Char, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Jsonpath,
-        Macaddr, Null, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
+        Bit, Bool, Bytea, Char, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Jsonpath,
+        Macaddr, Macaddr8, Null, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
     };
     match (left, right) {
         (Int4(left), Int4(right)) => left.cmp(right),
@@ -67,6 +67,8 @@ pub fn compare(left: &Value, right: &Value, ty: SqlType) -> Ordering {
         (Value::Record(left), Value::Record(right)) => compare_records(left, right),
         (Inet(left), Inet(right)) => left.order().cmp(&right.order()),
         (Macaddr(left), Macaddr(right)) => left.cmp(right),
+        (Macaddr8(left), Macaddr8(right)) => left.cmp(right),
+        (Bit(left), Bit(right)) => left.order(right),
         (TimeTz { micros, ahead }, TimeTz { micros: other_micros, ahead: other_ahead }) => {
             let (left, right) = (time_in_utc(*micros, *ahead), time_in_utc(*other_micros, *other_ahead));
             left.cmp(&right).then(other_ahead.cmp(ahead))

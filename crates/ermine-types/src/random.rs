@@ -3,7 +3,9 @@
 
 use std::net::IpAddr;
 
-use crate::{Array, Json, Numeric, Record, Scalar, SqlType, Value, array::Dimension, network::Inet, record::Field};
+use crate::{
+    Array, Json, Numeric, Record, Scalar, SqlType, Value, array::Dimension, bits::Bits, network::Inet, record::Field,
+};
 
 /// Returns a number that is often small, often at an end of its range.
 fn random_integer(random: &mut fastrand::Rng) -> i64 {
@@ -135,6 +137,15 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         Scalar::TimeTz => {
             let micros = random.i64(0..=24) * 3_600_000_000;
             Value::TimeTz { micros, ahead: random.i32(-15..=15) * 3600 + random.i32(-1..=1) }
+        }
+        Scalar::Macaddr8 => {
+            let mut address = [0; 8];
+            random.fill(&mut address[6..]);
+            Value::Macaddr8(address)
+        }
+        Scalar::Bit | Scalar::Varbit => {
+            let length = random.u32(..20);
+            Value::bits(Bits::of_integer(random.i64(..) & if random.bool() { 0x0101_0101 } else { -1 }, length))
         }
         Scalar::Oid => Value::Oid(random_integer(random) as u32),
         Scalar::Enum(of) => Value::Enum { of, position: random_integer(random) },

@@ -7,7 +7,9 @@
 //! | type | bytes |
 //! |---|---|
 //! | `boolean`, whole numbers, floats, dates and times, `interval`, `uuid`, `oid`, enumerations | fixed width, little-endian |
-//! | `macaddr`, `time with time zone` | six bytes; eight and four bytes, little-endian |
+//! | `macaddr`, `macaddr8` | six bytes, eight bytes |
+//! | `time with time zone` | eight and four bytes, little-endian |
+//! | `bit`, `bit varying` | length (varint), number of bits (varint), bytes |
 //! | texts, `bytea`, `jsonb`, arrays | length (varint), bytes |
 //! | `inet`, `cidr` | length (varint), length of the netmask, address |
 //! | `numeric` | class and scale (varint); coefficient: a zigzag varint, or length and bytes |
@@ -20,7 +22,8 @@ use num_bigint::BigInt;
 use crate::error::{Result, SqlError, SqlState};
 
 use super::{
-    Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, json::DEPTH_MAX, network::Inet, numeric::Parts,
+    Array, Json, Numeric, Scalar, SqlType, Value, array::Dimension, bits::Bits, json::DEPTH_MAX, network::Inet,
+    numeric::Parts,
 };
 
 /// Bytes of a length, at most, if it is not of a very long value.
@@ -107,6 +110,11 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Array(value) => write_nested(out, |out| write_array(value, out)),
         Value::Record(_) => debug_assert!(false, "no column has records"),
+        Value::Bit(value) => write_nested(out, |out| {
+            write_varint(value.length().into(), out);
+            out.extend_from_slice(value.bytes());
+        }),
+        Value::Macaddr8(value) => out.extend_from_slice(value),
     }
 }
 
@@ -288,8 +296,9 @@ impl<'a> Input<'a> {
 
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
-            Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
-            Jsonpath, Macaddr, Name, Numeric, Oid, Record, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid, Varchar,
+            Bit, Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
+            Jsonpath, Macaddr, Macaddr8, Name, Numeric, Oid, Record, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
+            Varbit, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -298,11 +307,11 @@ impl<'a> Input<'a> {
             Bool => 1,
             Int2 => 2,
             Int4 | Float4 | Date | Oid => 4,
-            Int8 | Float8 | Time | Timestamp | TimestampTz | Enum(_) => 8,
+            Int8 | Float8 | Time | Timestamp | TimestampTz | Enum(_) | Macaddr8 => 8,
             Macaddr => 6,
             TimeTz => 12,
             Interval | Uuid => 16,
-            Char | Varchar | Text | Name | Bytea | Json | Jsonb | Jsonpath | Inet | Cidr => {
+            Char | Varchar | Text | Name | Bytea | Json | Jsonb | Jsonpath | Inet | Cidr | Bit | Varbit => {
                 return self.bytes().map(drop);
             }
             Numeric => match self.varint()? {
@@ -357,6 +366,13 @@ impl<'a> Input<'a> {
             }
             Scalar::Oid => Value::Oid(u32::from_le_bytes(self.array()?)),
             Scalar::Enum(of) => Value::Enum { of, position: i64::from_le_bytes(self.array()?) },
+            Scalar::Bit | Scalar::Varbit => {
+                let mut nested = Input(self.bytes()?);
+                let length = u32::try_from(nested.varint()?).ok();
+                let bits = length.and_then(|length| Bits::of_stored(length, nested.0));
+                Value::bits(bits.ok_or_else(damaged)?)
+            }
+            Scalar::Macaddr8 => Value::Macaddr8(self.array()?),
             Scalar::Record => return Err(damaged()),
             Scalar::Jsonb => {
                 let mut nested = Input(self.bytes()?);

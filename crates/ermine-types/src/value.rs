@@ -2,7 +2,7 @@
 
 use smol_str::SmolStr;
 
-use super::{Array, Json, Numeric, Record, Scalar, SqlType, network::Inet};
+use super::{Array, Json, Numeric, Record, Scalar, SqlType, bits::Bits, network::Inet};
 
 /// A value of some type, or NULL.
 ///
@@ -82,6 +82,10 @@ pub enum Value {
     Array(Box<Array>),
     /// `record`
     Record(Box<Record>),
+    /// `bit`, `bit varying`
+    Bit(Box<Bits>),
+    /// `macaddr8`
+    Macaddr8([u8; 8]),
 }
 
 impl Value {
@@ -98,6 +102,11 @@ impl Value {
     /// Creates an array.
     pub fn array(array: Array) -> Self {
         Self::Array(Box::new(array))
+    }
+
+    /// Creates a string of bits.
+    pub fn bits(bits: Bits) -> Self {
+        Self::Bit(Box::new(bits))
     }
 
     /// Whether it is NULL.
@@ -128,6 +137,7 @@ impl Value {
                 Self::Array(array) => size_of::<Array>() + array.elements().iter().map(Self::bytes).sum::<usize>(),
                 Self::Record(record) => size_of::<Record>() + record.values().iter().map(Self::bytes).sum::<usize>(),
                 Self::Numeric(number) => number.heap_bytes(),
+                Self::Bit(bits) => size_of::<Bits>() + bits.bytes().len(),
                 _ => 0,
             }
     }
@@ -138,6 +148,7 @@ impl Value {
             Self::Text(text) | Self::Char(text) => text.len(),
             // Two digits for each.
             Self::Bytea(bytes) => 2 * bytes.len(),
+            Self::Bit(bits) => bits.length() as usize,
             Self::Json(text) | Self::Jsonpath(text) => text.len(),
             Self::Jsonb(json) => json.text_bytes(),
             // In quotes, and with a backslash before some characters.
@@ -155,6 +166,7 @@ impl Value {
         match self {
             Self::Text(text) | Self::Char(text) => text.len() > BYTES,
             Self::Bytea(bytes) => bytes.len() > BYTES,
+            Self::Bit(bits) => bits.length() as usize > BYTES,
             Self::Json(text) => text.len() > BYTES,
             Self::Array(array) => array.elements().len() > ELEMENTS,
             Self::Jsonb(json) => match &**json {
@@ -199,6 +211,8 @@ impl Value {
             Self::Jsonpath(_) => SqlType::JSONPATH,
             Self::Array(array) => SqlType::scalar(array.element).array(),
             Self::Record(_) => SqlType::RECORD,
+            Self::Bit(_) => SqlType::VARBIT,
+            Self::Macaddr8(_) => SqlType::MACADDR8,
         })
     }
 }

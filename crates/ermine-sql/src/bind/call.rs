@@ -316,11 +316,8 @@ impl Binder<'_> {
                 *value = Typed::new(expr, ty);
             }
         }
-        let aggregate = functions::aggregate(name, values.first().and_then(|value| value.ty))?;
-        if aggregate.arguments.len() != values.len() {
-            let message = format!("function {name} does not take {} arguments", values.len());
-            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
-        }
+        let types: Vec<_> = values.iter().map(|value| value.ty).collect();
+        let aggregate = functions::aggregate(name, &types)?;
         let mut bound = Vec::new();
         for (value, ty) in values.into_iter().zip(&aggregate.arguments) {
             bound.push(self.coerce(value, *ty)?);

@@ -13,7 +13,6 @@ use crate::{
     collation::Collation,
     error::{Result, SqlError},
     expr::{BoundDomain, Expr},
-    parse,
     types::{
         Value,
         cast::Context,
@@ -52,8 +51,9 @@ impl Binder<'_> {
             bound.not_null |= domain.not_null;
             let before = bound.checks.len();
             for check in &domain.checks {
-                let condition = parse::expression(&check.condition)?;
-                bound.checks.push((check.name.clone(), self.condition_on_value(domain, &condition)?));
+                let condition =
+                    self.stored(&check.condition, |this, condition| this.condition_on_value(domain, condition))?;
+                bound.checks.push((check.name.clone(), condition));
             }
             bound.checks[before..].sort_by(|left, right| left.0.cmp(&right.0));
         }
@@ -88,11 +88,12 @@ impl Binder<'_> {
     pub(crate) fn default_of_domain(&mut self, ty: &UserType) -> Result<Expr> {
         let Some(domain) = ty.domain() else { return Ok(Expr::Constant(Value::Null)) };
         let Some(text) = &domain.default else { return Ok(Expr::Constant(Value::Null)) };
-        let expr = parse::expression(text)?;
-        let scopes = std::mem::replace(&mut self.scopes, vec![Scope::default()]);
-        let typed = self.expr(&expr);
-        self.scopes = scopes;
-        let bound = self.assign(typed?, domain.base, domain.modifier, &ty.name)?;
+        let bound = self.stored(text, |this, expr| {
+            let scopes = std::mem::replace(&mut this.scopes, vec![Scope::default()]);
+            let typed = this.expr(expr);
+            this.scopes = scopes;
+            this.assign(typed?, domain.base, domain.modifier, &ty.name)
+        })?;
         if bound.has_query() {
             return Err(SqlError::unsupported("a query in a DEFAULT"));
         }

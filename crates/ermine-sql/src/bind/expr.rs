@@ -5,7 +5,7 @@ use sqlparser::ast::{self, BinaryOperator, CeilFloorKind, DateTimeField, UnaryOp
 use super::{
     Binder, DEPTH_MAX, ScopeColumn, Typed,
     collation::Derived,
-    names::{collation_of, name_of, relation_of, type_of},
+    names::{collation_of, interval_modifier, name_of, relation_of, type_of},
     row::items_of,
     sets::refuse_set_operand,
 };
@@ -16,8 +16,9 @@ use crate::{
     operators,
     system::reg::{Reg, shown},
     types::{
-        Array, Numeric, SqlType, Value,
+        Array, Environment, Numeric, SqlType, Value,
         cast::{self, Context},
+        text,
     },
 };
 
@@ -72,7 +73,13 @@ impl Binder<'_> {
             ast::Expr::Value(value) => self.literal(&value.value),
             ast::Expr::TypedString(typed) => {
                 let literal = self.literal(&typed.value.value)?;
-                self.cast(literal, &typed.data_type)
+                match typed.data_type {
+                    // A constant is as long as it is written.
+                    ast::DataType::Bit(None) => {
+                        Ok(Typed::new(self.convert(literal, SqlType::BIT, -1, Context::Explicit)?, SqlType::BIT))
+                    }
+                    _ => self.cast(literal, &typed.data_type),
+                }
             }
             ast::Expr::Cast {
                 kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
@@ -174,18 +181,21 @@ impl Binder<'_> {
     }
 
     fn interval(&mut self, interval: &ast::Interval) -> Result<Typed> {
-        if interval.last_field.is_some() || interval.leading_precision.is_some() {
+        let name = |field: &Option<ast::DateTimeField>| field.as_ref().map(ToString::to_string);
+        let (first, last) = (name(&interval.leading_field), name(&interval.last_field));
+        let is_second = first.as_deref() == Some("SECOND");
+        // That of a first field which is not the last has no meaning in PostgreSQL.
+        if interval.leading_precision.is_some() && !is_second {
             return Err(SqlError::unsupported(format_args!("the fields of {interval}")));
         }
+        let precision = interval.fractional_seconds_precision.or(interval.leading_precision);
+        let modifier = interval_modifier(first.as_deref().unwrap_or_default(), last.as_deref(), precision)?;
         let literal = self.expr(&interval.value)?;
-        let literal = match (literal, &interval.leading_field) {
-            (Typed { expr: Expr::Constant(Value::Text(text)), .. }, Some(field)) => {
-                let text = format!("{text} {field}");
-                Typed { expr: Expr::Constant(Value::Text(text.into())), ty: None, modifier: -1 }
-            }
-            (literal, _) => literal,
-        };
-        Ok(Typed::new(self.convert(literal, SqlType::INTERVAL, -1, Context::Explicit)?, SqlType::INTERVAL))
+        Ok(Typed {
+            expr: self.convert(literal, SqlType::INTERVAL, modifier, Context::Explicit)?,
+            ty: Some(SqlType::INTERVAL),
+            modifier,
+        })
     }
 
     /// Binds a test with IS.
@@ -268,9 +278,8 @@ impl Binder<'_> {
             ast::Value::Boolean(truth) => Typed::new(Expr::Constant(Value::Bool(*truth)), SqlType::BOOL),
             ast::Value::Null => Typed { expr: Expr::Constant(Value::Null), ty: None, modifier: -1 },
             ast::Value::Placeholder(name) => self.parameter(name)?,
-            ast::Value::HexStringLiteral(_) | ast::Value::SingleQuotedByteStringLiteral(_) => {
-                return Err(SqlError::unsupported("a bit string"));
-            }
+            ast::Value::HexStringLiteral(digits) => bits('x', digits)?,
+            ast::Value::SingleQuotedByteStringLiteral(digits) => bits('b', digits)?,
             ast::Value::DollarQuotedString(quoted) => untyped(&quoted.value),
             other => match other.clone().into_string() {
                 Some(text) => untyped(&text),
@@ -847,6 +856,12 @@ pub(super) fn one_column() -> SqlError {
 
 pub(super) fn text_constant(text: &str) -> Expr {
     Expr::Constant(Value::Text(text.into()))
+}
+
+/// Returns a string of bits by its digits.
+fn bits(prefix: char, digits: &str) -> Result<Typed> {
+    let value = text::parse(SqlType::BIT, -1, &format!("{prefix}{digits}"), &Environment::default())?;
+    Ok(Typed::new(Expr::Constant(value), SqlType::BIT))
 }
 
 /// Returns a quoted literal, which has no type yet.

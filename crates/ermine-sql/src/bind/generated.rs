@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use sqlparser::ast;
+
 use super::Binder;
 use crate::{
     catalog::{
@@ -11,7 +13,6 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
-    parse,
 };
 
 const CLAUSE: &str = "column generation expressions";
@@ -25,7 +26,11 @@ impl Binder<'_> {
     }
 
     fn generation(&mut self, def: &TableDef, column: &ColumnDef, text: &str) -> Result<Expr> {
-        let typed = self.value_on(def, &parse::expression(text)?, CLAUSE).map_err(|error| match error.state() {
+        self.stored(text, |this, expr| this.generation_of(def, column, expr))
+    }
+
+    fn generation_of(&mut self, def: &TableDef, column: &ColumnDef, expr: &ast::Expr) -> Result<Expr> {
+        let typed = self.value_on(def, expr, CLAUSE).map_err(|error| match error.state() {
             SqlState::GROUPING_ERROR => {
                 let message = "aggregate functions are not allowed in column generation expressions";
                 SqlError::new(SqlState::GROUPING_ERROR, message)

@@ -47,7 +47,11 @@ impl Binder<'_> {
     /// Returns the hidden columns that indexes of a table use, and their values, computed from the row.
     pub(crate) fn computed(&mut self, def: &TableDef) -> Result<Vec<(usize, Expr)>> {
         let columns = def.computed_columns();
-        columns.map(|(at, _, text)| Ok((at, self.index_expression(def, &parse::expression(text)?)?.0))).collect()
+        columns.map(|(at, _, text)| Ok((at, self.stored_index_expression(def, text)?))).collect()
+    }
+
+    fn stored_index_expression(&mut self, def: &TableDef, text: &str) -> Result<Expr> {
+        self.stored(text, |this, expr| Ok(this.index_expression(def, expr)?.0))
     }
 
     /// Returns the columns of the table that an index uses in place of its own, hidden ones.
@@ -56,7 +60,7 @@ impl Binder<'_> {
         for (at, _) in &index.columns {
             match def.columns[*at].computation() {
                 None => drop(columns.insert(*at)),
-                Some(text) => columns.extend(columns_of(&self.index_expression(def, &parse::expression(text)?)?.0)),
+                Some(text) => columns.extend(columns_of(&self.stored_index_expression(def, text)?)),
             }
         }
         Ok(columns)

@@ -38,7 +38,7 @@ mod window;
 mod with;
 pub(crate) mod write;
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use sqlparser::ast;
 
@@ -56,11 +56,13 @@ use crate::{
     collation::Collation,
     error::{Result, SqlError, SqlState},
     expr::{Conversion, Expr},
+    parse,
     query::{AggregateCall, Query},
     result::Column,
     types::{
         Environment, Scalar, SqlType, Value,
         cast::{self, Context},
+        datetime::Style,
         text,
     },
 };
@@ -85,6 +87,8 @@ pub(crate) struct Binder<'a> {
     next_right: Option<Rights>,
     /// Whether an expression of a table's definition is bound, that does not run with the rights of the role.
     is_in_rules: bool,
+    /// Whether an expression that the catalog stores is bound: its literals have the usual style.
+    reads_stored: bool,
     /// The tables that the statement uses.
     pub(crate) tables: Vec<Arc<Table>>,
     /// The views that the statement uses.
@@ -217,6 +221,7 @@ impl<'a> Binder<'a> {
             denied: None,
             next_right: None,
             is_in_rules: false,
+            reads_stored: false,
             tables: Vec::new(),
             views: Vec::new(),
             inside: None,
@@ -368,7 +373,14 @@ impl<'a> Binder<'a> {
                 Ok(Expr::Cast(Box::new(Expr::Constant(Value::Text(literal))), conversion))
             }
             Expr::Constant(Value::Text(literal)) => {
-                text::parse(ty, modifier, &literal, self.environment).map(Expr::Constant)
+                let usual = Style::default();
+                match self.reads_stored && self.environment.style != usual {
+                    true => {
+                        text::parse(ty, modifier, &literal, &Environment { style: usual, ..self.environment.clone() })
+                    }
+                    false => text::parse(ty, modifier, &literal, self.environment),
+                }
+                .map(Expr::Constant)
             }
             Expr::Parameter(at) => {
                 let known = *self.parameters[at].get_or_insert(ty);
@@ -381,6 +393,15 @@ impl<'a> Binder<'a> {
             }
             other => Ok(other),
         }
+    }
+
+    /// Calls `bind` with the tree of an expression that the catalog stores.
+    pub(crate) fn stored<T>(&mut self, text: &str, bind: impl FnOnce(&mut Self, &ast::Expr) -> Result<T>) -> Result<T> {
+        let expr = parse::expression(text)?;
+        let around = mem::replace(&mut self.reads_stored, true);
+        let bound = bind(self, &expr);
+        self.reads_stored = around;
+        bound
     }
 
     /// Converts values to a common type.

@@ -10,7 +10,7 @@ use crate::{
     collation::Collation,
     error::{Result, SqlError, SqlState},
     system::reg::Reg,
-    types::{Environment, Scalar, SqlType, user_types::UserType},
+    types::{Environment, Scalar, SqlType, datetime::Range, user_types::UserType},
 };
 
 /// Maximum length of a name; longer ones are cut, as PostgreSQL does.
@@ -108,7 +108,15 @@ pub(crate) fn type_of(data_type: &DataType, environment: &Environment) -> Result
             Ok((SqlType::TIMESTAMP, precision_modifier(*precision)))
         }
         DataType::Timestamp(precision, _) => Ok((SqlType::TIMESTAMPTZ, precision_modifier(*precision))),
-        DataType::Interval { fields: None, precision: None | Some(6) } => plain(SqlType::INTERVAL),
+        DataType::Interval { fields, precision } => {
+            let names = fields.as_ref().map(ToString::to_string).unwrap_or_default();
+            let (first, last) = names.split_once(" TO ").map_or((&*names, None), |(first, last)| (first, Some(last)));
+            Ok((SqlType::INTERVAL, interval_modifier(first, last, *precision)?))
+        }
+        DataType::Bit(length) => Ok((SqlType::BIT, bits_modifier(length.or(Some(1)), "bit")?)),
+        DataType::BitVarying(length) | DataType::VarBit(length) => {
+            Ok((SqlType::VARBIT, bits_modifier(*length, "varbit")?))
+        }
         DataType::Uuid => plain(SqlType::UUID),
         DataType::JSONB => plain(SqlType::JSONB),
         DataType::JSON => plain(SqlType::JSON),
@@ -199,8 +207,8 @@ fn custom_type(
 
 /// Whether values of a type have a length or a precision.
 fn takes_modifier(ty: SqlType) -> bool {
-    use Scalar::{Char, Interval, Numeric, Time, TimeTz, Timestamp, TimestampTz, Varchar};
-    matches!(ty.scalar, Char | Interval | Numeric | Time | TimeTz | Timestamp | TimestampTz | Varchar)
+    use Scalar::{Bit, Char, Interval, Numeric, Time, TimeTz, Timestamp, TimestampTz, Varbit, Varchar};
+    matches!(ty.scalar, Bit | Varbit | Char | Interval | Numeric | Time | TimeTz | Timestamp | TimestampTz | Varchar)
 }
 
 /// Returns the name of a type that the grammar has no word for.
@@ -244,6 +252,30 @@ fn length_modifier(length: Option<&CharacterLength>, usual: Option<u64>) -> Resu
             let message = format!("length for type varchar must be between 1 and 10485760, not {length}");
             Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
         }
+    }
+}
+
+/// Returns the modifier of an interval with some of the fields.
+pub(crate) fn interval_modifier(first: &str, last: Option<&str>, precision: Option<u64>) -> Result<i32> {
+    if first.is_empty() && precision.is_none() {
+        return Ok(-1);
+    }
+    let fields = Range::between(first, last.unwrap_or(first)).ok_or_else(|| {
+        let last = last.map(|last| format!(" TO {last}")).unwrap_or_default();
+        SqlError::new(SqlState::SYNTAX_ERROR, format!("an interval has no fields {first}{last}"))
+    })?;
+    let digits = precision.map_or(Range::FULL_PRECISION, |digits| digits.min(6) as i32);
+    Ok(fields << 16 | digits)
+}
+
+fn bits_modifier(length: Option<u64>, ty: &str) -> Result<i32> {
+    const LENGTH_MAX: u64 = 8 * 10_485_760;
+    let invalid = |message: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    match length {
+        None => Ok(-1),
+        Some(0) => invalid(format!("length for type {ty} must be at least 1")),
+        Some(length @ 1..=LENGTH_MAX) => Ok(length as i32),
+        Some(_) => invalid(format!("length for type {ty} cannot exceed {LENGTH_MAX}")),
     }
 }
 

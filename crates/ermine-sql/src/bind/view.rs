@@ -56,6 +56,7 @@ pub(super) struct Around {
     named: Vec<Named>,
     inside: Option<Inside>,
     recorder: Option<Box<Recorder>>,
+    reads_stored: bool,
 }
 
 impl Binder<'_> {
@@ -104,13 +105,15 @@ impl Binder<'_> {
             named: mem::take(&mut self.named),
             inside: self.inside.replace(inside),
             recorder: self.recorder.take(),
+            reads_stored: mem::replace(&mut self.reads_stored, true),
         }
     }
 
     /// Goes on with what is around.
     pub(super) fn leave_to(&mut self, around: Around) {
-        let Around { scopes, named, inside, recorder } = around;
+        let Around { scopes, named, inside, recorder, reads_stored } = around;
         (self.scopes, self.named, self.inside, self.recorder) = (scopes, named, inside, recorder);
+        self.reads_stored = reads_stored;
     }
 
     /// Returns the columns of the query of a view.

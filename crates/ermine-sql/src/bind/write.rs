@@ -342,11 +342,12 @@ impl Binder<'_> {
 
     /// Binds the text of a default.
     pub(super) fn default_text(&mut self, text: &str, (ty, modifier): (SqlType, i32), column: &str) -> Result<Expr> {
-        let expr = parse::expression(text)?;
-        self.scopes.push(Scope::default());
-        let typed = self.expr(&expr);
-        self.scopes.pop();
-        let bound = self.assign(typed?, ty, modifier, column)?;
+        let bound = self.stored(text, |this, expr| {
+            this.scopes.push(Scope::default());
+            let typed = this.expr(expr);
+            this.scopes.pop();
+            this.assign(typed?, ty, modifier, column)
+        })?;
         if bound.has_query() {
             return Err(SqlError::unsupported("a query in a DEFAULT"));
         }
@@ -383,7 +384,7 @@ impl Binder<'_> {
 
     /// Binds a condition of a table's definition, on its rows.
     fn on_row(&mut self, table: &Table, text: &str) -> Result<Expr> {
-        self.row_condition(table, &parse::expression(text)?, "CHECK")
+        self.stored(text, |this, condition| this.row_condition(table, condition, "CHECK"))
     }
 
     /// Binds a condition on a table's rows.

@@ -56,7 +56,7 @@ impl ChangeContext<'_> {
                 }
                 DomainOption::Default(expr) => {
                     has_default = true;
-                    domain.default = Some(stored(expr, &environment));
+                    domain.default = Some(stored(expr, &environment)?);
                 }
                 DomainOption::NotNull => domain.not_null = true,
                 DomainOption::Null => is_null = true,
@@ -114,7 +114,7 @@ impl ChangeContext<'_> {
             let message = format!("constraint \"{own}\" for domain \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
-        let condition = stored(&check.condition, &environment);
+        let condition = stored(&check.condition, &environment)?;
         domain.checks.push(DomainCheck { oid: self.catalog_number()?, name: own, condition });
         Ok(())
     }
@@ -135,7 +135,8 @@ impl ChangeContext<'_> {
         let mut is_stricter = false;
         match change {
             DomainChange::SetDefault(default) => {
-                domain.default = default.as_ref().map(|expr| stored(expr, &self.environment_of(active)));
+                let environment = self.environment_of(active);
+                domain.default = default.as_ref().map(|expr| stored(expr, &environment)).transpose()?;
             }
             DomainChange::SetNotNull(not_null) => {
                 is_stricter = *not_null;
@@ -226,10 +227,10 @@ impl ChangeContext<'_> {
 }
 
 /// Returns the text of an expression for the catalog.
-fn stored(expr: &Expr, environment: &crate::types::Environment) -> String {
+fn stored(expr: &Expr, environment: &crate::types::Environment) -> Result<String> {
     let mut expr = expr.clone();
-    qualify_types(&mut expr, environment);
-    expr.to_string()
+    qualify_types(&mut expr, environment)?;
+    Ok(expr.to_string())
 }
 
 pub(super) fn not_a_domain(name: &ObjectName) -> SqlError {

@@ -97,12 +97,12 @@ impl Definition {
     }
 
     /// Prepares its expressions for the catalog.
-    pub(crate) fn qualify_types(&mut self, environment: &Environment) {
+    pub(crate) fn qualify_types(&mut self, environment: &Environment) -> Result<()> {
         match self {
             Self::CreateTable(create) => qualify_types(&mut **create, environment),
             Self::CreateIndex(create) => qualify_types(&mut **create, environment),
             Self::AlterTable(alter) => qualify_types(&mut **alter, environment),
-            _ => {}
+            _ => Ok(()),
         }
     }
 

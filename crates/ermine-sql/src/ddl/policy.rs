@@ -247,7 +247,7 @@ impl ChangeContext<'_> {
             let Some(condition) = condition else { return Ok(None) };
             let mut bound = binder.new_policy_condition(name, table, condition)?;
             let mut stored = parse::expression(&bound.text)?;
-            qualify_types(&mut stored, &environment);
+            qualify_types(&mut stored, &environment)?;
             bound.text = stored.to_string();
             Ok(Some(bound))
         };

@@ -4,14 +4,18 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::{
-    ast::{DataType, Expr, Ident, ObjectName, ObjectNamePart, Visit, VisitMut, Visitor, VisitorMut},
+    ast::{DataType, Expr, Ident, ObjectName, ObjectNamePart, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::Token,
 };
 
 use super::domain_tree::{DomainChange, DomainTree};
-use crate::{bind::names::user_type_of, types::Environment};
+use crate::{
+    bind::names::user_type_of,
+    error::{Result as SqlResult, SqlError},
+    types::{Environment, SqlType, datetime::Style, text},
+};
 
 /// Such a statement, as it was written.
 #[derive(Clone, Debug)]
@@ -184,10 +188,36 @@ fn label(parser: &mut Parser<'_>) -> Result<String, ParserError> {
 }
 
 /// Adds the schemas to the names of types in expressions that the catalog is going to store: they are looked up again by
-/// sessions with other search paths.
-pub(crate) fn qualify_types(tree: &mut impl VisitMut, environment: &Environment) {
+/// sessions with other search paths. Fails for a literal that would be another date or interval in the usual style, in
+/// which stored literals are read.
+pub(crate) fn qualify_types(tree: &mut impl VisitMut, environment: &Environment) -> SqlResult<()> {
     if !environment.types.is_empty() {
         let _ = tree.visit(&mut Qualify(environment));
+    }
+    let usual = Style::default();
+    if environment.style == usual {
+        return Ok(());
+    }
+    match tree.visit(&mut CheckStyle(environment, &Environment { style: usual, ..environment.clone() })) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(literal) => {
+            let what = format!("the literal {literal} in a definition, with this DateStyle and IntervalStyle,");
+            Err(SqlError::unsupported(what).hint("Write a date as year-month-day, and an interval with units."))
+        }
+    }
+}
+
+/// Looks for literals that mean something else in another style.
+struct CheckStyle<'e>(&'e Environment, &'e Environment);
+
+impl VisitorMut for CheckStyle<'_> {
+    type Break = String;
+
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<String> {
+        let Some(literal) = value.value.clone().into_string() else { return ControlFlow::Continue(()) };
+        let read = |ty: SqlType, environment: &Environment| text::parse(ty, -1, &literal, environment).ok();
+        let differs = [SqlType::TIMESTAMP, SqlType::INTERVAL].iter().any(|ty| read(*ty, self.0) != read(*ty, self.1));
+        if differs { ControlFlow::Break(value.value.to_string()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -253,7 +253,7 @@ impl ViewChange {
         check_options(&create.options)?;
         let (text, _, columns, notes) = binder.new_view(&create.query)?;
         let mut stored = crate::parse::stored_query(&text)?;
-        super::qualify_types(&mut stored, binder.environment);
+        super::qualify_types(&mut stored, binder.environment)?;
         let text = stored.to_string();
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
@@ -454,7 +454,7 @@ impl ChangeContext<'_> {
             return Ok(());
         };
         let (mut default, environment) = (default.clone(), self.environment_of(active));
-        super::qualify_types(&mut default, &environment);
+        super::qualify_types(&mut default, &environment)?;
         let text = default.to_string();
         let mut binder = Binder::new(&active.catalog, &environment, self.search_path, &[]);
         binder.default_of_view(&def.columns[at], &text)?;

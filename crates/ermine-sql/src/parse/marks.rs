@@ -319,3 +319,29 @@ pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {
     }
     put_in(tokens, places);
 }
+
+/// Rewrites constants `interval(3) '1 second'` as casts: the grammar knows no digits before a constant.
+pub(super) fn cast_intervals(tokens: &mut Vec<TokenWithSpan>) {
+    let (mut places, mut texts) = (Vec::new(), Vec::new());
+    let mut last = [None::<usize>; 4];
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        if matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_))
+            && let [Some(interval), Some(open), Some(digits), Some(close)] = last
+            && is_word(&tokens[interval].token, &[Keyword::INTERVAL])
+            && [open, close].map(|at: usize| &tokens[at].token) == [&Token::LParen, &Token::RParen]
+            && matches!(tokens[digits].token, Token::Number(..))
+        {
+            places.extend([(interval, token.clone()), (interval, Token::DoubleColon)]);
+            texts.push(at);
+        }
+        last.rotate_left(1);
+        last[3] = Some(at);
+    }
+    for at in texts {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    put_in(tokens, places);
+}

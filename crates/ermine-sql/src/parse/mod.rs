@@ -39,8 +39,8 @@ pub(crate) use self::{
 use self::{
     conflicts::{check_included, mark_conflicts},
     marks::{
-        cast_constants, mark_current_of, mark_lists, mark_merges, mark_overriding, mark_subscripts, mark_trims,
-        unwrap_rows,
+        cast_constants, cast_intervals, mark_current_of, mark_lists, mark_merges, mark_overriding, mark_subscripts,
+        mark_trims, unwrap_rows,
     },
     measure::{check_chains, check_size},
     sequences::order_options,
@@ -116,6 +116,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     mark_current_of(&mut tokens);
     join_literals(&mut tokens)?;
     cast_constants(&mut tokens);
+    cast_intervals(&mut tokens);
     rewrite_frames(&mut tokens);
     Ok(tokens)
 }

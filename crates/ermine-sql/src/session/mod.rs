@@ -1030,12 +1030,13 @@ impl Session {
         let path = self.settings.search_path(&self.environment.user);
         let zone = crate::types::datetime::find_zone(self.settings.get("timezone").unwrap_or("UTC"));
         let zone = zone.unwrap_or_else(|_| self.environment.time_zone.clone());
-        if path != self.search_path || zone != self.environment.time_zone {
+        let style = self.settings.style();
+        if path != self.search_path || zone != self.environment.time_zone || style != self.environment.style {
             // The bound plans refer to other tables, or other times.
             self.settings_changed += 1;
             self.plans.clear();
             self.environment.search_path = path.as_slice().into();
-            (self.search_path, self.environment.time_zone) = (path, zone);
+            (self.search_path, self.environment.time_zone, self.environment.style) = (path, zone, style);
         }
         let schema = self.search_path.first().map_or("", |schema| schema);
         if *self.environment.schema != *schema {

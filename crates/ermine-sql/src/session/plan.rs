@@ -176,7 +176,7 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
         }
         other => match Definition::of(other)? {
             Some(mut definition) => {
-                definition.qualify_types(binder.environment);
+                definition.qualify_types(binder.environment)?;
                 (Plan::Definition(definition), None)
             }
             None => {

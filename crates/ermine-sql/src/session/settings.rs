@@ -9,6 +9,7 @@ use crate::{
     level::Level,
     memory::Memory,
     transaction::Modes,
+    types::datetime::{IntervalStyle, NoDateStyle, Style},
 };
 
 /// The settings of a session, and their defaults.
@@ -209,6 +210,16 @@ fn initial(name: &str) -> Option<&'static str> {
 /// The setting that decides which transactions precede those of the session.
 const ORDER: &str = "ermine.transaction_order";
 
+/// Returns the name of a setting as it is shown.
+pub(crate) fn shown_name(name: &str) -> &str {
+    match name {
+        "datestyle" => "DateStyle",
+        "intervalstyle" => "IntervalStyle",
+        "timezone" => "TimeZone",
+        name => name,
+    }
+}
+
 /// Settings that cannot be changed.
 const FIXED: [&str; 9] = [
     "integer_datetimes",
@@ -228,7 +239,7 @@ const TIMES: [&str; 3] = ["idle_in_transaction_session_timeout", "lock_timeout",
 impl Settings {
     /// Returns all settings with their current values.
     pub(crate) fn shown(&self) -> Arc<[(String, String)]> {
-        self.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        self.all().map(|(name, value)| (shown_name(name).to_owned(), value.to_owned())).collect()
     }
 
     pub(crate) fn new(user: &str, database: &Database) -> Self {
@@ -303,7 +314,10 @@ impl Settings {
             let message = format!("parameter \"{name}\" cannot be changed");
             return Err(SqlError::new(SqlState("55P02"), message));
         }
-        let value = value.map(|value| normal(name, value)).transpose()?;
+        let value = match (name, value) {
+            ("datestyle", Some(words)) => Some(date_style(self.style(), words)?.shown_dates().to_string()),
+            _ => value.map(|value| normal(name, value)).transpose()?,
+        };
         if let Some(level) = value.as_ref().filter(|_| name.ends_with("transaction_isolation")) {
             self.level_of(level)?;
         }
@@ -317,6 +331,14 @@ impl Settings {
         };
         self.changed();
         Ok(())
+    }
+
+    /// Returns the style of dates, times and intervals.
+    pub(super) fn style(&self) -> Style {
+        let usual = Style::default();
+        let style = self.values.get("datestyle").and_then(|words| usual.with_dates(words).ok()).unwrap_or(usual);
+        let intervals = self.values.get("intervalstyle").and_then(|name| IntervalStyle::named(name));
+        Style { intervals: intervals.unwrap_or_default(), ..style }
     }
 
     /// Sets what `is_superuser` shows.
@@ -393,6 +415,18 @@ fn in_force(values: &BTreeMap<String, String>, usual: Usual) -> InForce {
     }
 }
 
+/// Returns the style after a value of `DateStyle` has changed it.
+fn date_style(style: Style, words: &str) -> Result<Style> {
+    style.with_dates(words).map_err(|reason| {
+        let message = format!("invalid value for parameter \"DateStyle\": \"{words}\"");
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).detail(match reason {
+            NoDateStyle::Syntax => "List syntax is invalid.".into(),
+            NoDateStyle::Word(word) => format!("Unrecognized key word: \"{word}\"."),
+            NoDateStyle::Conflict => "Conflicting \"datestyle\" specifications.".to_owned(),
+        })
+    })
+}
+
 /// Returns a value in the form in which it is shown; fails for an invalid value.
 fn normal(name: &str, value: &str) -> Result<String> {
     let invalid = || {
@@ -412,10 +446,11 @@ fn normal(name: &str, value: &str) -> Result<String> {
             "utf8" | "unicode" | "sqlascii" => Ok("UTF8".into()),
             _ => invalid(),
         },
-        "datestyle" if lower.starts_with("iso") => Ok("ISO, MDY".into()),
-        "datestyle" => Err(SqlError::unsupported(format_args!("DateStyle {value}"))),
-        "intervalstyle" if lower == "postgres" => Ok(lower),
-        "intervalstyle" => Err(SqlError::unsupported(format_args!("IntervalStyle {value}"))),
+        "intervalstyle" => IntervalStyle::named(value).map(|style| style.name().into()).ok_or_else(|| {
+            let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .hint("Available values: postgres, postgres_verbose, sql_standard, iso_8601.")
+        }),
         "bytea_output" if lower == "hex" => Ok(lower),
         "bytea_output" => Err(SqlError::unsupported(format_args!("bytea_output {value}"))),
         "password_encryption" if lower != "scram-sha-256" => {

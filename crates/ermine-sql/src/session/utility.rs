@@ -7,6 +7,7 @@ use sqlparser::ast::{self, Set, Statement};
 use super::{
     ActiveTransaction, Completion, Extent, Modes, Named, Prepared, Session, State, in_failed, now,
     role::{AUTHORIZATION, ROLE},
+    settings::shown_name,
     tree::{Tree, TwoPhase},
 };
 use crate::{
@@ -53,7 +54,7 @@ pub(super) fn columns(statement: &Statement) -> Result<Option<Vec<Column>>> {
     Ok(match statement {
         Statement::ShowVariable { variable } => match &*setting_name(variable) {
             "all" => Some(vec![text("name"), text("setting"), text("description")]),
-            name => Some(vec![text(name)]),
+            name => Some(vec![text(shown_name(name))]),
         },
         Statement::Commit { .. }
         | Statement::Rollback { .. }
@@ -530,7 +531,7 @@ impl Session {
         rows.columns(prepared.columns().unwrap_or_default())?;
         if name == "all" {
             let all: Vec<_> =
-                self.settings.all().map(|(name, value)| vec![text(name), text(value), text("")]).collect();
+                self.settings.all().map(|(name, value)| vec![text(shown_name(name)), text(value), text("")]).collect();
             for row in all {
                 rows.row(&row)?;
             }

@@ -49,6 +49,9 @@ fn functions_of(ty: SqlType) -> Functions {
         Scalar::Macaddr => ("macaddr_", [436, 437, 2494, 2495]),
         Scalar::Jsonpath => ("jsonpath_", [4001, 4003, 4002, 4004]),
         Scalar::TimeTz => ("timetz_", [1350, 1351, 2472, 2473]),
+        Scalar::Bit => ("bit_", [1564, 1565, 2456, 2457]),
+        Scalar::Varbit => ("varbit_", [1579, 1580, 2458, 2459]),
+        Scalar::Macaddr8 => ("macaddr8_", [4110, 4111, 3446, 3447]),
         Scalar::Record => ("record_", [2290, 2291, 2402, 2403]),
         Scalar::Enum(_) => ("enum_", [3504, 3505, 3532, 3533]),
     }

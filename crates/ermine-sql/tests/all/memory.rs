@@ -55,6 +55,8 @@ fn statements() -> Vec<String> {
         // Aggregates.
         "SELECT array_agg(n) {rows}",
         "SELECT string_agg(n::text || 'some more', ',') {rows}",
+        "SELECT json_object_agg(n, 'some more') {rows}",
+        "SELECT jsonb_object_agg(n, 'some more') {rows}",
         "SELECT string_agg(n::text, ',' ORDER BY n DESC) {rows}",
         "SELECT string_agg(repeat('x', 20)::bytea, ','::bytea) {rows}",
         "SELECT jsonb_agg(n) {rows}",

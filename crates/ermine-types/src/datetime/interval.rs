@@ -7,8 +7,9 @@ use crate::{
 };
 
 use super::{
-    DAYS_PER_MONTH, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, interval_out_of_range,
-    iso_interval,
+    DAYS_PER_MONTH, IntervalStyle, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
+    interval_out_of_range, iso_interval,
+    tokens::{Kind, Token, tokens},
 };
 
 fn invalid(text: &str) -> SqlError {
@@ -48,16 +49,15 @@ pub(super) enum Unit {
     Months(i64),
     Days(i64),
     Micros(i64),
+    /// One of which intervals have no number.
+    None,
 }
 
+/// Returns the unit that a word means; its first ten letters count.
 fn unit(word: &str) -> Option<Unit> {
-    Some(match word {
-        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" | "microsecon" => {
-            Unit::Micros(1)
-        }
-        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" | "millisecon" => {
-            Unit::Micros(1000)
-        }
+    Some(match &word[..word.len().min(10)] {
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecon" => Unit::Micros(1),
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecon" => Unit::Micros(1000),
         "s" | "sec" | "secs" | "second" | "seconds" => Unit::Micros(MICROS_PER_SECOND),
         "m" | "min" | "mins" | "minute" | "minutes" => Unit::Micros(MICROS_PER_MINUTE),
         "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Micros(MICROS_PER_HOUR),
@@ -68,6 +68,7 @@ fn unit(word: &str) -> Option<Unit> {
         "dec" | "decs" | "decade" | "decades" => Unit::Months(120),
         "c" | "cent" | "century" | "centuries" => Unit::Months(1200),
         "mil" | "mils" | "millennium" | "millennia" => Unit::Months(12_000),
+        "qtr" | "quarter" | "timezone" | "timezone_h" | "timezone_m" => Unit::None,
         _ => return None,
     })
 }
@@ -80,6 +81,7 @@ impl Sum {
                 self.micros +=
                     i128::from(whole) * i128::from(size) + (fraction * size as f64).round_ties_even() as i128;
             }
+            Unit::None => {}
             Unit::Days(size) => {
                 self.days += i128::from(whole) * i128::from(size);
                 self.add_days(fraction * size as f64);
@@ -110,32 +112,6 @@ impl Sum {
     }
 }
 
-/// Returns a number at the front of a text, and the rest.
-fn amount(text: &str) -> Option<(Amount, bool, &str)> {
-    let (negative, unsigned) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let whole_length = digits(unsigned);
-    let mut rest = &unsigned[whole_length..];
-    let mut fraction = 0.0;
-    if let Some(behind) = rest.strip_prefix('.') {
-        let length = digits(behind);
-        if whole_length + length == 0 {
-            return None;
-        }
-        fraction = format!("0.{}", &behind[..length]).parse().unwrap_or(0.0);
-        rest = &behind[length..];
-    } else if whole_length == 0 {
-        return None;
-    }
-    let whole: i64 = if whole_length == 0 { 0 } else { unsigned[..whole_length].parse().ok()? };
-    let amount = if negative { Amount { whole: -whole, fraction: -fraction } } else { Amount { whole, fraction } };
-    Some((amount, negative, rest))
-}
-
 /// Reads a number without sign; a colon that ends the text stands for one that is zero.
 fn part_of_clock(text: &str) -> Result<i64, Failure> {
     match text {
@@ -146,10 +122,10 @@ fn part_of_clock(text: &str) -> Result<i64, Failure> {
 }
 
 /// `hours:minutes[:seconds[.fraction]]`, or `minutes:seconds.fraction`, without sign.
-fn clock(text: &str) -> Result<i128, Failure> {
+fn clock(text: &str, range: Range) -> Result<i128, Failure> {
     let parts: Vec<&str> = text.split(':').collect();
     let (hours, minutes, seconds) = match *parts.as_slice() {
-        [minutes, seconds] if seconds.contains('.') => ("", minutes, seconds),
+        [minutes, seconds] if seconds.contains('.') || range == Range::MINUTE_TO_SECOND => ("", minutes, seconds),
         [hours, minutes] => (hours, minutes, ""),
         [hours, minutes, seconds] => (hours, minutes, seconds),
         _ => return Err(Failure::Form),
@@ -170,174 +146,206 @@ fn clock(text: &str) -> Result<i128, Failure> {
     Ok(sum.micros)
 }
 
-/// Returns the text without leading blanks and ignored signs.
-fn skip(text: &str) -> &str {
-    let is_sign = |character: char| character.is_ascii_punctuation() && !matches!(character, '+' | '-' | '.');
-    text.trim_start_matches(|character| is_space(character) || is_sign(character))
-}
+/// The fields that an interval's modifier leaves, as in PostgreSQL: a set of bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Range(i32);
 
-/// Reads an interval: with units, as SQL's `year-month` and `day hours:minutes:seconds`, or in ISO 8601's form.
-pub fn parse_interval(text: &str) -> Result<Value> {
-    let lower = text.to_ascii_lowercase();
-    let trimmed = lower.trim_matches(is_space);
-    if text.starts_with('P') {
-        return match iso_interval::parse(text) {
-            Ok(sum) => sum.finish(text),
-            Err(Failure::Form) => Err(invalid(text)),
-            Err(Failure::Beyond) => Err(overflow(text)),
-        };
+impl Range {
+    /// All fields.
+    pub const FULL: i32 = 0x7fff;
+    /// All digits of the seconds.
+    pub const FULL_PRECISION: i32 = 0xffff;
+    /// The fields, from the largest to the smallest, with their bits.
+    pub const FIELDS: [(&str, i32); 6] = [
+        ("year", 1 << 2),
+        ("month", 1 << 1),
+        ("day", 1 << 3),
+        ("hour", 1 << 10),
+        ("minute", 1 << 11),
+        ("second", 1 << 12),
+    ];
+    const MINUTE_TO_SECOND: Self = Self(1 << 11 | 1 << 12);
+
+    /// Returns the fields that a modifier leaves.
+    pub fn of(modifier: i32) -> Self {
+        Self(if modifier < 0 { Self::FULL } else { modifier >> 16 & Self::FULL })
     }
-    let mut reader =
-        Reader { text, rest: skip(trimmed), sum: Sum::default(), pending: None, found: Vec::new(), is_beyond: false };
-    let mut is_ago = false;
-    while let Some(first) = reader.rest.bytes().next() {
-        if first.is_ascii_digit() || matches!(first, b'+' | b'-' | b'.') {
-            reader.number()?;
-        } else {
-            is_ago |= reader.word()?;
+
+    /// Returns the bits of the fields from one to another, by their names in any case; all for no name. `None`: they
+    /// are no such fields.
+    pub fn between(first: &str, last: &str) -> Option<i32> {
+        if first.is_empty() {
+            return Some(Self::FULL);
         }
-        reader.rest = skip(reader.rest);
+        let place = |name: &str| Self::FIELDS.iter().position(|(field, _)| name.eq_ignore_ascii_case(field));
+        let (first, last) = (place(first)?, place(last)?);
+        // Months have no fixed number of days.
+        let is_range = first <= last && (first > 1 || last <= 1);
+        is_range.then(|| Self::FIELDS[first..=last].iter().map(|(_, bit)| bit).sum())
     }
-    let Sum { months, days, micros } = reader.finish()?;
-    let sum = if is_ago { Sum { months: -months, days: -days, micros: -micros } } else { Sum { months, days, micros } };
-    sum.finish(text)
+
+    /// Returns the smallest field; `None`: all are left.
+    fn last(self) -> Option<usize> {
+        (self.0 != Self::FULL).then(|| Self::FIELDS.iter().rposition(|(_, bit)| self.0 & bit != 0))?
+    }
+
+    /// Returns the fields in the syntax of statements, with a blank before them; empty: all.
+    pub fn describe(self) -> String {
+        let Some(last) = self.last() else { return String::new() };
+        let first = Self::FIELDS.iter().position(|(_, bit)| self.0 & bit != 0).unwrap_or(last);
+        let (first, last) = (Self::FIELDS[first].0, Self::FIELDS[last].0);
+        if first == last { format!(" {last}") } else { format!(" {first} to {last}") }
+    }
+
+    /// Returns the unit of a number without one at the end of a text.
+    fn last_unit(self) -> Unit {
+        const UNITS: [Unit; 6] =
+            [Unit::Months(12), Unit::Months(1), Unit::Days(1), TIME_OF_DAY[0], TIME_OF_DAY[1], TIME_OF_DAY[2]];
+        self.last().map_or(TIME_OF_DAY[2], |last| UNITS[last])
+    }
+
+    /// Drops what is smaller than the smallest field.
+    pub fn cut(self, months: i32, days: i32, micros: i64) -> (i32, i32, i64) {
+        match self.last() {
+            Some(0) => (months / 12 * 12, 0, 0),
+            Some(1) => (months, 0, 0),
+            Some(2) => (months, days, 0),
+            Some(3) => (months, days, micros / MICROS_PER_HOUR * MICROS_PER_HOUR),
+            Some(4) => (months, days, micros / MICROS_PER_MINUTE * MICROS_PER_MINUTE),
+            _ => (months, days, micros),
+        }
+    }
 }
 
-/// Reads numbers and words one after the other.
-struct Reader<'t> {
-    /// The whole text, for errors.
-    text: &'t str,
-    rest: &'t str,
+/// Reads an interval: with units, as SQL's `year-month` and `day hours:minutes:seconds`, or in ISO 8601's form. In the
+/// style of the SQL standard, a sign at the beginning is that of all fields if it is the only one.
+pub fn parse_interval(text: &str, modifier: i32, style: IntervalStyle) -> Result<Value> {
+    /// PostgreSQL's buffer for the words, each with a byte behind it.
+    const BYTES_MAX: usize = 256;
+    let is_short = text.split(is_space).map(|word| word.len() + 1).sum::<usize>() <= BYTES_MAX;
+    let lower = text.to_ascii_lowercase();
+    let read = match tokens(&lower).filter(|_| is_short) {
+        Some(tokens) => Reader::new(&tokens, Range::of(modifier), style).read(&tokens),
+        None => Err(Failure::Form),
+    };
+    match read {
+        Err(Failure::Form) => iso_interval::parse(text),
+        read => read,
+    }
+    .map_err(|failure| match failure {
+        Failure::Form => invalid(text),
+        Failure::Beyond => overflow(text),
+    })?
+    .finish(text)
+}
+
+/// Reads the words from the last to the first: so a unit comes before its number.
+struct Reader {
+    range: Range,
     sum: Sum,
-    /// A number whose unit has not been read yet.
-    pending: Option<Amount>,
+    /// The unit of the next number; `None`: there was none yet.
+    unit: Option<Unit>,
     /// The units of what has been added to the sum: each occurs once.
     found: Vec<Unit>,
-    /// Whether a field is out of range. Whatever else is wrong with the text behind it is reported first.
-    is_beyond: bool,
+    is_ago: bool,
+    /// Whether all fields are negative.
+    is_negative: bool,
 }
 
 const TIME_OF_DAY: [Unit; 3] =
     [Unit::Micros(MICROS_PER_HOUR), Unit::Micros(MICROS_PER_MINUTE), Unit::Micros(MICROS_PER_SECOND)];
 
-impl Reader<'_> {
+impl Reader {
+    fn new(tokens: &[Token<'_>], range: Range, style: IntervalStyle) -> Self {
+        let has_sign = |token: &Token<'_>| token.text.starts_with(['+', '-']);
+        let is_negative = style == IntervalStyle::SqlStandard
+            && tokens.first().is_some_and(|token| token.text.starts_with('-'))
+            && !tokens[1..].iter().any(has_sign);
+        Self { range, sum: Sum::default(), unit: None, found: Vec::new(), is_ago: false, is_negative }
+    }
+
+    fn read(mut self, tokens: &[Token<'_>]) -> Result<Sum, Failure> {
+        for token in tokens.iter().rev() {
+            let text = &*token.text;
+            match token.kind {
+                Kind::Time => self.time_of_day(text, false)?,
+                Kind::Offset => match text[1..].contains(':') && clock(&text[1..], self.range).is_ok() {
+                    true => self.time_of_day(&text[1..], text.starts_with('-'))?,
+                    false => self.number(text)?,
+                },
+                Kind::Date | Kind::Number => self.number(text)?,
+                Kind::Word if matches!(text, "ago") => (self.is_ago, self.unit) = (true, Some(Unit::None)),
+                Kind::Word => self.unit = Some(unit(text).ok_or(Failure::Form)?),
+            }
+        }
+        let Sum { months, days, micros } = self.sum;
+        match (self.found.is_empty(), self.is_ago) {
+            (true, _) => Err(Failure::Form),
+            (false, true) => Ok(Sum { months: -months, days: -days, micros: -micros }),
+            (false, false) => Ok(Sum { months, days, micros }),
+        }
+    }
+
     /// Adds units to those that occur.
-    fn find(&mut self, units: &[Unit]) -> Result<()> {
+    fn find(&mut self, units: &[Unit]) -> Result<(), Failure> {
         if units.iter().any(|unit| self.found.contains(unit)) {
-            return Err(invalid(self.text));
+            return Err(Failure::Form);
         }
         self.found.extend(units);
         Ok(())
     }
 
-    fn add(&mut self, amount: Amount, unit: Unit) -> Result<()> {
-        self.find(&[unit])?;
-        let fractions = [Unit::Micros(1000), Unit::Micros(1)];
-        if unit == Unit::Micros(MICROS_PER_SECOND) && amount.fraction != 0.0 {
-            self.find(&fractions)?;
-        }
-        self.sum.add(amount, unit);
-        Ok(())
+    fn time_of_day(&mut self, text: &str, is_negative: bool) -> Result<(), Failure> {
+        let micros = clock(text, self.range)?;
+        self.sum.micros += if is_negative || self.is_negative { -micros } else { micros };
+        // A number before a time of day counts days.
+        self.unit = Some(Unit::Days(1));
+        self.find(&TIME_OF_DAY)
     }
 
-    /// Reads a number with its sign: a time of day, years and months, or a number whose unit follows.
-    fn number(&mut self) -> Result<()> {
-        let is_negative = self.rest.starts_with('-');
-        let unsigned = self.rest.strip_prefix(['+', '-']).unwrap_or(self.rest).trim_start_matches(is_space);
-        let length = unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.')).count();
-        let (token, after) = unsigned.split_at(length);
-        if token.starts_with('.') && unsigned.len() < self.rest.len() {
-            // A digit follows a sign.
-            return Err(invalid(self.text));
-        }
-        self.rest = after;
-        let signed = |number: i128| if is_negative { -number } else { number };
-        if token.contains(':') {
-            // A number before a time of day counts days.
-            if let Some(days) = self.pending.take() {
-                self.add(days, Unit::Days(1))?;
-            }
-            match clock(token) {
-                Ok(micros) => self.sum.micros += signed(micros),
-                Err(Failure::Beyond) => self.is_beyond = true,
-                Err(Failure::Form) => return Err(invalid(self.text)),
-            }
-            self.find(&TIME_OF_DAY)?;
-        } else if after.starts_with('-') && !token.is_empty() && !token.contains('.') {
-            self.sum.months += signed(self.years_and_months(token)?);
-            self.find(&[Unit::Months(1)])?;
-        } else {
-            if self.pending.is_some() {
-                return Err(invalid(self.text));
-            }
-            let is_one = token.bytes().filter(|byte| *byte == b'.').count() <= 1;
-            let is_long = token.bytes().take_while(u8::is_ascii_digit).count() > 18;
-            let read = match (token, signed(1)) {
-                // A point alone is zero.
-                (".", 1) => Some((Amount { whole: 0, fraction: 0.0 }, false, "")),
-                _ => amount(token).filter(|_| is_one),
-            };
-            self.is_beyond |= is_long && read.is_none();
-            let (Amount { whole, fraction }, ..) = match read {
-                None if is_long => (Amount::default(), false, ""),
-                read => read.ok_or_else(|| invalid(self.text))?,
-            };
-            self.pending = Some(match is_negative {
-                true => Amount { whole: -whole, fraction: -fraction },
-                false => Amount { whole, fraction },
-            });
-        }
-        Ok(())
-    }
-
-    /// Reads the months behind the years, and the `-` between them; returns the number of months.
-    fn years_and_months(&mut self, years: &str) -> Result<i128> {
-        let behind = &self.rest[1..];
-        let (months, after) = behind.split_at(behind.bytes().take_while(u8::is_ascii_digit).count());
-        self.rest = after;
-        let years: i64 = years.parse().map_err(|_| invalid(self.text))?;
-        let months: i64 = match months {
-            "" => 0,
-            months => months.parse().map_err(|_| overflow(self.text))?,
+    /// Reads a number with its sign, or years and months.
+    fn number(&mut self, text: &str) -> Result<(), Failure> {
+        let unit = *self.unit.get_or_insert(self.range.last_unit());
+        let is_negative = text.starts_with('-');
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let (digits, rest) = unsigned.split_at(unsigned.bytes().take_while(u8::is_ascii_digit).count());
+        let whole = if digits.is_empty() { 0 } else { digits.parse::<i64>().map_err(|_| Failure::Beyond)? };
+        let signed = |amount: Amount| match is_negative || self.is_negative {
+            true => Amount { whole: -amount.whole, fraction: -amount.fraction },
+            false => amount,
         };
-        if months >= 12 {
-            self.is_beyond = true;
-            self.rest = after.trim_start_matches(|next: char| next.is_ascii_digit() || next == '-');
-            return Ok(0);
-        }
-        // A date is not an interval.
-        if after.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '-') {
-            return Err(invalid(self.text));
-        }
-        Ok(i128::from(years) * 12 + i128::from(months))
-    }
-
-    /// Reads a word; returns whether it is `ago`.
-    fn word(&mut self) -> Result<bool> {
-        let (word, after) = self.rest.split_at(self.rest.bytes().take_while(u8::is_ascii_alphabetic).count());
-        self.rest = after;
-        match (word, self.pending.take()) {
-            ("ago", None) if !self.found.is_empty() => return Ok(true),
-            ("and", None) => {}
-            // The first unit behind a number counts, later ones do not.
-            (word, None) if unit(word).is_some() => {}
-            (word, Some(amount)) => {
-                self.add(amount, unit(word).ok_or_else(|| invalid(self.text))?)?;
+        if let Some(months) = rest.strip_prefix('-') {
+            let (digits, behind) = months.split_at(months.bytes().take_while(u8::is_ascii_digit).count());
+            let months = if digits.is_empty() { 0 } else { digits.parse::<i64>().unwrap_or(i64::MAX) };
+            if months >= 12 {
+                return Err(Failure::Beyond);
             }
-            _ => return Err(invalid(self.text)),
+            if !behind.is_empty() {
+                return Err(Failure::Form);
+            }
+            self.sum.add(signed(Amount { whole, fraction: 0.0 }), Unit::Months(12));
+            self.sum.add(signed(Amount { whole: months, fraction: 0.0 }), Unit::Months(1));
+            self.unit = Some(Unit::Months(1));
+            return self.find(&[Unit::Months(1)]);
         }
-        Ok(false)
-    }
-
-    /// Returns the sum; a number without a unit counts seconds.
-    fn finish(mut self) -> Result<Sum> {
-        if let Some(seconds) = self.pending {
-            self.add(seconds, Unit::Micros(MICROS_PER_SECOND))?;
+        let fraction = match rest.strip_prefix('.') {
+            None if rest.is_empty() => 0.0,
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("0.{digits}0").parse().unwrap_or(0.0)
+            }
+            _ => return Err(Failure::Form),
+        };
+        if unit == Unit::None {
+            return Err(Failure::Form);
         }
-        match (self.found.is_empty(), self.is_beyond) {
-            (true, _) => Err(invalid(self.text)),
-            (false, true) => Err(overflow(self.text)),
-            (false, false) => Ok(self.sum),
+        self.sum.add(signed(Amount { whole, fraction }), unit);
+        if unit == TIME_OF_DAY[0] {
+            self.unit = Some(Unit::Days(1));
+        }
+        self.find(&[unit])?;
+        match unit == TIME_OF_DAY[2] && fraction != 0.0 {
+            true => self.find(&[Unit::Micros(1000), Unit::Micros(1)]),
+            false => Ok(()),
         }
     }
 }
@@ -384,12 +392,15 @@ mod tests {
             ("PT1:2:3", "01:02:03"),
             ("P1e-5D", "00:00:00.864"),
         ] {
-            let Value::Interval { months, days, micros } = parse_interval(text).unwrap() else { panic!() };
+            let Value::Interval { months, days, micros } = parse_interval(text, -1, IntervalStyle::Postgres).unwrap()
+            else {
+                panic!()
+            };
             let mut out = String::new();
-            super::super::write_interval(months, days, micros, &mut out).unwrap();
+            super::super::write_interval(months, days, micros, Default::default(), &mut out).unwrap();
             assert_eq!(out, expected, "{text}");
         }
-        let state = |text: &str| parse_interval(text).unwrap_err().state();
+        let state = |text: &str| parse_interval(text, -1, IntervalStyle::Postgres).unwrap_err().state();
         for text in [
             "",
             "x",
@@ -400,7 +411,6 @@ mod tests {
             "@",
             "1999-01-01",
             "2021-03-28 02:30:00",
-            "1-2y",
             "1:99 xx",
             "99999999999999999999 xx",
             "2019-12-31T23:59:59.5",

@@ -4,6 +4,7 @@
 //! and the greatest number stand for the infinities. This is own code instead of `jiff`, whose years end at 9999 where
 //! PostgreSQL's go to 5874897; `jiff` provides the time zones.
 
+mod abbreviations;
 mod arithmetic;
 mod calendar;
 mod fields;
@@ -11,8 +12,10 @@ mod interval;
 mod iso;
 mod iso_interval;
 mod parse;
+mod style;
 mod tokens;
 mod write;
+mod write_interval;
 mod zone;
 mod zoned_time;
 
@@ -24,12 +27,14 @@ pub(crate) use calendar::check_civil;
 pub use calendar::{Civil, civil_from_days, days_from_civil, days_in_month};
 pub use fields::{Field, extract_date, extract_interval, extract_time, extract_timestamp, truncate_timestamp};
 pub(crate) use fields::{century, day_of_week, day_of_year, iso_week, iso_week_begin};
-pub use interval::{interval_from_parts, parse_interval};
+pub use interval::{Range, interval_from_parts, parse_interval};
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz, parse_timetz};
+pub use style::{DateForm, DateOrder, IntervalStyle, NoDateStyle, Style};
 pub(crate) use write::write_offset;
-pub use write::{write_date, write_interval, write_time, write_timestamp, write_timestamptz};
+pub use write::{write_date, write_time, write_timestamp, write_timestamptz};
+pub use write_interval::write_interval;
 pub(crate) use zone::abbreviation;
-pub use zone::{find_zone, to_local, to_utc, utc_offset};
+pub use zone::{find_zone, find_zone_at, find_zone_at_local, sane_zone, to_local, to_utc, utc_offset};
 pub use zoned_time::{extract_timetz, move_time, time_in_zone, time_of_today, write_timetz};
 
 use super::Value;

@@ -1,6 +1,6 @@
 //! The parser of dates and times.
 //!
-//! The tokens of a text set the fields in any order. Where numbers alone are ambiguous, the order is month, day, year.
+//! The tokens of a text set the fields in any order. Where numbers alone are ambiguous, the order is that of `DateStyle`.
 
 use jiff::tz::TimeZone;
 
@@ -11,9 +11,10 @@ use crate::{
 };
 
 use super::{
-    Civil, DATE_INFINITY, DATE_MINUS_INFINITY, EPOCH_JULIAN_DAY, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR,
-    MICROS_PER_MINUTE, MICROS_PER_SECOND, MINUS_INFINITY, UNIX_EPOCH_DAY, civil_from_days, date_out_of_range,
-    days_from_civil, days_in_month, is_date, is_timestamp,
+    Civil, DATE_INFINITY, DATE_MINUS_INFINITY, DateOrder, EPOCH_JULIAN_DAY, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR,
+    MICROS_PER_MINUTE, MICROS_PER_SECOND, MINUS_INFINITY, UNIX_EPOCH_DAY,
+    abbreviations::{Abbreviation, abbreviated},
+    civil_from_days, date_out_of_range, days_from_civil, days_in_month, is_date, is_timestamp,
     iso::{self, Point},
     timestamp_out_of_range, to_local, to_utc,
     tokens::{Kind, Token, is_weekday, month, tokens},
@@ -171,10 +172,14 @@ struct Fields {
     micros: i64,
     is_afternoon: bool,
     zone: Option<TimeZone>,
+    /// An abbreviation whose offset depends on the time.
+    changing: Option<Abbreviation>,
     /// Whether the zone has a name, and perhaps a summer time.
     is_zone_named: bool,
     /// A zone that is farther from UTC than zones can be here.
     beyond: Option<String>,
+    /// The order of numbers that are ambiguous.
+    order: DateOrder,
 }
 
 /// Returns the number that a text begins with, 0 if none, and the text behind it. Numbers have at most 32 bits.
@@ -234,7 +239,7 @@ pub(super) fn parse_offset(text: &str) -> Option<i32> {
 
 impl Fields {
     fn read(text: &str, time_only: bool, environment: &Environment) -> Parsing<Self> {
-        let mut fields = Self::default();
+        let mut fields = Self { order: environment.style.order, ..Self::default() };
         let tokens = tokens(text).ok_or(Failure::Format)?;
         let mut unit = None;
         for (at, token) in tokens.iter().enumerate() {
@@ -505,9 +510,10 @@ impl Fields {
             return Ok(Set::DAY_OF_YEAR.and(Set::MONTH).and(Set::DAY));
         }
         let added = match date {
-            Set::NONE if is_long => Set::YEAR,
+            Set::NONE if is_long || self.order == DateOrder::Ymd => Set::YEAR,
+            Set::NONE if self.order == DateOrder::Dmy => Set::DAY,
             Set::NONE | Set::YEAR | Set::DAY => Set::MONTH,
-            Set::MONTH if is_month_named && is_long => Set::YEAR,
+            Set::MONTH if is_month_named && (is_long || self.order == DateOrder::Ymd) => Set::YEAR,
             Set::MONTH => Set::DAY,
             date if date == Set::YEAR.and(Set::MONTH) => {
                 if is_month_named && is_long && self.is_year_short {
@@ -570,8 +576,11 @@ impl Fields {
         if time_only && (is_other || month(word).is_some() || is_weekday(word)) {
             return Err(Failure::Format);
         }
-        if let Some(abbreviated) = zone::abbreviated(word) {
-            self.zone = Some(abbreviated);
+        if let Some(abbreviation) = abbreviated(word) {
+            match abbreviation {
+                Abbreviation::Fixed(zone) => self.zone = Some(zone),
+                changing => self.changing = Some(changing),
+            }
             return Ok(Set::ZONE);
         }
         if special.is_some() {
@@ -673,6 +682,14 @@ impl Fields {
             13.. => Err(Failure::Range),
             12 => Ok(if self.is_afternoon { self.time() } else { self.time() - half }),
             _ => Ok(if self.is_afternoon { self.time() + half } else { self.time() }),
+        }
+    }
+
+    /// Returns the zone of a local time.
+    fn zone_at(&self, local: i64) -> Option<TimeZone> {
+        match &self.changing {
+            Some(abbreviation) => Some(zone::at_local(abbreviation.clone(), local)),
+            None => self.zone.clone(),
         }
     }
 
@@ -779,19 +796,21 @@ pub fn parse_timetz(text: &str, environment: &Environment) -> Result<Value> {
         if !fields.given.has(Set::TIME) {
             return Err(Failure::Format);
         }
-        let fixed = fields.zone.as_ref().and_then(|zone| zone.to_fixed_offset().ok());
+        let today = || to_local(environment.transaction_began, &environment.time_zone).div_euclid(MICROS_PER_DAY);
+        let local = |days: i64| days.saturating_mul(MICROS_PER_DAY).saturating_add(time);
+        let known = fields.zone_at(local(days.unwrap_or_else(today)));
+        let fixed = known.as_ref().and_then(|zone| zone.to_fixed_offset().ok());
         let ahead = |local: i64, zone: &TimeZone| {
             let utc = to_utc(local, zone).map_err(|_| Failure::Range)?;
             Ok(((local - utc) / 1_000_000) as i32)
         };
-        let ahead = match (fixed, &fields.zone, days) {
+        let ahead = match (fixed, &known, days) {
             (Some(offset), ..) => offset.seconds(),
             (None, Some(_), None) => return Err(Failure::Format),
-            (None, Some(zone), Some(days)) => ahead(days * MICROS_PER_DAY + time, zone)?,
+            (None, Some(zone), Some(days)) => ahead(local(days), zone)?,
             (None, None, days) => {
                 let zone = &environment.time_zone;
-                let today = || to_local(environment.transaction_began, zone).div_euclid(MICROS_PER_DAY);
-                ahead(days.unwrap_or_else(today) * MICROS_PER_DAY + time, zone)?
+                ahead(local(days.unwrap_or_else(today)), zone)?
             }
         };
         Ok(Value::TimeTz { micros: time, ahead })
@@ -820,7 +839,8 @@ fn parse_other_point(text: &str, ty: &str, environment: &Environment) -> Result<
         if let Some(name) = &fields.beyond {
             return Err(Failure::Zone(name.clone()));
         }
-        Ok((days, time, fields.zone.clone()))
+        let local = days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(time));
+        Ok((days, time, fields.zone_at(local.unwrap_or(0))))
     })?;
     let micros = days.checked_mul(MICROS_PER_DAY).and_then(|micros| micros.checked_add(time));
     Ok((micros.ok_or_else(|| beyond(text))?, zone))

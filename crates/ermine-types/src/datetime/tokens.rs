@@ -99,7 +99,7 @@ fn next_token<'a>(rest: &mut &'a str) -> Option<Option<Token<'a>>> {
     Some(Some(Token { kind, text: text[..end].into() }))
 }
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -113,7 +113,7 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-const WEEKDAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+pub(super) const WEEKDAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 
 pub(super) fn month(word: &str) -> Option<i64> {
     if word == "sept" {

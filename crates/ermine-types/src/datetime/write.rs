@@ -1,18 +1,32 @@
-//! Dates, times and intervals as text: ISO, and intervals in PostgreSQL's own style.
+//! Dates and times as text.
 
 use std::fmt::{self, Write};
 
 use jiff::tz::TimeZone;
 
 use super::{
-    Civil, DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
-    MICROS_PER_SECOND, MINUS_INFINITY, civil_from_days, to_local, utc_offset,
+    Civil, DATE_INFINITY, DATE_MINUS_INFINITY, DateForm, DateOrder, INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR,
+    MICROS_PER_MINUTE, MICROS_PER_SECOND, MINUS_INFINITY, Style, civil_from_days, day_of_week, to_local,
+    tokens::{MONTHS, WEEKDAYS},
+    utc_offset,
+    zone::abbreviation,
 };
 
+/// Returns the year in its own count before Christ.
+fn year_shown(year: i64) -> i64 {
+    if year > 0 { year } else { 1 - year }
+}
+
 /// Writes year, month and day; years before Christ in their own count.
-fn write_civil(Civil { year, month, day }: Civil, out: &mut impl Write) -> fmt::Result {
-    let year = if year > 0 { year } else { 1 - year };
-    write!(out, "{year:04}-{month:02}-{day:02}")
+fn write_civil(Civil { year, month, day }: Civil, style: Style, out: &mut impl Write) -> fmt::Result {
+    let year = year_shown(year);
+    let (first, second) = if style.order == DateOrder::Dmy { (day, month) } else { (month, day) };
+    match style.dates {
+        DateForm::Iso => write!(out, "{year:04}-{month:02}-{day:02}"),
+        DateForm::Sql => write!(out, "{first:02}/{second:02}/{year:04}"),
+        DateForm::Postgres => write!(out, "{first:02}-{second:02}-{year:04}"),
+        DateForm::German => write!(out, "{day:02}.{month:02}.{year:04}"),
+    }
 }
 
 fn write_era(year: i64, out: &mut impl Write) -> fmt::Result {
@@ -20,22 +34,21 @@ fn write_era(year: i64, out: &mut impl Write) -> fmt::Result {
 }
 
 /// Writes a date.
-pub fn write_date(days: i32, out: &mut impl Write) -> fmt::Result {
+pub fn write_date(days: i32, style: Style, out: &mut impl Write) -> fmt::Result {
     match days {
         DATE_MINUS_INFINITY => out.write_str("-infinity"),
         DATE_INFINITY => out.write_str("infinity"),
         _ => {
             let civil = civil_from_days(days.into());
-            write_civil(civil, out)?;
+            write_civil(civil, style, out)?;
             write_era(civil.year, out)
         }
     }
 }
 
-/// Writes seconds and their fraction, without zeros at the end.
-fn write_seconds(micros: u64, out: &mut impl Write) -> fmt::Result {
+/// Writes the fraction of a second, without zeros at the end, if there is one.
+pub(super) fn write_fraction<W: Write + ?Sized>(micros: u64, out: &mut W) -> fmt::Result {
     let fraction = micros % MICROS_PER_SECOND as u64;
-    write!(out, "{:02}", micros / MICROS_PER_SECOND as u64)?;
     if fraction == 0 {
         return Ok(());
     }
@@ -49,7 +62,9 @@ pub fn write_time(micros: i64, out: &mut impl Write) -> fmt::Result {
     let micros = micros.unsigned_abs();
     let (hours, rest) = (micros / MICROS_PER_HOUR as u64, micros % MICROS_PER_HOUR as u64);
     write!(out, "{hours:02}:{:02}:", rest / MICROS_PER_MINUTE as u64)?;
-    write_seconds(rest % MICROS_PER_MINUTE as u64, out)
+    let seconds = rest % MICROS_PER_MINUTE as u64;
+    write!(out, "{:02}", seconds / MICROS_PER_SECOND as u64)?;
+    write_fraction(seconds, out)
 }
 
 fn write_infinity(micros: i64, out: &mut impl Write) -> Option<fmt::Result> {
@@ -60,16 +75,42 @@ fn write_infinity(micros: i64, out: &mut impl Write) -> Option<fmt::Result> {
     }
 }
 
+/// Writes the first three letters of the name of a weekday or a month.
+fn write_name(name: &str, out: &mut impl Write) -> fmt::Result {
+    write!(out, "{}{} ", name[..1].to_ascii_uppercase(), &name[1..3])
+}
+
+/// Writes a local time; returns its year.
+fn write_local(local: i64, style: Style, out: &mut impl Write) -> Result<i64, fmt::Error> {
+    let days = local.div_euclid(MICROS_PER_DAY);
+    let civil = civil_from_days(days);
+    if style.dates != DateForm::Postgres {
+        write_civil(civil, style, out)?;
+        out.write_char(' ')?;
+        write_time(local.rem_euclid(MICROS_PER_DAY), out)?;
+        return Ok(civil.year);
+    }
+    write_name(WEEKDAYS[day_of_week(days) as usize], out)?;
+    let month = MONTHS[civil.month as usize - 1];
+    if style.order == DateOrder::Dmy {
+        write!(out, "{:02} ", civil.day)?;
+        write_name(month, out)?;
+    } else {
+        write_name(month, out)?;
+        write!(out, "{:02} ", civil.day)?;
+    }
+    write_time(local.rem_euclid(MICROS_PER_DAY), out)?;
+    write!(out, " {:04}", year_shown(civil.year))?;
+    Ok(civil.year)
+}
+
 /// Writes a point in time without its zone.
-pub fn write_timestamp(micros: i64, out: &mut impl Write) -> fmt::Result {
+pub fn write_timestamp(micros: i64, style: Style, out: &mut impl Write) -> fmt::Result {
     if let Some(result) = write_infinity(micros, out) {
         return result;
     }
-    let civil = civil_from_days(micros.div_euclid(MICROS_PER_DAY));
-    write_civil(civil, out)?;
-    out.write_char(' ')?;
-    write_time(micros.rem_euclid(MICROS_PER_DAY), out)?;
-    write_era(civil.year, out)
+    let year = write_local(micros, style, out)?;
+    write_era(year, out)
 }
 
 /// Writes seconds ahead of UTC: `+02`, `+05:30`.
@@ -86,42 +127,16 @@ pub(crate) fn write_offset(seconds: i64, out: &mut impl Write) -> fmt::Result {
     Ok(())
 }
 
-/// Writes a point in time in the local time of a zone.
-pub fn write_timestamptz(micros: i64, zone: &TimeZone, out: &mut impl Write) -> fmt::Result {
+/// Writes a point in time in the local time of a zone; but for ISO's form, the zone is its abbreviation.
+pub fn write_timestamptz(micros: i64, zone: &TimeZone, style: Style, out: &mut impl Write) -> fmt::Result {
     if let Some(result) = write_infinity(micros, out) {
         return result;
     }
-    let local = to_local(micros, zone);
-    let civil = civil_from_days(local.div_euclid(MICROS_PER_DAY));
-    write_civil(civil, out)?;
-    out.write_char(' ')?;
-    write_time(local.rem_euclid(MICROS_PER_DAY), out)?;
-    write_offset(utc_offset(micros, zone), out)?;
-    write_era(civil.year, out)
-}
-
-/// Writes an interval.
-pub fn write_interval(months: i32, days: i32, micros: i64, out: &mut impl Write) -> fmt::Result {
-    let mut is_first = true;
-    let mut was_negative = false;
-    for (count, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
-        if count == 0 {
-            continue;
-        }
-        let space = if is_first { "" } else { " " };
-        let sign = if was_negative && count > 0 { "+" } else { "" };
-        let plural = if count == 1 { "" } else { "s" };
-        write!(out, "{space}{sign}{count} {unit}{plural}")?;
-        (is_first, was_negative) = (false, count < 0);
+    let year = write_local(to_local(micros, zone), style, out)?;
+    if style.dates == DateForm::Iso {
+        write_offset(utc_offset(micros, zone), out)?;
+    } else {
+        write!(out, " {}", abbreviation(micros, zone))?;
     }
-    if !is_first && micros == 0 {
-        return Ok(());
-    }
-    out.write_str(if is_first { "" } else { " " })?;
-    out.write_str(match micros < 0 {
-        true => "-",
-        false if was_negative => "+",
-        false => "",
-    })?;
-    write_time(micros, out)
+    write_era(year, out)
 }

@@ -8,7 +8,11 @@ use jiff::{
 
 use crate::error::{Result, SqlError, SqlState};
 
-use super::{MICROS_PER_DAY, MICROS_PER_SECOND, UNIX_EPOCH_DAY, timestamp_out_of_range};
+use super::{
+    MICROS_PER_DAY, MICROS_PER_SECOND, UNIX_EPOCH_DAY,
+    abbreviations::{Abbreviation, abbreviated},
+    timestamp_out_of_range,
+};
 
 /// 400 years, after which the calendar repeats itself, weekdays too.
 const MICROS_PER_ERA: i64 = 146_097 * MICROS_PER_DAY;
@@ -22,16 +26,19 @@ fn folded(micros: i64) -> i64 {
     if micros < FOLD { micros } else { (micros - FOLD) % MICROS_PER_ERA + FOLD - MICROS_PER_ERA }
 }
 
+/// Returns a time within the range of `jiff` for which the same rules hold, in seconds since 1970.
+pub(super) fn unix_second(micros: i64) -> i64 {
+    (folded(micros) - UNIX_EPOCH).div_euclid(MICROS_PER_SECOND)
+}
+
 /// Returns how many seconds a zone's clocks are ahead of UTC at a point in time.
 pub fn utc_offset(micros: i64, zone: &TimeZone) -> i64 {
-    let unix = (folded(micros) - UNIX_EPOCH).div_euclid(MICROS_PER_SECOND);
-    Timestamp::from_second(unix).map_or(0, |timestamp| zone.to_offset(timestamp).seconds().into())
+    Timestamp::from_second(unix_second(micros)).map_or(0, |timestamp| zone.to_offset(timestamp).seconds().into())
 }
 
 /// Returns a zone's abbreviation at a point in time, such as CEST; for a zone without one, its offset.
 pub(crate) fn abbreviation(micros: i64, zone: &TimeZone) -> String {
-    let unix = (folded(micros) - UNIX_EPOCH).div_euclid(MICROS_PER_SECOND);
-    Timestamp::from_second(unix)
+    Timestamp::from_second(unix_second(micros))
         .map_or_else(|_| String::new(), |timestamp| zone.to_offset_info(timestamp).abbreviation().to_owned())
 }
 
@@ -63,64 +70,9 @@ pub fn to_utc(local: i64, zone: &TimeZone) -> Result<i64> {
     if super::is_timestamp(utc) && !super::is_infinite(utc) { Ok(utc) } else { Err(timestamp_out_of_range()) }
 }
 
-/// Abbreviations as in PostgreSQL's default set, with seconds ahead of UTC. Sorted.
-const ABBREVIATIONS: &[(&str, i32)] = &[
-    ("acst", 34_200),
-    ("adt", -10_800),
-    ("aedt", 39_600),
-    ("aest", 36_000),
-    ("akdt", -28_800),
-    ("akst", -32_400),
-    ("ast", -14_400),
-    ("awst", 28_800),
-    ("bst", 3_600),
-    ("cat", 7_200),
-    ("cdt", -18_000),
-    ("cest", 7_200),
-    ("cet", 3_600),
-    ("cst", -21_600),
-    ("eat", 10_800),
-    ("edt", -14_400),
-    ("eest", 10_800),
-    ("eet", 7_200),
-    ("est", -18_000),
-    ("gmt", 0),
-    ("hkt", 28_800),
-    ("hst", -36_000),
-    ("idt", 10_800),
-    ("ist", 7_200),
-    ("jst", 32_400),
-    ("kst", 32_400),
-    ("mdt", -21_600),
-    ("met", 3_600),
-    ("msk", 10_800),
-    ("mst", -25_200),
-    ("ndt", -9_000),
-    ("nst", -12_600),
-    ("nzdt", 46_800),
-    ("nzst", 43_200),
-    ("pdt", -25_200),
-    ("pkt", 18_000),
-    ("pst", -28_800),
-    ("sgt", 28_800),
-    ("uct", 0),
-    ("ut", 0),
-    ("utc", 0),
-    ("west", 3_600),
-    ("wet", 0),
-    ("z", 0),
-    ("zulu", 0),
-];
-
 /// Returns a zone at a fixed number of seconds ahead of UTC.
 pub(super) fn fixed(seconds: i32) -> Option<TimeZone> {
     Offset::from_seconds(seconds).ok().map(TimeZone::fixed)
-}
-
-/// Returns a zone by an abbreviation, in lower case.
-pub(super) fn abbreviated(word: &str) -> Option<TimeZone> {
-    let at = ABBREVIATIONS.binary_search_by_key(&word, |(name, _)| name).ok()?;
-    fixed(ABBREVIATIONS[at].1)
 }
 
 /// The reason why a text names no zone here.
@@ -192,27 +144,62 @@ fn posix_offset(text: &str) -> Option<(i32, &str)> {
 
 /// Returns a zone by its abbreviation, its name, or an offset in ISO's sense like `+02:00`.
 pub fn find_zone(name: &str) -> Result<TimeZone> {
+    match find(name)? {
+        Abbreviation::Fixed(zone) | Abbreviation::Of(zone, _) => Ok(zone),
+    }
+}
+
+/// Returns a zone as [`find_zone`] does; an abbreviation whose offset has changed means the one at a point in time.
+pub fn find_zone_at(name: &str, micros: i64) -> Result<TimeZone> {
+    Ok(find(name)?.at(micros, None))
+}
+
+/// Returns a zone as [`find_zone_at`] does, at its local time.
+pub fn find_zone_at_local(name: &str, local: i64) -> Result<TimeZone> {
+    Ok(at_local(find(name)?, local))
+}
+
+/// Returns a zone as `make_timestamptz` takes it: an offset has a sign, and is that of ISO.
+pub fn sane_zone(name: &str, local: i64) -> Result<TimeZone> {
+    let invalid = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        let message = format!("invalid input syntax for type numeric time zone: \"{name}\"");
+        return Err(invalid(message).hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+    }
+    if !name.starts_with(['+', '-']) {
+        return find_zone_at_local(name, local);
+    }
+    let zone = super::parse::parse_offset(name).and_then(fixed);
+    zone.ok_or_else(|| invalid(format!("invalid input syntax for type numeric time zone: \"{name}\"")))
+}
+
+/// Returns the zone that an abbreviation means at the local time of its zone.
+pub(super) fn at_local(abbreviation: Abbreviation, local: i64) -> TimeZone {
+    let utc = match &abbreviation {
+        Abbreviation::Fixed(_) => local,
+        Abbreviation::Of(zone, _) => to_utc(local, zone).unwrap_or(local),
+    };
+    let shown = i32::try_from((local - utc) / MICROS_PER_SECOND).ok();
+    abbreviation.at(utc, shown.and_then(|seconds| Offset::from_seconds(seconds).ok()))
+}
+
+fn find(name: &str) -> Result<Abbreviation> {
     let unknown = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"));
     let trimmed = name.trim();
-    if let Some(zone) = abbreviated(&trimmed.to_ascii_lowercase()) {
-        return Ok(zone);
+    if let Some(abbreviation) = abbreviated(&trimmed.to_ascii_lowercase()) {
+        return Ok(abbreviation);
     }
-    if trimmed.starts_with(['+', '-']) {
+    let zone = match trimmed.starts_with(['+', '-']) {
         // As in POSIX, where a plain offset counts hours west of Greenwich.
-        let seconds = super::parse::parse_offset(trimmed).ok_or_else(unknown)?;
-        return fixed(-seconds).ok_or_else(unknown);
-    }
-    named(trimmed).map_err(|_| unknown())
+        true => super::parse::parse_offset(trimmed).and_then(|seconds| fixed(-seconds)),
+        false => named(trimmed).ok(),
+    };
+    zone.map(Abbreviation::Fixed).ok_or_else(unknown)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn abbreviations_are_sorted() {
-        assert!(ABBREVIATIONS.is_sorted_by(|left, right| left.0 < right.0));
-    }
 
     #[test]
     fn far_years_have_rules_too() {

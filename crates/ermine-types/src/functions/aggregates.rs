@@ -5,13 +5,17 @@ use crate::{
     array::{Dimension, ELEMENTS_MAX, too_large},
     cast,
     error::{Result, SqlError, SqlState},
+    json::write::write_string,
     order,
 };
 
 use super::{
     Unresolved,
-    collections::{to_json, write_json},
-    ordered, unresolved,
+    collections::{object_key, to_json, write_json},
+    ordered,
+    regression::{Regression, Sums},
+    resolution::describe,
+    unresolved,
 };
 
 /// An aggregate function, resolved for a call.
@@ -42,6 +46,14 @@ enum Kind {
         is_root: bool,
         is_population: bool,
     },
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// An object of keys and values.
+    Object,
+    /// The same, as the text of a `json`.
+    ObjectText,
+    Regression(Regression),
     /// The ordered-set aggregates: the sorted value precedes the direct argument.
     PercentileCont,
     PercentileDisc,
@@ -66,10 +78,15 @@ fn kind(name: &str) -> Option<Kind> {
         "stddev_pop" => spread(true, true),
         "variance" | "var_samp" => spread(false, false),
         "var_pop" => spread(false, true),
+        "bit_and" => Kind::BitAnd,
+        "bit_or" => Kind::BitOr,
+        "bit_xor" => Kind::BitXor,
+        "jsonb_object_agg" => Kind::Object,
+        "json_object_agg" => Kind::ObjectText,
         "percentile_cont" => Kind::PercentileCont,
         "percentile_disc" => Kind::PercentileDisc,
         "mode" => Kind::Mode,
-        _ => return None,
+        name => return Regression::named(name).map(Kind::Regression),
     })
 }
 
@@ -119,20 +136,43 @@ pub fn ordered_set_aggregate(name: &str, direct: &[Option<SqlType>], sorted: &[S
     Ok(Aggregate { kind, arguments, result: if is_array { value.array() } else { value } })
 }
 
-/// Returns the aggregate that a call means. `argument` is the first argument's type: `None` for one without a type, and
-/// for `count(*)`, which has none. `string_agg` has a second argument, of the same type.
-pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
+/// Returns the aggregate that a call means, by the types of its arguments: `None` for one without a type; `count(*)` has
+/// none.
+pub fn aggregate(name: &str, given: &[Option<SqlType>]) -> Result<Aggregate> {
     use SqlType as T;
-    let call = || format!("{name}({})", argument.map_or("unknown".into(), SqlType::name));
+    let call = || format!("{name}({})", describe(given));
     let unknown = || unresolved(Unresolved::Unknown, &call());
     let kind = kind(name).ok_or_else(unknown)?;
+    let takes_two = matches!(kind, Kind::Join | Kind::Object | Kind::ObjectText | Kind::Regression(_));
+    let has_other_count = given.len() != 1 + usize::from(takes_two) && !kind.is_ordered_set();
+    if has_other_count && (kind != Kind::Count || !given.is_empty()) {
+        return Err(unknown());
+    }
+    let argument = given.first().copied().flatten();
     let number = || match argument {
         Some(ty) if ty.is_numeric() => Ok(ty),
         None => Err(unresolved(Unresolved::Ambiguous, &call())),
         _ => Err(unknown()),
     };
     let (arguments, result) = match kind {
-        Kind::Count => (argument.into_iter().collect(), T::INT8),
+        Kind::Count => (given.iter().map(|ty| ty.unwrap_or(T::TEXT)).collect(), T::INT8),
+        Kind::BitAnd | Kind::BitOr | Kind::BitXor => match argument {
+            Some(ty @ (T::INT2 | T::INT4 | T::INT8 | T::BIT)) => (vec![ty], ty),
+            Some(T::VARBIT) => (vec![T::BIT], T::BIT),
+            None => return Err(unresolved(Unresolved::Ambiguous, &call())),
+            Some(_) => return Err(unknown()),
+        },
+        Kind::Object | Kind::ObjectText => {
+            let types = given.iter().map(|ty| ty.unwrap_or(T::TEXT)).collect();
+            (types, if kind == Kind::Object { T::JSONB } else { T::JSON })
+        }
+        Kind::Regression(what) => {
+            let fits = |ty: &SqlType| cast::context(*ty, T::FLOAT8) == Some(cast::Context::Implicit);
+            if !given.iter().flatten().all(fits) {
+                return Err(unknown());
+            }
+            (vec![T::FLOAT8; 2], if what == Regression::Count { T::INT8 } else { T::FLOAT8 })
+        }
         Kind::Sum | Kind::Average if matches!(argument, Some(T::INTERVAL | T::TIME)) => {
             (vec![T::INTERVAL], T::INTERVAL)
         }
@@ -154,9 +194,7 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
             let ty = match argument {
                 None | Some(T::VARCHAR | T::NAME) => T::TEXT,
                 Some(T::CIDR) => T::INET,
-                Some(T::BOOL | T::UUID | T::JSONB | T::JSON | T::BYTEA | T::MACADDR | T::JSONPATH | T::RECORD) => {
-                    return Err(unknown());
-                }
+                Some(ty) if is_without_extremes(ty) => return Err(unknown()),
                 Some(ty) => ty,
             };
             (vec![ty], ty)
@@ -188,17 +226,26 @@ pub fn aggregate(name: &str, argument: Option<SqlType>) -> Result<Aggregate> {
     Ok(Aggregate { kind, arguments, result })
 }
 
+/// Whether `min` and `max` do not take a type, whether it has an order or not.
+fn is_without_extremes(ty: SqlType) -> bool {
+    use Scalar::{Bit, Bool, Bytea, Json, Jsonb, Jsonpath, Macaddr, Macaddr8, Record, Uuid, Varbit};
+    let scalar = ty.scalar;
+    let is_identifier = matches!(scalar, Bool | Uuid | Macaddr | Macaddr8 | Bytea | Bit | Varbit);
+    !ty.is_array && (is_identifier || matches!(scalar, Json | Jsonb | Jsonpath | Record))
+}
+
 impl Aggregate {
     /// Whether its result contains all values that are added.
     #[inline]
     pub fn keeps_values(&self) -> bool {
-        matches!(self.kind, Kind::Join | Kind::Array | Kind::Json | Kind::JsonText) || self.kind.is_ordered_set()
+        matches!(self.kind, Kind::Join | Kind::Array | Kind::Json | Kind::JsonText | Kind::Object | Kind::ObjectText)
+            || self.kind.is_ordered_set()
     }
 
     /// Whether it keeps them as separate parts, which [`Accumulator::bytes`] does not count.
     #[inline]
     pub fn keeps_each(&self) -> bool {
-        matches!(self.kind, Kind::Array | Kind::Json) || self.kind.is_ordered_set()
+        matches!(self.kind, Kind::Array | Kind::Json | Kind::Object) || self.kind.is_ordered_set()
     }
 
     /// Begins a group of rows.
@@ -249,6 +296,8 @@ enum State {
     Bytes(Vec<u8>),
     Values(Vec<Value>),
     Json(Vec<Json>),
+    Pairs(Vec<(Box<str>, Json)>),
+    Sums(Sums),
     /// Values in their order, and the direct argument.
     Ordered(Vec<Value>, Value),
 }
@@ -257,7 +306,8 @@ impl Accumulator {
     /// Adds a row's arguments.
     pub fn add(&mut self, arguments: &[Value], environment: &Environment) -> Result<()> {
         let value = arguments.first();
-        let takes_null = matches!(self.kind, Kind::Array | Kind::Json | Kind::JsonText);
+        let takes_null =
+            matches!(self.kind, Kind::Array | Kind::Json | Kind::JsonText | Kind::Object | Kind::ObjectText);
         if !takes_null && value.is_some_and(Value::is_null) {
             return Ok(());
         }
@@ -298,6 +348,22 @@ impl Accumulator {
                 };
                 self.state = State::Value(Value::Bool(result));
             }
+            Kind::BitAnd | Kind::BitOr | Kind::BitXor => self.add_bits(value)?,
+            Kind::Object | Kind::ObjectText => {
+                self.add_pair(value, arguments.get(1).unwrap_or(&Value::Null), environment)?;
+            }
+            Kind::Regression(_) => {
+                if let (Value::Float8(y), Some(Value::Float8(x))) = (value, arguments.get(1)) {
+                    match &mut self.state {
+                        State::Sums(sums) => sums.add(*y, *x)?,
+                        state => {
+                            let mut sums = Sums::default();
+                            sums.add(*y, *x)?;
+                            *state = State::Sums(sums);
+                        }
+                    }
+                }
+            }
             Kind::Join => self.join(value, arguments.get(1).unwrap_or(&Value::Null)),
             Kind::Array => {
                 if let State::Empty = self.state {
@@ -331,6 +397,46 @@ impl Accumulator {
                     state => *state = State::Json(vec![json]),
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Combines an integer or bits with those before.
+    fn add_bits(&mut self, value: &Value) -> Result<()> {
+        let State::Value(before) = &self.state else {
+            self.state = State::Value(value.clone());
+            return Ok(());
+        };
+        let operator = match self.kind {
+            Kind::BitAnd => "&",
+            Kind::BitOr => "|",
+            _ => "#",
+        };
+        let combine = crate::operators::resolve_binary(operator, Some(self.argument), Some(self.argument))?;
+        self.state = State::Value((combine.function)(before, value, &Environment::default())?);
+        Ok(())
+    }
+
+    /// Adds a key and its value.
+    fn add_pair(&mut self, key: &Value, value: &Value, environment: &Environment) -> Result<()> {
+        let key = object_key(key, environment)?;
+        if self.kind == Kind::Object {
+            let pair = (key.into_boxed_str(), to_json(value, environment)?);
+            match &mut self.state {
+                State::Pairs(pairs) => pairs.push(pair),
+                state => *state = State::Pairs(vec![pair]),
+            }
+            return Ok(());
+        }
+        if let State::Empty = self.state {
+            self.state = State::Text(String::new());
+        }
+        if let State::Text(text) = &mut self.state {
+            text.push_str(if text.is_empty() { "{ " } else { ", " });
+            // Writing to a string does not fail.
+            let _ = write_string(&key, text);
+            text.push_str(" : ");
+            write_json(value, environment, text)?;
         }
         Ok(())
     }
@@ -444,12 +550,20 @@ impl Accumulator {
     /// Returns the result for the rows.
     pub fn finish(self) -> Result<Value> {
         match self.state {
-            State::Empty if self.kind == Kind::Count => Ok(Value::Int8(0)),
+            State::Empty if matches!(self.kind, Kind::Count | Kind::Regression(Regression::Count)) => {
+                Ok(Value::Int8(0))
+            }
             State::Empty => Ok(Value::Null),
             State::Count(count) => Ok(Value::Int8(count)),
             State::Value(value) => Ok(value),
             State::Text(text) if self.kind == Kind::JsonText => Ok(Value::Json((text + "]").into())),
+            State::Text(text) if self.kind == Kind::ObjectText => Ok(Value::Json((text + " }").into())),
             State::Text(text) => Ok(text.into()),
+            State::Pairs(pairs) => Json::object(pairs).check_depth().map(Value::json),
+            State::Sums(sums) => Ok(match self.kind {
+                Kind::Regression(what) => sums.finish(what),
+                _ => Value::Null,
+            }),
             State::Bytes(bytes) => Ok(Value::Bytea(bytes.into())),
             State::Json(values) => Json::Array(values).check_depth().map(Value::json),
             State::Ordered(values, fraction) => match self.kind {
@@ -563,7 +677,8 @@ mod tests {
 
     fn run(name: &str, ty: SqlType, values: &[&str]) -> String {
         let environment = Environment::default();
-        let aggregate = aggregate(name, Some(ty)).unwrap();
+        let types = [Some(ty); 2];
+        let aggregate = aggregate(name, &types[..1 + usize::from(name == "string_agg")]).unwrap();
         let mut accumulator = aggregate.accumulator();
         for content in values {
             let value = match *content {
@@ -606,6 +721,6 @@ mod tests {
         ] {
             assert_eq!(run(name, ty, values), expected, "{name} {values:?}");
         }
-        assert!(aggregate("sum", Some(SqlType::TEXT)).is_err());
+        assert!(aggregate("sum", &[Some(SqlType::TEXT)]).is_err());
     }
 }

@@ -3,6 +3,7 @@
 use crate::{
     Array, Environment, Json, Record, SqlType, Value,
     array::Dimension,
+    datetime::{self, Style},
     error::{Result, SqlError, SqlState},
     functions::resolution::{Outcome, Parameter},
     json::{
@@ -37,9 +38,24 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
             let pairs = record.columns().map(|(field, value)| Ok((field.name.clone(), to_json(value, environment)?)));
             Json::object(pairs.collect::<Result<_>>()?)
         }
-        // JSON uses ISO's letter T in points in time.
+        // JSON has ISO's form in every style, with the letter T in points in time.
+        Value::Date(days) => {
+            let mut text = String::new();
+            // Writing to a string does not fail.
+            let _ = datetime::write_date(*days, Style::default(), &mut text);
+            Json::String(text.into())
+        }
         Value::Timestamp(_) | Value::TimestampTz(_) => {
-            let mut text = text_of(value, environment).replacen(' ', "T", 1);
+            let mut text = String::new();
+            // Writing to a string does not fail.
+            let _ = match value {
+                Value::TimestampTz(micros) => {
+                    datetime::write_timestamptz(*micros, &environment.time_zone, Style::default(), &mut text)
+                }
+                Value::Timestamp(micros) => datetime::write_timestamp(*micros, Style::default(), &mut text),
+                _ => Ok(()),
+            };
+            let mut text = text.replacen(' ', "T", 1);
             // An offset of whole hours gets its minutes.
             let offset = text.trim_end_matches(" BC").len();
             if matches!(value, Value::TimestampTz(_))
@@ -172,17 +188,29 @@ fn pairs_of<'v>(arguments: &'v [Value], function: &str, environment: &Environmen
     }
     let mut found = Vec::with_capacity(pairs.len());
     for (at, [key, value]) in pairs.iter().enumerate() {
-        let key = match key {
-            Value::Null => return Err(invalid(&format!("argument {}: key must not be null", at * 2 + 1))),
-            Value::Array(_) | Value::Jsonb(_) | Value::Json(_) | Value::Record(_) => {
-                return Err(invalid("key value must be scalar, not array, composite, or json"));
-            }
-            Value::Bool(value) => value.to_string(),
-            key => text_of(key, environment),
-        };
-        found.push((key, value));
+        if key.is_null() {
+            return Err(invalid(&format!("argument {}: key must not be null", at * 2 + 1)));
+        }
+        found.push((object_key(key, environment)?, value));
     }
     Ok(found)
+}
+
+/// Returns the key of an object that a value stands for.
+pub(super) fn object_key(key: &Value, environment: &Environment) -> Result<String> {
+    let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    match key {
+        Value::Null => invalid("field name must not be null"),
+        Value::Array(_) | Value::Jsonb(_) | Value::Json(_) | Value::Record(_) => {
+            invalid("key value must be scalar, not array, composite, or json")
+        }
+        Value::Bool(value) => Ok(value.to_string()),
+        Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_) => match to_json(key, environment)? {
+            Json::String(text) => Ok(text.into()),
+            _ => Ok(text_of(key, environment)),
+        },
+        key => Ok(text_of(key, environment)),
+    }
 }
 
 fn build_array(arguments: &[Value], environment: &Environment) -> Result<Value> {

@@ -144,7 +144,6 @@ pub(super) fn register(table: &mut Table) {
     table.add("trunc", &[n], n, |arguments, _| numeric(arguments, |number| number.truncate(0)));
     table.add("trunc", &[f], f, |arguments, _| float(arguments, |number| Ok(number.trunc())));
     table.add("trunc", &[n, T::INT4], n, |arguments, _| numeric_to(arguments, Numeric::truncate));
-    table.foreign("trunc", 1);
     table.add("sign", &[n], n, |arguments, _| {
         numeric(arguments, |number| Ok(if number.is_nan() { Numeric::NAN } else { number.signum().into() }))
     });

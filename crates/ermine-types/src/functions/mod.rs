@@ -1,10 +1,11 @@
 //! Functions: the resolution of a call, and the implementations.
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
-//! The tables are defined beside the functions: `math`, `strings`, `bytes`, `regexp`, `times`, `formats`,
+//! The tables are defined beside the functions: `math`, `strings`, `bytes`, `bits`, `regexp`, `times`, `formats`,
 //! `collections`, `system`, `extensions`, `network`; aggregates, and functions that return sets (`sets`), have their own.
 
 mod aggregates;
+mod bits;
 mod bytes;
 mod collections;
 mod encodings;
@@ -17,6 +18,7 @@ mod ordered;
 pub(crate) mod pattern;
 pub(crate) mod posix;
 mod regexp;
+mod regression;
 pub mod resolution;
 mod sets;
 mod strings;
@@ -171,13 +173,6 @@ impl Table {
         let parameters: Vec<_> = parameters.iter().map(|ty| Parameter::Is(*ty)).collect();
         self.generic(name, &parameters, Outcome::Is(result), function)
     }
-
-    /// Adds a candidate with `count` parameters of types that do not exist here: it cannot be called, but a call may
-    /// mean it.
-    fn foreign(&mut self, name: &'static str, count: usize) {
-        let parameters = vec![Parameter::Foreign; count];
-        self.generic(name, &parameters, Outcome::Is(SqlType::TEXT), |_, _| Err(crate::operators::mismatch()));
-    }
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -185,6 +180,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     math::register(&mut table);
     strings::register(&mut table);
     bytes::register(&mut table);
+    bits::register(&mut table);
     regexp::register(&mut table);
     times::register(&mut table);
     formats::register(&mut table);

@@ -111,6 +111,17 @@ pub(super) fn register(table: &mut Table) {
     table.add("trunc", &[T::MACADDR], T::MACADDR, |arguments, _| {
         arguments!(arguments, [Value::Macaddr([a, b, c, ..])] => Ok(Value::Macaddr([*a, *b, *c, 0, 0, 0])))
     });
+    table.add("macaddr8_set7bit", &[T::MACADDR8], T::MACADDR8, |arguments, _| {
+        arguments!(arguments, [Value::Macaddr8([first, rest @ ..])] => {
+            let mut address = [0; 8];
+            address[0] = first | 2;
+            address[1..].copy_from_slice(rest);
+            Ok(Value::Macaddr8(address))
+        })
+    });
+    table.add("trunc", &[T::MACADDR8], T::MACADDR8, |arguments, _| {
+        arguments!(arguments, [Value::Macaddr8([a, b, c, ..])] => Ok(Value::Macaddr8([*a, *b, *c, 0, 0, 0, 0, 0])))
+    });
     // Functions of a session do not know the addresses of its connection.
     table.add("inet_client_addr", &[], T::INET, |_, _| Err(SqlError::unsupported("inet_client_addr"))).stable();
     table.add("inet_server_addr", &[], T::INET, |_, _| Err(SqlError::unsupported("inet_server_addr"))).stable();

@@ -23,7 +23,7 @@ pub(super) fn type_of(argument: Option<SqlType>) -> Function {
     let function: super::ScalarFunction = by_oid!(argument.map_or(0, SqlType::oid),
         16 17 19 20 21 23 25 26 114 199 700 701 1042 1043 1082 1083 1114 1184 1186 1700 2950 3802
         869 650 829 1266 4072 1041 651 1040 1270 4073
-        2249 2287 1000 1001 1003 1016 1005 1007 1009 1028 1021 1022 1014 1015 1182 1183 1115 1185 1187 1231 2951 3807);
+        2249 2287 1000 1001 1003 1016 1005 1007 1009 1028 1021 1022 1014 1015 1182 1183 1115 1185 1187 1231 2951 3807 1560 1561 1562 1563 774 775);
     Function {
         arguments: vec![argument.unwrap_or(SqlType::TEXT)],
         untyped: if argument.is_none() { vec![0] } else { Vec::new() },

@@ -4,8 +4,9 @@ use crate::{
     Environment, SqlType, Value,
     datetime::{
         self, Civil, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, age, check_civil,
-        extract_date, extract_interval, extract_time, extract_timestamp, extract_timetz, find_zone,
-        interval_from_parts, timestamp_out_of_range, timestamp_to_date, to_local, to_utc, truncate_timestamp,
+        extract_date, extract_interval, extract_time, extract_timestamp, extract_timetz, find_zone, find_zone_at,
+        find_zone_at_local, interval_from_parts, timestamp_out_of_range, timestamp_to_date, to_local, to_utc,
+        truncate_timestamp,
     },
     error::{Result, SqlError, SqlState},
     text,
@@ -202,10 +203,17 @@ fn justify(arguments: &[Value], hours: bool, days_too: bool) -> Result<Value> {
 /// The function behind `AT TIME ZONE`.
 fn at_zone(arguments: &[Value], environment: &Environment) -> Result<Value> {
     match arguments {
-        [Value::Text(zone), Value::Timestamp(local)] => to_utc(*local, &find_zone(zone)?).map(Value::TimestampTz),
-        [Value::Text(zone), Value::TimestampTz(micros)] => datetime::local_timestamp(*micros, &find_zone(zone)?),
+        [Value::Text(zone), Value::Timestamp(local)] => {
+            to_utc(*local, &find_zone_at_local(zone, *local)?).map(Value::TimestampTz)
+        }
+        [Value::Text(zone), Value::TimestampTz(micros)] => {
+            datetime::local_timestamp(*micros, &find_zone_at(zone, *micros)?)
+        }
         [Value::Text(zone), Value::TimeTz { micros, ahead }] => {
-            let now = datetime::utc_offset(environment.transaction_began, &find_zone(zone)?);
+            let now = datetime::utc_offset(
+                environment.transaction_began,
+                &find_zone_at(zone, environment.transaction_began)?,
+            );
             Ok(datetime::move_time(*micros, *ahead, now as i32))
         }
         // An interval is a zone ahead of UTC by its time.
@@ -335,7 +343,7 @@ fn register_makers(table: &mut Table) {
         .add("make_timestamptz", &[i, i, i, i, i, T::FLOAT8, t], T::TIMESTAMPTZ, |arguments, environment| {
             let local = make_timestamp(arguments)?;
             let zone = match arguments.get(6) {
-                Some(Value::Text(zone)) => find_zone(zone)?,
+                Some(Value::Text(zone)) => datetime::sane_zone(zone, local)?,
                 _ => environment.time_zone.clone(),
             };
             to_utc(local, &zone).map(Value::TimestampTz)

@@ -221,6 +221,9 @@ pub(super) fn register(tables: &mut Tables) {
         T::OID,
         T::INET,
         T::MACADDR,
+        T::MACADDR8,
+        T::BIT,
+        T::VARBIT,
     ] {
         add(of_plain::ALL, ty, ty);
     }

@@ -1,11 +1,13 @@
 //! Operators: the resolution of an operator for two operands, and its function.
 //!
 //! Every operator is a row of a table: name, types of the operands, type of the result, function. The tables are
-//! defined beside the functions: `arithmetic`, `comparison`, `time`, `text`, `collections`, `network`. The binder resolves a name
+//! defined beside the functions: `arithmetic`, `comparison`, `time`, `text`, `collections`, `network`,
+//! `bits`. The binder resolves a name
 //! once per statement; at run time the operator is a plain function pointer. All operators are strict: no function is
 //! called with NULL.
 
 mod arithmetic;
+mod bits;
 mod collections;
 mod comparison;
 mod network;
@@ -138,6 +140,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     text::register(&mut tables);
     collections::register(&mut tables);
     network::register(&mut tables);
+    bits::register(&mut tables);
     tables
 });
 

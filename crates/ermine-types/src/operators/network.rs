@@ -57,9 +57,15 @@ fn minus(left: &Value, right: &Value, _: &Environment) -> Result<Value> {
 }
 
 fn of_bytes(left: &Value, right: &Value, operation: fn(u8, u8) -> u8) -> Result<Value> {
-    take!(left => Value::Macaddr(left), right => Value::Macaddr(right) => {
-        Ok(Value::Macaddr(std::array::from_fn(|at| operation(left[at], right[at]))))
-    })
+    match (left, right) {
+        (Value::Macaddr(left), Value::Macaddr(right)) => {
+            Ok(Value::Macaddr(std::array::from_fn(|at| operation(left[at], right[at]))))
+        }
+        (Value::Macaddr8(left), Value::Macaddr8(right)) => {
+            Ok(Value::Macaddr8(std::array::from_fn(|at| operation(left[at], right[at]))))
+        }
+        _ => Err(super::mismatch()),
+    }
 }
 
 pub(super) fn register(tables: &mut Tables) {
@@ -100,8 +106,16 @@ pub(super) fn register(tables: &mut Tables) {
             Ok(Value::Inet(Inet { is_network: false, ..inet.with_number(!inet.number()) }))
         })
     });
-    tables.binary("&", T::MACADDR, T::MACADDR, T::MACADDR, |left, right, _| of_bytes(left, right, |a, b| a & b));
-    tables.binary("|", T::MACADDR, T::MACADDR, T::MACADDR, |left, right, _| of_bytes(left, right, |a, b| a | b));
+    for ty in [T::MACADDR, T::MACADDR8] {
+        tables.binary("&", ty, ty, ty, |left, right, _| of_bytes(left, right, |a, b| a & b));
+        tables.binary("|", ty, ty, ty, |left, right, _| of_bytes(left, right, |a, b| a | b));
+    }
+    tables.prefix(
+        "~",
+        T::MACADDR8,
+        T::MACADDR8,
+        |value, _| take!(value => Value::Macaddr8(address) => Ok(Value::Macaddr8(address.map(|byte| !byte)))),
+    );
     tables.prefix(
         "~",
         T::MACADDR,

@@ -1,5 +1,5 @@
-//! Values from and to PostgreSQL's text formats: `datestyle` ISO, MDY; `intervalstyle` postgres; `bytea_output` hex;
-//! floats with the fewest digits that read back as the same float.
+//! Values from and to PostgreSQL's text formats: dates, times and intervals in the environment's style; `bytea_output`
+//! hex; floats with the fewest digits that read back as the same float.
 
 pub(crate) mod array;
 pub(crate) mod bytes;
@@ -13,7 +13,9 @@ use crate::{
 };
 
 use super::{
-    Environment, Json, Scalar, SqlType, Value, cast, datetime,
+    Environment, Json, Scalar, SqlType, Value,
+    bits::Bits,
+    cast, datetime,
     json::jsonpath::JsonPath,
     network::{self, Inet},
     record::{Record, no_input},
@@ -49,7 +51,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::Time => Value::Time(datetime::parse_time(text, environment)?),
         Scalar::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, environment)?),
         Scalar::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text, environment)?),
-        Scalar::Interval => datetime::parse_interval(text)?,
+        Scalar::Interval => datetime::parse_interval(text, modifier, environment.style.intervals)?,
         Scalar::Uuid => Value::Uuid(bytes::parse_uuid(text)?),
         Scalar::Jsonb => Value::json(text.parse::<Json>()?),
         Scalar::Json => Value::Json(super::json::raw::checked(text)?.into()),
@@ -59,6 +61,11 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::TimeTz => datetime::parse_timetz(text, environment)?,
         Scalar::Oid => Value::Oid(number::parse_oid(text)?),
         Scalar::Enum(of) => environment.parse_label(of, text)?,
+        Scalar::Bit | Scalar::Varbit => {
+            environment.memory.check(text.len())?;
+            Value::bits(Bits::parse(text)?)
+        }
+        Scalar::Macaddr8 => Value::Macaddr8(network::parse_macaddr8(text)?),
         Scalar::Record => return Err(no_input()),
     };
     cast::with_modifier(value, ty, modifier, false)
@@ -93,11 +100,15 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::Text(value) | Value::Char(value) => out.write_str(value),
         Value::Json(value) | Value::Jsonpath(value) => out.write_str(value),
         Value::Bytea(value) => bytes::write(value, out),
-        Value::Date(value) => datetime::write_date(*value, out),
+        Value::Date(value) => datetime::write_date(*value, environment.style, out),
         Value::Time(value) => datetime::write_time(*value, out),
-        Value::Timestamp(value) => datetime::write_timestamp(*value, out),
-        Value::TimestampTz(value) => datetime::write_timestamptz(*value, &environment.time_zone, out),
-        Value::Interval { months, days, micros } => datetime::write_interval(*months, *days, *micros, out),
+        Value::Timestamp(value) => datetime::write_timestamp(*value, environment.style, out),
+        Value::TimestampTz(value) => {
+            datetime::write_timestamptz(*value, &environment.time_zone, environment.style, out)
+        }
+        Value::Interval { months, days, micros } => {
+            datetime::write_interval(*months, *days, *micros, environment.style.intervals, out)
+        }
         Value::Uuid(value) => bytes::write_uuid(value, out),
         Value::Jsonb(value) => write!(out, "{value}"),
         Value::Oid(value) => write!(out, "{value}"),
@@ -107,6 +118,8 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut St
         Value::TimeTz { micros, ahead } => datetime::write_timetz(*micros, *ahead, out),
         Value::Array(value) => array::write(value, ty, environment, out),
         Value::Record(value) => write_record(value, environment, out),
+        Value::Bit(value) => value.write(out),
+        Value::Macaddr8(value) => network::write_macaddr(value, out),
     };
 }
 
