@@ -40,6 +40,7 @@ pub(crate) fn lines(plan: &Plan, instrumentation: Option<&Instrumentation>) -> V
         | Plan::CopyTo(_)
         | Plan::Definition(_)
         | Plan::TableAs(_)
+        | Plan::Refresh(_)
         | Plan::Control
         | Plan::Nothing => {
             line(0, "Utility Statement", &mut lines);

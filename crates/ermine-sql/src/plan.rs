@@ -12,7 +12,11 @@ use crate::{
         write::{Change, Insert},
     },
     copy::{CopyFrom, CopyTo},
-    ddl::{Definition, table_as::TableAs},
+    ddl::{
+        Definition,
+        materialized::{REFRESH, Refresh},
+        table_as::TableAs,
+    },
     error::{Result, SqlError},
     exec::Run,
     explain,
@@ -43,6 +47,8 @@ pub(crate) enum Plan {
     Definition(Definition),
     /// Creates a table with the rows of a query.
     TableAs(TableAs),
+    /// Runs the query of a materialized view again.
+    Refresh(Refresh),
     /// Concerns the session itself.
     Control,
     /// The text has no statement.
@@ -78,6 +84,7 @@ impl Plan {
             Self::Definition(Definition::Lock(_)) => None,
             Self::Definition(definition) => Some(definition.words()),
             Self::TableAs(create) => Some(create.words()),
+            Self::Refresh(_) => Some(REFRESH),
             Self::Query(_)
             | Self::CopyTo(_)
             | Self::Declare(_)
@@ -97,6 +104,7 @@ impl Plan {
             Self::Parts(parts) => folder.parts(parts),
             Self::CopyTo(to) => folder.query(&mut to.query),
             Self::TableAs(create) => folder.query(&mut create.query),
+            Self::Refresh(refresh) => refresh.query.as_mut().map_or(Ok(()), |query| folder.query(query)),
             Self::Declare(declare) => folder.query(&mut declare.query),
             Self::Explain { plan, .. } => plan.fold(environment),
             Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing => Ok(()),
@@ -147,6 +155,7 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
         | Plan::Declare(_)
         | Plan::Definition(_)
         | Plan::TableAs(_)
+        | Plan::Refresh(_)
         | Plan::Control
         | Plan::Nothing => {
             return Err(SqlError::unsupported("this statement here"));

@@ -8,7 +8,7 @@ use crate::{
     catalog::rights::Rights,
     error::{Result, SqlError, SqlState},
     expr::Expr,
-    query::{Body, Distinct, Join, LockedRows, Query, RowLock, SourceKind, Wait},
+    query::{Body, Distinct, Join, LockedRows, Query, RowLock, SourceKind, TableSource, Wait},
 };
 
 impl Binder<'_> {
@@ -63,6 +63,10 @@ fn lock_rows(query: &mut Query, lock: RowLock, of: Option<&str>) -> Result<()> {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         match &mut source.kind {
+            SourceKind::Table(TableSource { table, .. }) if table.def.materialized.is_some() => {
+                let message = format!("cannot lock rows in materialized view \"{}\"", table.name());
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             SourceKind::Table(table) => {
                 let at = *table.key_at.get_or_insert_with(|| {
                     next += 1;

@@ -92,6 +92,7 @@ impl Binder<'_> {
             Some(Relation::View(_)) => "views",
             Some(Relation::Sequence(_)) => "sequences",
             Some(Relation::Index(..)) => "indexes",
+            Some(Relation::Table(table)) if table.def.materialized.is_some() => "materialized views",
             Some(Relation::Table(_)) | None => return Ok(()),
         };
         let message = format!("cannot execute MERGE on relation \"{}\"", plain(name));

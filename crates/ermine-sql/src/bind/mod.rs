@@ -79,6 +79,8 @@ pub(crate) struct Binder<'a> {
     left_untyped: Vec<usize>,
     /// The reason why there is no plan, if it is found only when all names and types are known.
     pub(crate) failure: Option<SqlError>,
+    /// The error of a materialized view that it reads and that has no rows yet.
+    pub(crate) unpopulated: Option<SqlError>,
     /// The rights that the statement needs.
     needs: Vec<Need>,
     /// The error of a right that it lacks and that is no right to a table.
@@ -217,6 +219,7 @@ impl<'a> Binder<'a> {
             parameters: parameters.to_vec(),
             left_untyped: Vec::new(),
             failure: None,
+            unpopulated: None,
             needs: Vec::new(),
             denied: None,
             next_right: None,
@@ -260,6 +263,9 @@ impl<'a> Binder<'a> {
             || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", plain(name)));
         match self.relation(name)?.ok_or_else(missing)? {
             Relation::Table(table) => {
+                if let Some(part) = &table.def.materialized {
+                    self.check_materialized(&table.def.name, part.is_populated, right)?;
+                }
                 self.uses(&table);
                 self.needs(table.def.id, right);
                 Ok(table)
@@ -270,8 +276,22 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// Fails for a statement that would write a materialized view, and notes that one has no rows yet.
+    fn check_materialized(&mut self, name: &str, is_populated: bool, right: Rights) -> Result<()> {
+        if right != Rights::SELECT {
+            let message = format!("cannot change materialized view \"{name}\"");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        if !is_populated && self.unpopulated.is_none() {
+            let message = format!("materialized view \"{name}\" has not been populated");
+            let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+            self.unpopulated = Some(error.hint("Use the REFRESH MATERIALIZED VIEW command."));
+        }
+        Ok(())
+    }
+
     /// Records that the statement uses a table.
-    fn uses(&mut self, table: &Arc<Table>) {
+    pub(crate) fn uses(&mut self, table: &Arc<Table>) {
         if !self.tables.iter().any(|used| used.def.id == table.def.id) {
             self.tables.push(table.clone());
         }

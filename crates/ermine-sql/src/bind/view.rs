@@ -121,6 +121,13 @@ impl Binder<'_> {
         Ok(self.in_view(view, |this, query| this.query(query))?.1)
     }
 
+    /// Returns the query of a materialized view, which the statement does not use itself.
+    pub(crate) fn materialized_query(&mut self, view: &Arc<View>) -> Result<Query> {
+        let (query, _) = self.in_view(view, |this, query| this.query(query))?;
+        self.views.retain(|used| used.def.id != view.def.id);
+        Ok(query)
+    }
+
     /// Records that the statement uses a view.
     fn uses_view(&mut self, view: &Arc<View>) {
         if !self.views.iter().any(|used| used.def.id == view.def.id) {

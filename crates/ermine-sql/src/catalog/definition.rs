@@ -82,6 +82,19 @@ pub(crate) struct TableDef {
     pub(crate) relation_file: ObjectId,
     /// A part that is being added while transactions use the table.
     pub(crate) unfinished: Option<Unfinished>,
+    /// The query of a materialized view.
+    #[serde(skip)]
+    pub(crate) materialized: Option<Box<MaterializedDef>>,
+}
+
+/// The part of a materialized view that makes it one: a table whose rows are those of a query when it was last run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MaterializedDef {
+    /// The text of the query, as in [`ViewDef`].
+    pub(crate) query: String,
+    pub(crate) relations: Vec<NamedRelation>,
+    pub(crate) uses: Vec<(ObjectId, usize)>,
+    pub(crate) is_populated: bool,
 }
 
 /// An addition that writers of a table observe, but that need not hold yet for older rows: no transaction relies on it.
@@ -165,6 +178,7 @@ pub(crate) struct IndexDef {
 pub(crate) enum TablePart {
     /// The number of an index or a primary key, and the columns that it includes.
     Included(ObjectId, Vec<usize>),
+    Materialized(MaterializedDef),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -435,6 +449,29 @@ pub(crate) enum CheckOption {
 }
 
 impl TableDef {
+    /// Returns the query of a materialized view as a view.
+    pub(crate) fn as_view(&self) -> Option<ViewDef> {
+        let MaterializedDef { query, relations, uses, .. } = &**self.materialized.as_ref()?;
+        let column =
+            |column: &ColumnDef| ViewColumnDef { name: column.name.clone(), ty: column.ty, modifier: column.modifier };
+        Some(ViewDef {
+            id: self.id,
+            schema: self.schema.clone(),
+            name: self.name.clone(),
+            columns: self.live_columns().map(|(_, own)| column(own)).collect(),
+            query: query.clone(),
+            relations: relations.clone(),
+            uses: uses.clone(),
+            check: None,
+            options: Vec::new(),
+        })
+    }
+
+    /// Returns the kind of the relation in messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.materialized.is_some() { "materialized view" } else { "table" }
+    }
+
     /// Returns the columns that are not dropped, with their numbers.
     pub(crate) fn live_columns(&self) -> impl Iterator<Item = (usize, &ColumnDef)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped)

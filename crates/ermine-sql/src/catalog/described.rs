@@ -41,6 +41,7 @@ impl Catalog {
         let kind = match kind {
             "TABLE" => "table",
             "VIEW" => "view",
+            "MATERIALIZED VIEW" => "materialized view",
             "SEQUENCE" => "sequence",
             "TYPE" => "type",
             "SCHEMA" => "schema",
@@ -54,7 +55,8 @@ impl Catalog {
         let id = object.id;
         Some(match object.kind {
             Kind::Table | Kind::Column if let Some(view) = self.view(id) => {
-                ("VIEW", vec![view.def.schema.clone(), view.def.name.clone()])
+                let kind = if self.table(id).is_some() { "MATERIALIZED VIEW" } else { "VIEW" };
+                (kind, vec![view.def.schema.clone(), view.def.name.clone()])
             }
             Kind::Table | Kind::Column => {
                 let table = self.table(id)?;

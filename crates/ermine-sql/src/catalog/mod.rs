@@ -132,6 +132,7 @@ pub(crate) struct Catalog {
     rights: BTreeMap<(u32, ObjectId), Arc<RightsDef>>,
     /// By role.
     traits: BTreeMap<ObjectId, Arc<TraitsDef>>,
+    /// Materialized ones are among the tables, too.
     views: BTreeMap<ObjectId, Arc<View>>,
     /// By table.
     row_security: BTreeMap<ObjectId, Arc<RowSecurityDef>>,
@@ -181,6 +182,11 @@ impl Change {
             }
             Self::Put(Definition::RowSecurity(security)) | Self::Drop(Definition::RowSecurity(security)) => {
                 security.relations()
+            }
+            Self::Put(Definition::Table(TableDef { id, materialized: Some(part), .. }))
+                if before.table(*id).is_none() =>
+            {
+                part.relations.iter().map(|relation| relation.id).chain([*id]).collect()
             }
             // Another table uses it.
             Self::Put(Definition::Type(ty)) if before.types.get(ty.oid).is_some_and(|known| known.means_same(ty)) => {
@@ -646,7 +652,11 @@ impl Catalog {
                 {
                     name(&def.schema, index, def.id);
                 }
-                self.tables.insert(def.id, Arc::new(Table::open(database, def.clone(), shared)?));
+                let table = Table::open(database, def.clone(), shared)?;
+                if let Some(def) = def.as_view() {
+                    self.views.insert(def.id, Arc::new(View { def, shared: table.shared.clone() }));
+                }
+                self.tables.insert(def.id, Arc::new(table));
             }
             Definition::Sequence(def) => {
                 name(&def.schema, &def.name, def.id);
@@ -676,7 +686,7 @@ impl Catalog {
     /// Returns the relation of that name.
     pub(crate) fn find(&self, schema: &str, name: &str) -> Option<Relation> {
         let id = self.names.get(self.own_schema(schema))?.get(name)?;
-        if let Some(view) = self.views.get(id) {
+        if let Some(view) = self.views.get(id).filter(|_| !self.tables.contains_key(id)) {
             return Some(Relation::View(view.clone()));
         }
         if let Some(sequence) = self.sequences.get(id) {
@@ -718,12 +728,17 @@ impl Catalog {
         table.or_else(|| self.views.get(&id).map(|view| &view.shared))
     }
 
-    /// Returns the view of that number.
+    /// Returns the view of that number, also if it is materialized.
     pub(crate) fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
         self.views.get(&id)
     }
 
-    /// Returns all views, by number.
+    /// Returns all views that are not materialized, by number.
+    pub(crate) fn plain_views(&self) -> impl DoubleEndedIterator<Item = &Arc<View>> {
+        self.views().filter(|view| !self.tables.contains_key(&view.def.id))
+    }
+
+    /// Returns all views, also materialized ones, by number.
     pub(crate) fn views(&self) -> impl DoubleEndedIterator<Item = &Arc<View>> {
         self.views.values()
     }

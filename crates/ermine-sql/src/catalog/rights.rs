@@ -321,7 +321,7 @@ pub(crate) fn not_owner(kind: &str, name: &str) -> SqlError {
 /// Returns the kind of a relation in messages.
 pub(crate) fn kind_of(relation: &Relation) -> &'static str {
     match relation {
-        Relation::Table(_) => "table",
+        Relation::Table(table) => table.def.kind(),
         Relation::View(_) => "view",
         Relation::Sequence(_) => "sequence",
         Relation::Index(..) => "index",

@@ -32,7 +32,9 @@ fn parts_of(def: &TableDef) -> Vec<TablePart> {
     let key = def.primary_key.iter().map(|key| (key.id, &key.included));
     let all = key.chain(def.indexes.iter().map(|index| (index.id, &index.included)));
     let including = all.filter(|(_, included)| !included.is_empty());
-    including.map(|(id, included)| TablePart::Included(id, included.clone())).collect()
+    let including = including.map(|(id, included)| TablePart::Included(id, included.clone()));
+    let materialized = def.materialized.iter().map(|part| TablePart::Materialized((**part).clone()));
+    including.chain(materialized).collect()
 }
 
 fn with_parts(mut def: TableDef, parts: Vec<TablePart>) -> TableDef {
@@ -45,6 +47,7 @@ fn with_parts(mut def: TableDef, parts: Vec<TablePart>) -> TableDef {
                     *included = columns;
                 }
             }
+            TablePart::Materialized(part) => def.materialized = Some(Box::new(part)),
         }
     }
     def
@@ -68,6 +71,7 @@ mod tests {
             checks: Vec::new(),
             relation_file: 20002,
             unfinished: None,
+            materialized: None,
         })
     }
 

@@ -89,6 +89,7 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
     let options = Options::of(&tree.options, is_from)?;
     match &tree.direction {
         Direction::In { table, columns, condition } => {
+            check_materialized(binder, table, "to")?;
             let table = binder.table(table, Rights::INSERT)?;
             if binder.row_security(binder.environment.role, &table)?.is_some() {
                 let message = "COPY FROM not supported with row-level security";
@@ -141,12 +142,24 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
     }
 }
 
+/// Fails for a materialized view.
+fn check_materialized(binder: &mut Binder<'_>, name: &ObjectName, direction: &str) -> Result<()> {
+    match binder.relation(name)? {
+        Some(Relation::Table(table)) if table.def.materialized.is_some() => {
+            let message = format!("cannot copy {direction} materialized view \"{}\"", table.name());
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the query of a table's rows, without the generated columns unless they are named, which is an error.
 fn rows_of(binder: &mut Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Result<Box<QueryTree>> {
     let mut named = match columns {
         [] => vec!["*".into()],
         columns => columns.iter().map(Ident::to_string).collect::<Vec<_>>(),
     };
+    check_materialized(binder, table, "from").map_err(|error| error.hint("Try the COPY (SELECT ...) TO variant."))?;
     let relation = binder.relation(table)?;
     if let Some(Relation::Sequence(sequence)) = &relation {
         let message = format!("cannot copy from sequence \"{}\"", sequence.def.name);

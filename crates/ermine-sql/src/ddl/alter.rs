@@ -10,6 +10,7 @@ use super::{
     create::{Constraints, foreign_keys_of},
     dependents::Dependents,
     foreign_key::cascades,
+    materialized::check_actions,
     skip, skip_missing,
 };
 use crate::{
@@ -57,10 +58,13 @@ impl ChangeContext<'_> {
         if let Some(Relation::View(view)) = self.find(active, &alter.name)? {
             return self.alter_table_of_view(active, &view, &alter.operations);
         }
-        let Some(table) = self.table_named(active, &alter.name, alter.if_exists)? else {
+        let Some(table) = self.stored_named(active, &alter.name, alter.if_exists)? else {
             skip_missing(rows, &alter.name);
             return Ok("ALTER TABLE".into());
         };
+        if table.def.materialized.is_some() {
+            check_actions(&table.def.name, &alter.operations)?;
+        }
         let keys = alter.operations.iter().flat_map(|operation| match operation {
             AlterTableOperation::AddColumn { column_def, .. } => foreign_keys_of(std::slice::from_ref(column_def), &[]),
             AlterTableOperation::AddConstraint { constraint, .. } => {

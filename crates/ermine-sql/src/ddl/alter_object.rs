@@ -35,6 +35,7 @@ pub(crate) struct AlterObject {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Index,
+    MaterializedView,
     Schema,
     Sequence,
     Table,
@@ -43,9 +44,12 @@ enum Kind {
 #[derive(Clone, Debug)]
 enum Action {
     Rename(Ident),
+    RenameColumn(Ident, Ident),
     SetSchema(Ident),
     OwnerTo(Ident),
     Column(Ident, ColumnAction),
+    /// Storage has no parameters.
+    Nothing,
 }
 
 /// An action on a column that sqlparser does not know.
@@ -83,10 +87,17 @@ impl AlterObject {
     }
 
     fn parse_inside(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
-        use Keyword::{ALTER, EXISTS, IF, INDEX, ONLY, OWNER, RENAME, SCHEMA, SEQUENCE, SET, TABLE, TO};
+        use Keyword::{
+            ALTER, COLUMN, EXISTS, IF, INDEX, MATERIALIZED, ONLY, OWNER, RENAME, RESET, SCHEMA, SEQUENCE, SET, TABLE,
+            TO, VIEW,
+        };
         parser.expect_keyword_is(ALTER)?;
-        let kind = match parser.expect_one_of_keywords(&[INDEX, SCHEMA, SEQUENCE, TABLE])? {
+        let kind = match parser.expect_one_of_keywords(&[INDEX, MATERIALIZED, SCHEMA, SEQUENCE, TABLE])? {
             INDEX => Kind::Index,
+            MATERIALIZED => {
+                parser.expect_keyword_is(VIEW)?;
+                Kind::MaterializedView
+            }
             SCHEMA => Kind::Schema,
             SEQUENCE => Kind::Sequence,
             _ => Kind::Table,
@@ -98,10 +109,18 @@ impl AlterObject {
             Action::Rename(parser.parse_identifier()?)
         } else if parser.parse_keywords(&[OWNER, TO]) {
             Action::OwnerTo(parser.parse_identifier()?)
-        } else if matches!(kind, Kind::Table | Kind::Sequence) && parser.parse_keywords(&[SET, SCHEMA]) {
+        } else if kind == Kind::MaterializedView && parser.parse_keyword(RENAME) {
+            let _ = parser.parse_keyword(COLUMN);
+            let old = parser.parse_identifier()?;
+            parser.expect_keyword_is(TO)?;
+            Action::RenameColumn(old, parser.parse_identifier()?)
+        } else if !matches!(kind, Kind::Index | Kind::Schema) && parser.parse_keywords(&[SET, SCHEMA]) {
             Action::SetSchema(parser.parse_identifier()?)
-        } else if kind == Kind::Table && parser.parse_keyword(ALTER) {
-            let _ = parser.parse_keyword(Keyword::COLUMN);
+        } else if kind == Kind::MaterializedView && parser.parse_one_of_keywords(&[SET, RESET]).is_some() {
+            let _ = parser.parse_parenthesized(|parser| parser.parse_comma_separated(parse_option))?;
+            Action::Nothing
+        } else if matches!(kind, Kind::Table | Kind::MaterializedView) && parser.parse_keyword(ALTER) {
+            let _ = parser.parse_keyword(COLUMN);
             Action::Column(parser.parse_identifier()?, ColumnAction::parse(parser)?)
         } else {
             return parser.expected_ref("an action", parser.peek_token_ref());
@@ -111,6 +130,15 @@ impl AlterObject {
             _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
         }
     }
+}
+
+/// Parses `name` or `name = value`.
+fn parse_option(parser: &mut Parser<'_>) -> Result<(), ParserError> {
+    parser.parse_object_name(false)?;
+    if parser.consume_token(&Token::Eq) {
+        parser.parse_expr()?;
+    }
+    Ok(())
 }
 
 /// The object that such a statement changes, for its rights.
@@ -182,6 +210,7 @@ impl Kind {
     fn tag(self) -> &'static str {
         match self {
             Self::Index => "ALTER INDEX",
+            Self::MaterializedView => "ALTER MATERIALIZED VIEW",
             Self::Schema => "ALTER SCHEMA",
             Self::Sequence => "ALTER SEQUENCE",
             Self::Table => "ALTER TABLE",
@@ -192,6 +221,11 @@ impl Kind {
     fn check(self, relation: &Relation, name: &ObjectName) -> Result<()> {
         if self == Self::Sequence && !matches!(relation, Relation::Sequence(_)) {
             let message = format!("\"{}\" is not a sequence", relation_of(name)?.1);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let is_materialized = matches!(relation, Relation::Table(table) if table.def.materialized.is_some());
+        if self == Self::MaterializedView && !is_materialized {
+            let message = format!("\"{}\" is not a materialized view", relation_of(name)?.1);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         Ok(())
@@ -236,6 +270,15 @@ impl ChangeContext<'_> {
             (Action::Rename(new), Relation::Table(_)) => {
                 let table = self.table_alone(active, name, false)?.expect("it has just been found");
                 self.rename_table(active, table.def.clone(), name_of(new))
+            }
+            (Action::RenameColumn(old, new), Relation::Table(_)) => {
+                let table = self.table_alone(active, name, false)?.expect("it has just been found");
+                self.rename_column(active, table.def.clone(), &name_of(old), name_of(new))
+            }
+            (Action::Column(_, ColumnAction::Nothing) | Action::Nothing, Relation::Table(_)) => Ok(()),
+            (Action::Column(..), Relation::Table(table)) if table.def.materialized.is_some() => {
+                let message = format!("\"{}\" is not a table", table.name());
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
             (Action::Rename(new), Relation::Sequence(sequence)) => {
                 let def = &sequence.def;
@@ -283,7 +326,7 @@ impl ChangeContext<'_> {
                 let table = self.table_alone(active, name, false)?.expect("it has just been found");
                 self.alter_identity(active, table.def.clone(), &name_of(column), action, rows)
             }
-            (Action::SetSchema(_) | Action::Column(..), _) => {
+            (Action::SetSchema(_) | Action::Column(..) | Action::RenameColumn(..) | Action::Nothing, _) => {
                 let message = format!("\"{}\" is not a table", relation_of(name)?.1);
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
@@ -321,7 +364,7 @@ impl ChangeContext<'_> {
                 let schema = active.catalog.schema(&name).unwrap_or_default();
                 self.alter_owner(active, Object::new(rights::Kind::Schema, schema), role)
             }
-            Action::SetSchema(_) | Action::Column(..) => Err(SqlError::unsupported("this form of ALTER SCHEMA")),
+            _ => Err(SqlError::unsupported("this form of ALTER SCHEMA")),
         }
     }
 }

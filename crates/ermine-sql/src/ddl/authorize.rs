@@ -218,7 +218,7 @@ impl ChangeContext<'_> {
         }
         let Some(relation) = self.find(active, name)? else { return Ok(()) };
         let fits = match relation {
-            Relation::Table(_) => kind == ObjectType::Table,
+            Relation::Table(_) => matches!(kind, ObjectType::Table | ObjectType::MaterializedView),
             Relation::View(_) => kind == ObjectType::View,
             Relation::Sequence(_) => kind == ObjectType::Sequence,
             Relation::Index(..) => kind == ObjectType::Index,

@@ -43,6 +43,7 @@ enum Target {
     DomainConstraint(Ident, ObjectName),
     Database(ObjectName),
     Index(ObjectName),
+    MaterializedView(ObjectName),
     Role(ObjectName),
     Schema(ObjectName),
     Sequence(ObjectName),
@@ -83,6 +84,9 @@ impl Target {
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         use Keyword::{COLUMN, CONSTRAINT, DATABASE, DOMAIN, INDEX, IS, ON, ROLE, SCHEMA, SEQUENCE, TABLE, TYPE, VIEW};
         let kinds = [COLUMN, CONSTRAINT, DATABASE, DOMAIN, INDEX, ROLE, SCHEMA, SEQUENCE, TABLE, TYPE, VIEW];
+        if parser.parse_keywords(&[Keyword::MATERIALIZED, VIEW]) {
+            return Ok(Self::MaterializedView(parser.parse_object_name(false)?));
+        }
         let Some(kind) = parser.parse_one_of_keywords(&kinds) else {
             let what = parser.peek_token_ref().to_string().to_uppercase();
             while !parser.peek_keyword(IS) && !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
@@ -130,9 +134,11 @@ impl CommentTree {
         match &self.on {
             Target::Column(name) => CommentTarget::Part(ObjectName(name.0[..name.0.len().saturating_sub(1)].to_vec())),
             Target::Constraint(_, table) => CommentTarget::Part(table.clone()),
-            Target::Index(name) | Target::Sequence(name) | Target::Table(name) | Target::View(name) => {
-                CommentTarget::Relation(name)
-            }
+            Target::Index(name)
+            | Target::MaterializedView(name)
+            | Target::Sequence(name)
+            | Target::Table(name)
+            | Target::View(name) => CommentTarget::Relation(name),
             Target::Type(name) | Target::DomainConstraint(_, name) => CommentTarget::Type(name),
             Target::Schema(name) => CommentTarget::Schema(name),
             Target::Database(name) => CommentTarget::Database(name),
@@ -200,8 +206,12 @@ impl ChangeContext<'_> {
     fn place_of_comment(&self, active: &mut ActiveTransaction, on: &Target) -> Result<Place> {
         match on {
             Target::Table(name) => match self.commented(active, name)? {
-                Relation::Table(table) => Ok(Place::of(PG_CLASS, table.def.id)),
+                Relation::Table(table) if table.def.materialized.is_none() => Ok(Place::of(PG_CLASS, table.def.id)),
                 _ => Err(of_other_kind(name, "table")),
+            },
+            Target::MaterializedView(name) => match self.commented(active, name)? {
+                Relation::Table(table) if table.def.materialized.is_some() => Ok(Place::of(PG_CLASS, table.def.id)),
+                _ => Err(of_other_kind(name, "materialized view")),
             },
             Target::Index(name) => match self.commented(active, name)? {
                 index @ Relation::Index(..) => Ok(Place::of(PG_CLASS, oid_of(&index))),

@@ -105,6 +105,7 @@ impl ChangeContext<'_> {
             checks: Vec::new(),
             relation_file: 0,
             unfinished: None,
+            materialized: None,
         };
         // The name first: what is taken after it is not given back.
         self.take_name(active, &schema, &own, true)?;

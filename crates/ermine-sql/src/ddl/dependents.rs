@@ -60,13 +60,19 @@ impl Object {
                 let child = catalog.table(key.child).map_or("", |table| table.name());
                 format!("constraint {} on table {child}", key.name)
             }
-            Self::View(view) => format!("view {}", view.def.name),
+            Self::View(view) => view_in_words(catalog, view),
             Self::Policy(policy) => {
                 let table = catalog.table(policy.table).map_or("", |table| table.name());
                 format!("policy {} on table {table}", policy.name)
             }
         }
     }
+}
+
+/// Returns a view in words.
+pub(super) fn view_in_words(catalog: &Catalog, view: &View) -> String {
+    let kind = catalog.table(view.def.id).map_or("view", |table| table.def.kind());
+    format!("{kind} {}", view.def.name)
 }
 
 impl Dependents {
@@ -113,6 +119,14 @@ fn add(catalog: &Catalog, mut direct: Vec<Dependent>, all: &mut Vec<Dependent>) 
 }
 
 impl ChangeContext<'_> {
+    /// Takes a view, which may be materialized, exclusively.
+    pub(super) fn view_alone(&self, active: &mut ActiveTransaction, view: &View) -> Result<()> {
+        match active.catalog.table(view.def.id).cloned() {
+            Some(table) => active.take(&table, self.limits()),
+            None => active.take_view(view, self.limits()),
+        }
+    }
+
     /// Drops all that depends on an object that is dropped, if the statement says CASCADE; otherwise fails if there is
     /// anything. `together`: the views that the statement drops as well.
     pub(super) fn drop_dependents(
@@ -148,7 +162,7 @@ impl ChangeContext<'_> {
             match dependent.object {
                 Object::Key(key) => self.drop_foreign_keys(active, [key])?,
                 Object::View(view) if cascade => {
-                    active.take_view(&view, self.limits())?;
+                    self.view_alone(active, &view)?;
                     self.forget_view(active, &view)?;
                 }
                 // The statement names it, too.
@@ -171,7 +185,7 @@ impl ChangeContext<'_> {
         let (message, user) = match (views.first(), policies.into_iter().next()) {
             (Some(view), _) => (
                 "cannot alter type of a column used by a view or rule",
-                format!("rule _RETURN on view {}", view.def.name),
+                format!("rule _RETURN on {}", view_in_words(&active.catalog, view)),
             ),
             (None, Some(policy)) => (
                 "cannot alter type of a column used in a policy definition",

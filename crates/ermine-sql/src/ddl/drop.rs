@@ -2,7 +2,11 @@
 
 use sqlparser::ast::{self, ObjectType, Statement};
 
-use super::{context::ChangeContext, dependents::Dependents, skip};
+use super::{
+    context::ChangeContext,
+    dependents::{Dependents, view_in_words},
+    skip,
+};
 use crate::{
     bind::{Binder, names::simple_name, plain},
     catalog::{
@@ -36,7 +40,9 @@ impl ChangeContext<'_> {
         let mut together = Vec::new();
         for name in names {
             match (object_type, self.find(active, name)?) {
-                (ObjectType::Table, Some(Relation::Table(table))) => together.push(table.def.id),
+                (ObjectType::Table | ObjectType::MaterializedView, Some(Relation::Table(table))) => {
+                    together.push(table.def.id);
+                }
                 (ObjectType::View, Some(Relation::View(view))) => together.push(view.def.id),
                 _ => {}
             }
@@ -47,7 +53,12 @@ impl ChangeContext<'_> {
                 continue;
             }
             match (object_type, self.find(active, name)?) {
-                (ObjectType::Table, Some(Relation::Table(_))) => {
+                (ObjectType::MaterializedView, Some(Relation::Table(table))) if table.def.materialized.is_some() => {
+                    active.take(&table, self.limits())?;
+                    let view = active.catalog.view(table.def.id).cloned().expect("its query is a view");
+                    self.drop_view(active, &view, &together, *cascade, rows)?;
+                }
+                (ObjectType::Table, Some(Relation::Table(table))) if table.def.materialized.is_none() => {
                     let table = self.table_alone(active, name, false)?.expect("it has just been found");
                     self.drop_table(active, &table.def, &together, *cascade, rows)?;
                 }
@@ -85,7 +96,14 @@ impl ChangeContext<'_> {
                     active.take_view(&view, self.limits())?;
                     self.drop_view(active, &view, &together, *cascade, rows)?;
                 }
-                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence | ObjectType::View, None) => {
+                (
+                    ObjectType::Table
+                    | ObjectType::Index
+                    | ObjectType::Sequence
+                    | ObjectType::View
+                    | ObjectType::MaterializedView,
+                    None,
+                ) => {
                     let kind = object_type.to_string().to_lowercase();
                     let message = format!("{kind} \"{}\" does not exist", plain(name));
                     if !if_exists {
@@ -98,7 +116,14 @@ impl ChangeContext<'_> {
                     }
                     skip(rows, SqlState::UNDEFINED_TABLE, format!("{message}, skipping"));
                 }
-                (ObjectType::Table | ObjectType::Index | ObjectType::Sequence | ObjectType::View, Some(found)) => {
+                (
+                    ObjectType::Table
+                    | ObjectType::Index
+                    | ObjectType::Sequence
+                    | ObjectType::View
+                    | ObjectType::MaterializedView,
+                    Some(found),
+                ) => {
                     return Err(wrong_kind(object_type, name, &found));
                 }
                 (other, _) => return Err(SqlError::unsupported(format_args!("DROP {other}"))),
@@ -137,6 +162,11 @@ impl ChangeContext<'_> {
         dependents.policies.retain(|policy| policy.table != def.id);
         self.drop_dependents(active, (&what, &what), dependents, (cascade, &[]), rows)?;
         self.drop_foreign_keys(active, own)?;
+        self.remove_table(active, def)
+    }
+
+    /// Removes a table on which nothing depends, with its indexes and sequences.
+    pub(super) fn remove_table(&self, active: &mut ActiveTransaction, def: &TableDef) -> Result<()> {
         let mut changes = vec![Change::Drop(Definition::Table(def.clone()))];
         let security = active.catalog.row_security(def.id).map(|security| (**security).clone());
         changes.extend(security.map(|security| Change::Drop(Definition::RowSecurity(security))));
@@ -168,7 +198,7 @@ impl ChangeContext<'_> {
         cascade: bool,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
-        let what = format!("view {}", view.def.name);
+        let what = view_in_words(&active.catalog, view);
         let dependents = Dependents::using(&active.catalog, view.def.id, None);
         self.drop_dependents(active, (&what, &what), dependents, (cascade, together), rows)?;
         self.forget_view(active, view)
@@ -212,10 +242,11 @@ impl ChangeContext<'_> {
         for view in views {
             // It may have gone with another one.
             if active.catalog.view(view.def.id).is_some() {
-                active.take_view(&view, self.limits())?;
+                self.view_alone(active, &view)?;
                 self.drop_view(active, &view, &[], true, rows)?;
             }
         }
+        let tables: Vec<_> = tables.into_iter().filter(|table| active.catalog.table(table.def.id).is_some()).collect();
         let together: Vec<_> = tables.iter().map(|table| table.def.id).collect();
         for table in tables {
             active.take(&table, self.limits())?;
@@ -294,6 +325,7 @@ fn wrong_kind(object_type: &ObjectType, name: &ast::ObjectName, found: &Relation
     let article = if kind.starts_with('i') { "an" } else { "a" };
     let message = format!("\"{}\" is not {article} {kind}", plain(name));
     let (article, other) = match found {
+        Relation::Table(table) if table.def.materialized.is_some() => ("a", "MATERIALIZED VIEW"),
         Relation::Table(_) => ("a", "TABLE"),
         Relation::View(_) => ("a", "VIEW"),
         Relation::Sequence(_) => ("a", "SEQUENCE"),

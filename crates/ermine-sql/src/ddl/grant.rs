@@ -107,7 +107,7 @@ impl ChangeContext<'_> {
                     let catalog = active.catalog.clone();
                     let is_in = |object: &Object| catalog.schema_of(*object).as_ref() == Some(&schema);
                     let tables = catalog.tables().into_iter().map(|table| Object::new(Kind::Table, table.def.id));
-                    let views = catalog.views().map(|view| Object::new(Kind::Table, view.def.id));
+                    let views = catalog.plain_views().map(|view| Object::new(Kind::Table, view.def.id));
                     let sequences = catalog.sequences().into_iter();
                     let sequences = sequences.map(|sequence| Object::new(Kind::Sequence, sequence.def.id));
                     let objects: Vec<_> = match grant.on {

@@ -22,6 +22,7 @@ mod grant;
 pub(crate) mod grant_tree;
 mod identity;
 mod index;
+pub(crate) mod materialized;
 pub(crate) mod online;
 mod owner;
 mod policy;
@@ -224,14 +225,14 @@ impl ChangeContext<'_> {
         Ok((schema, own))
     }
 
-    /// Returns the table with a name, which the statement changes; no other transaction uses it until this one ends.
+    /// Returns the table, or the materialized view, with a name, which the statement changes; no other transaction uses it until this one ends.
     fn table_alone(
         &self,
         active: &mut ActiveTransaction,
         name: &ast::ObjectName,
         if_exists: bool,
     ) -> Result<Option<Arc<Table>>> {
-        let table = self.table_named(active, name, if_exists)?;
+        let table = self.stored_named(active, name, if_exists)?;
         if let Some(table) = &table {
             self.take_newest(active, std::slice::from_ref(table), self.limits())?;
         }
@@ -245,12 +246,23 @@ impl ChangeContext<'_> {
         name: &ast::ObjectName,
         if_exists: bool,
     ) -> Result<Option<Arc<Table>>> {
+        let table = self.stored_named(active, name, if_exists)?;
+        match table.as_ref().is_some_and(|table| table.def.materialized.is_some()) {
+            true => Err(not_a_table(name)),
+            false => Ok(table),
+        }
+    }
+
+    /// Returns the table, or the materialized view, with a name.
+    fn stored_named(
+        &self,
+        active: &ActiveTransaction,
+        name: &ast::ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<Arc<Table>>> {
         match self.find(active, name)? {
             Some(Relation::Table(table)) => Ok(Some(table)),
-            Some(_) => {
-                let message = format!("\"{}\" is not a table", crate::bind::plain(name));
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
-            }
+            Some(_) => Err(not_a_table(name)),
             None if if_exists => Ok(None),
             None => {
                 let message = format!("relation \"{}\" does not exist", crate::bind::plain(name));
@@ -289,6 +301,10 @@ impl ChangeContext<'_> {
         let is_taken = |name: &str| active.catalog.find(schema, name).is_some() || taken.iter().any(|own| own == name);
         free_name_of(table, columns, what, &is_taken)
     }
+}
+
+fn not_a_table(name: &ast::ObjectName) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", crate::bind::plain(name)))
 }
 
 /// Builds a name from two others and the kind of object, as PostgreSQL does: with a number if the name is taken, and

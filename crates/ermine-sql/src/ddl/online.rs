@@ -25,7 +25,9 @@
 use ermine::{Database, KeyBuffer, OwnedReceipt, Scheme};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConstraint};
 
-use super::{Definition, alter::missing, context::ChangeContext, create::Constraints, skip_missing};
+use super::{
+    Definition, alter::missing, context::ChangeContext, create::Constraints, materialized::check_actions, skip_missing,
+};
 use crate::{
     bind::{Binder, names::name_of},
     catalog::{
@@ -125,6 +127,11 @@ impl ChangeContext<'_> {
             return Ok(None);
         };
         self.authorize_addition(&active, addition)?;
+        if let (Addition::Constraint(alter, _) | Addition::NotNull(alter, _), true) =
+            (addition, def.materialized.is_some())
+        {
+            check_actions(&def.name, &alter.operations)?;
+        }
         let Some(unfinished) = self.add(&active, &mut def, addition, rows)? else { return Ok(None) };
         def.unfinished = Some(unfinished);
         let id = def.id;
@@ -144,12 +151,12 @@ impl ChangeContext<'_> {
     ) -> Result<Option<(Changing, ActiveTransaction, TableDef)>> {
         loop {
             let active = self.open_change()?;
-            let Some(table) = self.table_named(&active, name, if_exists)? else { return Ok(None) };
+            let Some(table) = self.stored_named(&active, name, if_exists)? else { return Ok(None) };
             drop(active);
             let changing = Changing::begin(&table.shared, &mut self.waiting(&table))?;
             let active = self.open_change()?;
             // Another table may have that name by now.
-            if let Some(now) = self.table_named(&active, name, if_exists)?
+            if let Some(now) = self.stored_named(&active, name, if_exists)?
                 && now.def.id == table.def.id
             {
                 return Ok(Some((changing, active, now.def.clone())));

@@ -192,7 +192,7 @@ impl ChangeContext<'_> {
         for table in tables {
             self.move_table(active, &table.def, &new)?;
         }
-        for view in active.catalog.views().filter(|view| view.def.schema == old).cloned().collect::<Vec<_>>() {
+        for view in active.catalog.plain_views().filter(|view| view.def.schema == old).cloned().collect::<Vec<_>>() {
             active.take_view(&view, self.limits())?;
             self.alter_view(active, &view, &AlterView::SetSchema(Ident::with_quote('"', &new)))?;
         }

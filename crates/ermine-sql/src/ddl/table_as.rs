@@ -1,4 +1,4 @@
-//! CREATE TABLE AS and SELECT INTO: a table with the columns and the rows of a query.
+//! CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW: a table with the columns and the rows of a query.
 //!
 //! The table is created as CREATE TABLE does it; then the rows are inserted by the same transaction. The grammar is our
 //! own: sqlparser's has no list of names.
@@ -15,7 +15,7 @@ use sqlparser::{
 use super::{
     context::ChangeContext,
     create::{check_column_count, duplicate_column_name},
-    skip,
+    materialized, skip,
 };
 use crate::{
     bind::{
@@ -25,7 +25,7 @@ use crate::{
     },
     catalog::{
         Change, Table,
-        definition::{ColumnDef, Definition, TableDef},
+        definition::{ColumnDef, Definition, MaterializedDef, TableDef},
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
@@ -43,9 +43,10 @@ pub(crate) struct TableAsTree {
     if_not_exists: bool,
     columns: Vec<Ident>,
     pub(crate) query: Box<ast::Query>,
-    with_data: bool,
+    pub(super) with_data: bool,
     /// SELECT INTO.
     is_into: bool,
+    is_materialized: bool,
     /// An option that is not supported.
     refused: Option<String>,
 }
@@ -60,24 +61,33 @@ pub(crate) struct TableAs {
     pub(crate) query: Query,
     with_data: bool,
     is_into: bool,
+    materialized: Option<Box<MaterializedDef>>,
 }
 
 impl TableAsTree {
     /// Parses CREATE TABLE AS, if it comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{
-            AS, COMMIT, CREATE, DATA, DELETE, DROP, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, NO, NOT, ON, PRESERVE, ROWS,
-            TABLE, TEMP, TEMPORARY, UNLOGGED, USING, WITH, WITHOUT,
+            AS, COMMIT, CREATE, DATA, DELETE, DROP, EXECUTE, EXISTS, GLOBAL, IF, LOCAL, MATERIALIZED, NO, NOT, ON,
+            PRESERVE, ROWS, TABLE, TABLESPACE, TEMP, TEMPORARY, UNLOGGED, USING, VIEW, WITH, WITHOUT,
         };
         if !comes_next(parser) {
             return Ok(None);
         }
         parser.expect_keyword_is(CREATE)?;
         let (mut refused, mut is_temporary, mut on_commit) = (None, false, None);
+        let (mut is_unlogged, mut is_materialized) = (false, false);
         while let Some(word) = parser.parse_one_of_keywords(&[GLOBAL, LOCAL, TEMP, TEMPORARY, UNLOGGED]) {
             is_temporary |= word != UNLOGGED;
+            is_unlogged |= word == UNLOGGED;
         }
-        parser.expect_keyword_is(TABLE)?;
+        if !is_temporary && parser.parse_keyword(MATERIALIZED) {
+            parser.expect_keyword_is(VIEW)?;
+            is_materialized = true;
+            refused = is_unlogged.then(|| "an unlogged materialized view".to_owned());
+        } else {
+            parser.expect_keyword_is(TABLE)?;
+        }
         let if_not_exists = parser.parse_keywords(&[IF, NOT, EXISTS]);
         let name = parser.parse_object_name(false)?;
         let columns = parser.parse_parenthesized_column_list(IsOptional::Optional, false)?;
@@ -96,6 +106,12 @@ impl TableAsTree {
                 }
             });
         }
+        if parser.parse_keyword(TABLESPACE) {
+            let space = parser.parse_identifier()?;
+            if name_of(&space) != "pg_default" {
+                refused.get_or_insert_with(|| format!("the tablespace {space}"));
+            }
+        }
         parser.expect_keyword_is(AS)?;
         let query = if parser.peek_keyword(EXECUTE) {
             refused.get_or_insert_with(|| "CREATE TABLE AS EXECUTE".to_owned());
@@ -111,7 +127,18 @@ impl TableAsTree {
             let _ = parser.parse_keywords(&[WITH, DATA]);
         }
         let is_into = false;
-        Ok(Some(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into, refused }))
+        Ok(Some(Self {
+            name,
+            is_temporary,
+            on_commit,
+            if_not_exists,
+            columns,
+            query,
+            with_data,
+            is_into,
+            is_materialized,
+            refused,
+        }))
     }
 
     /// Returns the statement that a query is whose first SELECT has INTO.
@@ -133,8 +160,19 @@ impl TableAsTree {
         let name = name.unwrap_or_else(|| ObjectName(Vec::new()));
         let (columns, with_data) = (Vec::new(), true);
         let is_temporary = temporary;
-        let (if_not_exists, is_into, on_commit) = (false, true, None);
-        Some(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into, refused })
+        let (if_not_exists, is_into, is_materialized, on_commit) = (false, true, false, None);
+        Some(Self {
+            name,
+            is_temporary,
+            on_commit,
+            if_not_exists,
+            columns,
+            query,
+            with_data,
+            is_into,
+            is_materialized,
+            refused,
+        })
     }
 }
 
@@ -160,7 +198,7 @@ fn into_of(body: &mut SetExpr) -> Option<&mut Option<ast::SelectInto>> {
 
 /// Whether CREATE TABLE AS comes next: behind the name there are at most a list in parentheses, and options, before AS.
 fn comes_next(parser: &Parser<'_>) -> bool {
-    use Keyword::{AS, CREATE, GLOBAL, LOCAL, TABLE, TEMP, TEMPORARY, UNLOGGED};
+    use Keyword::{AS, CREATE, GLOBAL, LOCAL, MATERIALIZED, TABLE, TEMP, TEMPORARY, UNLOGGED, VIEW};
     let is = |at: usize, wanted: &[Keyword]| match &parser.peek_nth_token_ref(at).token {
         Token::Word(word) => word.quote_style.is_none() && wanted.contains(&word.keyword),
         _ => false,
@@ -168,6 +206,9 @@ fn comes_next(parser: &Parser<'_>) -> bool {
     let mut at = 1;
     while is(at, &[GLOBAL, LOCAL, TEMP, TEMPORARY, UNLOGGED]) {
         at += 1;
+    }
+    if is(0, &[CREATE]) && is(at, &[MATERIALIZED]) && is(at + 1, &[VIEW]) {
+        return true;
     }
     if !is(0, &[CREATE]) || !is(at, &[TABLE]) {
         return false;
@@ -191,7 +232,13 @@ impl TableAs {
         if let Some(refused) = &tree.refused {
             return Err(SqlError::unsupported(refused));
         }
-        let (query, columns) = binder.query(&tree.query)?;
+        let (query, columns, materialized) = match tree.is_materialized {
+            true => materialized::new(binder, tree)?,
+            false => {
+                let (query, columns) = binder.query(&tree.query)?;
+                (query, columns, None)
+            }
+        };
         if tree.columns.len() > columns.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
         }
@@ -203,12 +250,16 @@ impl TableAs {
         };
         let columns = columns.into_iter().map(column).collect::<Result<_>>()?;
         let TableAsTree { name, is_temporary, on_commit, if_not_exists, with_data, is_into, .. } = tree.clone();
-        Ok(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into })
+        Ok(Self { name, is_temporary, on_commit, if_not_exists, columns, query, with_data, is_into, materialized })
     }
 
     /// Returns the statement's name in messages.
     pub(crate) fn words(&self) -> &'static str {
-        if self.is_into { "SELECT INTO" } else { "CREATE TABLE AS" }
+        match self.is_into {
+            _ if self.materialized.is_some() => "CREATE MATERIALIZED VIEW",
+            true => "SELECT INTO",
+            false => "CREATE TABLE AS",
+        }
     }
 
     /// Returns the INSERT that fills the table.
@@ -264,8 +315,12 @@ impl ChangeContext<'_> {
             checks: Vec::new(),
             relation_file,
             unfinished: None,
+            materialized: create.materialized.clone(),
         };
         self.apply(active, vec![Change::Put(Definition::Table(def))])?;
+        if create.materialized.is_some() {
+            self.check_stored(active, id)?;
+        }
         self.ends_with(active, id, create.on_commit)?;
         Ok(active.catalog.table(id).filter(|_| create.with_data).cloned())
     }

@@ -152,7 +152,8 @@ fn is_own(schema: &str, own: Option<&str>) -> bool {
     schema == "pg_temp" || Some(schema) == own
 }
 
-fn delete_all(txn: &OwnedTransaction, rows: &RawTable) -> Result<()> {
+/// Deletes all rows of a table of the engine.
+pub(super) fn delete_all(txn: &OwnedTransaction, rows: &RawTable) -> Result<()> {
     loop {
         let mut keys = Vec::new();
         txn.scan(rows, RawRange::default())

@@ -296,7 +296,7 @@ impl ChangeContext<'_> {
         for view in views {
             // It may have gone with another one.
             if active.catalog.view(view.def.id).is_some() {
-                active.take_view(&view, self.limits())?;
+                self.view_alone(active, &view)?;
                 self.drop_view(active, &view, &[], true, rows)?;
             }
         }

@@ -25,6 +25,7 @@ use crate::{
         Binder, check_storable,
         names::{name_of, relation_of},
         plain,
+        view::Recorder,
     },
     catalog::{
         Catalog, Change, Relation, View,
@@ -32,7 +33,8 @@ use crate::{
         rights::{Kind, Object},
     },
     error::{Result, SqlError, SqlState},
-    result::RowSink,
+    query::Query,
+    result::{Column, RowSink},
     transaction::ActiveTransaction,
 };
 
@@ -238,6 +240,14 @@ fn check_options(options: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
+/// Binds the query of a new view; returns it as it is to be stored, with its columns and the notes on it.
+pub(super) fn new_query(binder: &mut Binder<'_>, query: &ast::Query) -> Result<(String, Query, Vec<Column>, Recorder)> {
+    let (text, bound, columns, notes) = binder.new_view(query)?;
+    let mut stored = crate::parse::stored_query(&text)?;
+    super::qualify_types(&mut stored, binder.environment)?;
+    Ok((stored.to_string(), bound, columns, notes))
+}
+
 impl ViewChange {
     /// Binds such a statement.
     pub(crate) fn bind(binder: &mut Binder<'_>, tree: &ViewTree) -> Result<Self> {
@@ -251,10 +261,8 @@ impl ViewChange {
             return Err(SqlError::unsupported(refused));
         }
         check_options(&create.options)?;
-        let (text, _, columns, notes) = binder.new_view(&create.query)?;
-        let mut stored = crate::parse::stored_query(&text)?;
-        super::qualify_types(&mut stored, binder.environment)?;
-        let text = stored.to_string();
+        let (text, _, columns, notes) = new_query(binder, &create.query)?;
+        binder.unpopulated = None;
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -362,7 +370,7 @@ impl ChangeContext<'_> {
     }
 
     /// Makes sure that the stored text of a view has the same columns as the query that was written.
-    fn check_stored(&self, active: &ActiveTransaction, id: ObjectId) -> Result<()> {
+    pub(super) fn check_stored(&self, active: &ActiveTransaction, id: ObjectId) -> Result<()> {
         let view = active.catalog.view(id).expect("it has just been put there");
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         let columns = binder.columns_of_view(view).map_err(|error| match error.state() {
@@ -518,6 +526,9 @@ impl ChangeContext<'_> {
 
     /// Drops a view that the transaction holds alone, and on which nothing depends.
     pub(super) fn forget_view(&self, active: &mut ActiveTransaction, view: &View) -> Result<()> {
+        if let Some(table) = active.catalog.table(view.def.id).cloned() {
+            return self.remove_table(active, &table.def);
+        }
         self.take_name(active, &view.def.schema, &view.def.name, false)?;
         self.apply(active, vec![Change::Drop(Definition::View(view.def.clone()))])
     }

@@ -62,6 +62,7 @@ impl Plan {
                 assert!(declare.columns.len() <= declare.query.width);
             }
             Self::TableAs(create) => checker.query(&create.query),
+            Self::Refresh(refresh) => refresh.query.iter().for_each(|query| checker.query(query)),
             Self::Explain { plan, .. } => plan.assert_sound(plan.columns(), parameters),
             Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing => {}
         }

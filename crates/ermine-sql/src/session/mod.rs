@@ -74,7 +74,7 @@ use crate::{
     },
     claims::Deferral,
     cursors::Cursors,
-    ddl::{context::ChangeContext, online::adds_online},
+    ddl::{context::ChangeContext, materialized::REFRESH, online::adds_online},
     error::{Result, SqlError, SqlState},
     exec::{Instrumentation, Run, SessionState, SetConfig},
     level::Level,
@@ -845,6 +845,14 @@ impl Session {
                     return Ok(true);
                 }
             },
+            Plan::Refresh(refresh) => {
+                bound.check()?;
+                let Some(insert) = self.change_context().begin_refresh(active, refresh)? else {
+                    rows.complete(REFRESH)?;
+                    return Ok(true);
+                };
+                Some(insert)
+            }
             _ => None,
         };
         bound.check()?;
@@ -867,10 +875,17 @@ impl Session {
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         run.instrumentation = bound.plan.is_analyzed().then(Instrumentation::default);
         if let Some(insert) = &filled {
-            let written = run.insert(insert, &mut |_| MORE).map_err(|error| bound.told(error))?;
+            let told = |error| match &bound.plan {
+                Plan::Refresh(refresh) => bound.told(refresh.told(error)),
+                _ => bound.told(error),
+            };
+            let written = run.insert(insert, &mut |_| MORE).map_err(told)?;
             drop(run);
             self.take_over(rows)?;
-            rows.complete(&format!("SELECT {written}"))?;
+            match bound.plan {
+                Plan::Refresh(_) => rows.complete(REFRESH)?,
+                _ => rows.complete(&format!("SELECT {written}"))?,
+            }
             return Ok(true);
         }
         if let Plan::Declare(declare) = &bound.plan {

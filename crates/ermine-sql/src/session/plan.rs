@@ -15,7 +15,7 @@ use crate::{
         rights::{Kind, Object, Rights},
     },
     copy,
-    ddl::{Definition, table_as::TableAs, view::ViewChange},
+    ddl::{Definition, materialized::Refresh, table_as::TableAs, view::ViewChange},
     error::{Result, SqlError, SqlState},
     exec::Run,
     plan::{self, Plan},
@@ -100,6 +100,7 @@ pub(crate) fn bind(
         Tree::Object(alter) => (Plan::Definition(Definition::AlterObject(alter.clone())), None),
         Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
         Tree::TableAs(tree) => (Plan::TableAs(TableAs::bind(&mut binder, tree)?), None),
+        Tree::Refresh(tree) => (Plan::Refresh(Refresh::bind(&mut binder, tree)?), None),
         Tree::View(tree) => (Plan::Definition(Definition::View(ViewChange::bind(&mut binder, tree)?)), None),
         Tree::Copy(tree) => (copy::bind(&mut binder, tree)?, None),
     };
@@ -107,7 +108,11 @@ pub(crate) fn bind(
     let failure = match plan.fold(environment) {
         // A definition has rules of its own: a new view, for one, needs no rights to what it shows.
         Ok(()) if matches!(plan, Plan::Definition(_)) => binder.failure,
-        Ok(()) => binder.failure.take().or_else(|| binder.denial()),
+        Ok(()) => {
+            let unpopulated =
+                binder.unpopulated.take().filter(|_| !matches!(plan, Plan::Explain { analyze: false, .. }));
+            binder.failure.take().or_else(|| binder.denial()).or(unpopulated)
+        }
         // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its
         // plan.
         Err(error) if error.is_of_circumstances() => return Err(error),

@@ -15,7 +15,7 @@ use crate::{
     copy::CopyTree,
     ddl::{
         alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, grant_tree::RightsTree,
-        role::RoleTree, table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
+        materialized::RefreshTree, role::RoleTree, table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
     },
     error::{Result, SqlError, SqlState},
     parse::{Tokens, check_grammar, check_query, correct_precedence, failure, lacking, parser, parser_of, query},
@@ -42,6 +42,7 @@ pub(crate) enum Tree {
     Sequence(AlterSequence),
     Type(TypeTree),
     TableAs(TableAsTree),
+    Refresh(RefreshTree),
     View(ViewTree),
     /// Prepares or ends the prepared transaction of this name.
     TwoPhase(TwoPhase, String),
@@ -160,6 +161,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Type(tree)
         } else if let Some(create) = TableAsTree::parse(parser)? {
             Tree::TableAs(create)
+        } else if let Some(refresh) = RefreshTree::parse(parser)? {
+            Tree::Refresh(refresh)
         } else if let Some(view) = ViewTree::parse(parser)? {
             Tree::View(view)
         } else if let Some(what) = lacking(parser) {

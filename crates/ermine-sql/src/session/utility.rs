@@ -42,6 +42,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Rights(_)
         | Tree::Role(_)
         | Tree::Sequence(_)
+        | Tree::Refresh(_)
         | Tree::TableAs(_)
         | Tree::Type(_)
         | Tree::View(_) => false,
@@ -139,6 +140,7 @@ impl Session {
             | Tree::Rights(_)
             | Tree::Role(_)
             | Tree::Sequence(_)
+            | Tree::Refresh(_)
             | Tree::TableAs(_)
             | Tree::Type(_)
             | Tree::View(_) => {

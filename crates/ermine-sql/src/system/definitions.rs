@@ -27,6 +27,11 @@ pub(super) struct IndexView<'a> {
     pub(super) predicate: Option<&'a str>,
 }
 
+/// Returns the tables that are no materialized views.
+pub(super) fn plain_tables(catalog: &Catalog) -> impl Iterator<Item = &Arc<Table>> {
+    catalog.tables().into_iter().filter(|table| table.def.materialized.is_none())
+}
+
 /// Returns all indexes.
 pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = IndexView<'_>> {
     catalog.tables().into_iter().flat_map(|table| {

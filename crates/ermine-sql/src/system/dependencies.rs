@@ -84,7 +84,9 @@ pub(super) fn dependencies(known: Known<'_>) -> impl Iterator<Item = Dependency>
     }
     for view in known.catalog.views() {
         let (own, rule) = ((PG_CLASS, view.def.id, 0), (PG_REWRITE, definitions::part(view.def.id, 0), 0));
-        all.push((own, schema_of(&view.def.schema), "n"));
+        if known.catalog.table(view.def.id).is_none() {
+            all.push((own, schema_of(&view.def.schema), "n"));
+        }
         all.push((rule, own, "i"));
         let types = view.def.columns.iter().filter_map(|column| column.ty.created());
         all.extend(types.map(|ty| (rule, (PG_TYPE, ty, 0), "n")));

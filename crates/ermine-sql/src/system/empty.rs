@@ -67,10 +67,6 @@ pub(super) const TABLES: &[Described] = empty! {
     1418 pg_user_mapping { oid OID umuser OID umserver OID umoptions TEXTS }
     826 pg_default_acl { oid OID defaclrole OID defaclnamespace OID defaclobjtype TEXT defaclacl TEXTS }
     2964 pg_db_role_setting { setdatabase OID setrole OID setconfig TEXTS }
-    0 pg_matviews {
-        schemaname NAME matviewname NAME matviewowner NAME tablespace NAME hasindexes BOOL ispopulated BOOL
-        definition TEXT
-    }
     0 pg_rules { schemaname NAME tablename NAME rulename NAME definition TEXT }
     2602 pg_amop {
         oid OID amopfamily OID amoplefttype OID amoprighttype OID amopstrategy INT2 amoppurpose TEXT amopopr OID

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Described, INFORMATION, Known, NULL,
-    definitions::{self, Constraint, ConstraintKind, constraints, foreign},
+    definitions::{self, Constraint, ConstraintKind, constraints, foreign, plain_tables},
     relations::{owner_name, view_column},
     table, types,
     views::{self, is_column_updatable, is_updatable},
@@ -28,13 +28,13 @@ struct Shown<'a> {
 
 /// Returns the tables, and the views.
 fn relations<'a>(known: Known<'a>) -> impl Iterator<Item = Shown<'a>> {
-    let tables = known.catalog.tables().into_iter().map(|table| Shown {
+    let tables = plain_tables(known.catalog).map(|table| Shown {
         schema: &table.def.schema,
         name: &table.def.name,
         is_view: false,
         is_updatable: true,
     });
-    tables.chain(known.catalog.views().map(move |view| Shown {
+    tables.chain(known.catalog.plain_views().map(move |view| Shown {
         schema: &view.def.schema,
         name: &view.def.name,
         is_view: true,
@@ -60,8 +60,8 @@ fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = ShownColumn<'a>> {
         };
         (0..view.def.columns.len()).map(column)
     };
-    let tables = known.catalog.tables().into_iter().flat_map(move |table| of_table(&table.def));
-    tables.chain(known.catalog.views().flat_map(of_view))
+    let tables = plain_tables(known.catalog).flat_map(move |table| of_table(&table.def));
+    tables.chain(known.catalog.plain_views().flat_map(of_view))
 }
 
 /// A column of a key: the constraint, its table, the number of the column in the key from 1 on, its name, and its number
@@ -173,7 +173,7 @@ pub(super) const TABLES: &[Described] = &[
         is_typed TEXT = "NO";
         commit_action TEXT = NULL;
     }),
-    table!(INFORMATION, 0 views, known => known.catalog.views(), |view| {
+    table!(INFORMATION, 0 views, known => known.catalog.plain_views(), |view| {
         table_catalog NAME = &*known.environment.database;
         table_schema NAME = &view.def.schema;
         table_name NAME = &view.def.name;

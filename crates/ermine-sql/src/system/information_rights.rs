@@ -1,6 +1,6 @@
 //! Rights in `information_schema`.
 
-use super::{Described, INFORMATION, Known, table};
+use super::{Described, INFORMATION, Known, definitions::plain_tables, table};
 use crate::catalog::{
     definition::{Grant, ObjectId},
     rights::{EVERYONE, Kind, Object, Rights},
@@ -37,11 +37,11 @@ type Relation = (Object, String, String, Vec<(usize, String)>);
 
 /// Returns the relations that have the rights of tables.
 fn relations(known: Known<'_>) -> Vec<Relation> {
-    let tables = known.catalog.tables().into_iter().map(|table| {
+    let tables = plain_tables(known.catalog).map(|table| {
         let columns = table.def.live_columns().map(|(at, column)| (at, column.name.clone())).collect();
         (table.def.id, table.def.schema.clone(), table.def.name.clone(), columns)
     });
-    let views = known.catalog.views().map(|view| {
+    let views = known.catalog.plain_views().map(|view| {
         let columns = view.def.columns.iter().map(|column| column.name.clone()).enumerate().collect();
         (view.def.id, view.def.schema.clone(), view.def.name.clone(), columns)
     });

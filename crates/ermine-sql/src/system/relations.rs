@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     Described, Known, NULL, PG_CATALOG,
-    definitions::{self, ConstraintKind, IndexView, action_code, indexes, shown_constraints},
+    definitions::{self, ConstraintKind, IndexView, action_code, indexes, plain_tables, shown_constraints},
     dependencies::dependencies,
     functions::reads_sequence,
     privileges, table, views,
@@ -36,6 +36,8 @@ struct Class {
     columns: usize,
     has_index: bool,
     checks: usize,
+    /// False only for a materialized view that has no rows yet.
+    is_populated: bool,
     /// The options of a view, as they are written.
     options: Vec<String>,
     /// The object that has its owner and rights: of an index, the table.
@@ -55,16 +57,17 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             oid: def.id,
             schema: def.schema.clone(),
             name: def.name.clone(),
-            kind: "r",
+            kind: if def.materialized.is_some() { "m" } else { "r" },
             method: HEAP,
             columns: def.columns.len(),
             has_index: def.primary_key.is_some() || !def.indexes.is_empty(),
             checks: def.checks.len(),
+            is_populated: def.materialized.as_ref().is_none_or(|part| part.is_populated),
             options: Vec::new(),
             object: Object::new(Kind::Table, def.id),
         });
     }
-    for def in known.catalog.views().map(|view| &view.def) {
+    for def in known.catalog.plain_views().map(|view| &view.def) {
         let ViewDef { id, schema, name, columns, check, .. } = def;
         let check = check.map(|check| match check {
             CheckOption::Local => "check_option=local".to_owned(),
@@ -79,6 +82,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             columns: columns.len(),
             has_index: false,
             checks: 0,
+            is_populated: true,
             options: def.shown_options().map(|(name, value)| format!("{name}={value}")).chain(check).collect(),
             object: Object::new(Kind::Table, *id),
         });
@@ -95,6 +99,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             columns,
             has_index: false,
             checks: 0,
+            is_populated: true,
             options: Vec::new(),
             object: Object::new(Kind::Table, table.def.id),
         });
@@ -110,6 +115,7 @@ fn classes(known: Known<'_>) -> impl Iterator<Item = Class> {
             columns: 3,
             has_index: false,
             checks: 0,
+            is_populated: true,
             options: Vec::new(),
             object: Object::new(Kind::Sequence, *id),
         });
@@ -175,7 +181,7 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
             of_table: true,
         }));
     }
-    for view in known.catalog.views() {
+    for view in known.catalog.plain_views() {
         all.extend((0..view.def.columns.len()).map(|at| Attribute {
             relation: view.def.id,
             number: at as i16 + 1,
@@ -294,14 +300,14 @@ pub(super) const TABLES: &[Described] = &[
         relkind TEXT = class.kind;
         relnatts INT2 = class.columns as i16;
         relchecks INT2 = class.checks as i16;
-        relhasrules BOOL = class.kind == "v";
+        relhasrules BOOL = matches!(class.kind, "m" | "v");
         // Programs look for foreign keys only where it is true: PostgreSQL has triggers for them.
         relhastriggers BOOL = known.catalog.foreign_keys_at(class.oid).next().is_some();
         relhassubclass BOOL = false;
         relrowsecurity BOOL = known.catalog.row_security(class.oid).is_some_and(|security| security.is_enabled);
         relforcerowsecurity BOOL = known.catalog.row_security(class.oid).is_some_and(|security| security.is_forced);
-        relispopulated BOOL = true;
-        relreplident TEXT = if class.kind == "r" { "d" } else { "n" };
+        relispopulated BOOL = class.is_populated;
+        relreplident TEXT = if matches!(class.kind, "m" | "r") { "d" } else { "n" };
         relispartition BOOL = false;
         relrewrite OID = 0u32;
         relfrozenxid OID = 0u32;
@@ -443,13 +449,24 @@ pub(super) const TABLES: &[Described] = &[
         ev_qual TEXT = "<>";
         ev_action TEXT = views::definition(known, view);
     }),
-    table!(PG_CATALOG, 0 pg_views, known => known.catalog.views(), |view| {
+    table!(PG_CATALOG, 0 pg_views, known => known.catalog.plain_views(), |view| {
         schemaname NAME = &view.def.schema;
         viewname NAME = &view.def.name;
         viewowner NAME = owner_name(known, Object::new(Kind::Table, view.def.id));
         definition TEXT = views::definition(known, view);
     }),
-    table!(PG_CATALOG, 0 pg_tables, known => known.catalog.tables().into_iter().map(|table| &table.def), |def| {
+    table!(PG_CATALOG, 0 pg_matviews, known => known.catalog.views().filter_map(move |view| {
+        Some((view, &known.catalog.table(view.def.id)?.def))
+    }), |(view, def)| {
+        schemaname NAME = &def.schema;
+        matviewname NAME = &def.name;
+        matviewowner NAME = owner_name(known, Object::new(Kind::Table, def.id));
+        tablespace NAME = NULL;
+        hasindexes BOOL = !def.indexes.is_empty();
+        ispopulated BOOL = def.materialized.as_ref().is_some_and(|part| part.is_populated);
+        definition TEXT = views::definition(known, view);
+    }),
+    table!(PG_CATALOG, 0 pg_tables, known => plain_tables(known.catalog).map(|table| &table.def), |def| {
         schemaname NAME = &def.schema;
         tablename NAME = &def.name;
         tableowner NAME = owner_name(known, Object::new(Kind::Table, def.id));

@@ -262,6 +262,9 @@ impl Visitor for RowFunctions {
 
 /// Whether a view takes INSERT, UPDATE and DELETE, as far as its text tells, for the tables of the system.
 pub(super) fn is_updatable(catalog: &Catalog, view: &View) -> bool {
+    if catalog.table(view.def.id).is_some() {
+        return false;
+    }
     let Ok(query) = parse::stored_query(&view.def.query) else { return false };
     let SetExpr::Select(select) = &*query.body else { return false };
     let computes_rows = |item: &SelectItem| {

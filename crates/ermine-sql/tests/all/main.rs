@@ -10,6 +10,7 @@ mod foreign_keys;
 mod index_expressions;
 mod levels;
 mod logic;
+mod materialized;
 mod memory;
 mod merge;
 mod notifications;
