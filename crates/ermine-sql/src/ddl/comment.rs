@@ -329,7 +329,7 @@ impl ChangeContext<'_> {
         }
     }
 
-    fn take_place(&self, active: &ActiveTransaction, comment: &CommentDef, is_taken: bool) -> Result<()> {
+    pub(super) fn take_place(&self, active: &ActiveTransaction, comment: &CommentDef, is_taken: bool) -> Result<()> {
         match active.catalog.is_temporary(comment.object) {
             true => Ok(()),
             false => self.store.take_place(&active.txn, comment, is_taken),

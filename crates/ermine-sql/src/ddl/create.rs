@@ -6,7 +6,8 @@ use sqlparser::ast::{
 };
 
 use super::{
-    context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, index::check_ordered, skip, types::check_no_type,
+    context::ChangeContext, foreign_key::ForeignKeyTree, free_name_of, index::check_ordered, like::NewColumns, skip,
+    types::check_no_type,
 };
 use crate::{
     bind::{
@@ -24,6 +25,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::{Run, check_rows, fill_index},
     expr::{Expr, NextOf},
+    parse::like_of,
     result::RowSink,
     transaction::ActiveTransaction,
     types::SqlType,
@@ -45,9 +47,9 @@ pub(super) struct Constraints {
 
 /// A primary key or a unique constraint, by the names of its columns.
 pub(super) struct KeyTree {
-    name: Option<String>,
-    columns: Vec<String>,
-    included: Vec<String>,
+    pub(super) name: Option<String>,
+    pub(super) columns: Vec<String>,
+    pub(super) included: Vec<String>,
 }
 
 impl KeyTree {
@@ -83,8 +85,14 @@ impl ChangeContext<'_> {
         self.take_parents(active, None, &foreign_keys_of(columns, constraints))?;
         let id = self.catalog_number()?;
         let mut all = Constraints::default();
-        let (mut defined, mut sequences) = (Vec::new(), Vec::new());
+        let (mut defined, mut sequences, mut likes) = (Vec::new(), Vec::new(), Vec::new());
         for column in columns {
+            if let Some((source, options)) = like_of(&column.name)? {
+                let (columns, sequences, constraints) = (&mut defined, &mut sequences, &mut all);
+                let mut new = NewColumns { table: (id, &schema, &own), columns, sequences, constraints };
+                likes.extend(self.like(active, &source, options, &mut new)?);
+                continue;
+            }
             let (column, sequence) = self.column_def(active, (id, &schema, &own), defined.len(), column, &mut all)?;
             if defined.iter().any(|known: &ColumnDef| known.name == column.name) {
                 return Err(duplicate_column_name(&column.name));
@@ -116,6 +124,7 @@ impl ChangeContext<'_> {
         }
         let mut changes = self.uses_of_domains(active, id, &all.domains)?;
         self.add_constraints(active, &mut def, all)?;
+        likes.iter_mut().try_for_each(|like| self.like_indexes(active, &mut def, like))?;
         self.take_names(active, &def)?;
         for sequence in sequences {
             self.take_name(active, &schema, &sequence.name, true)?;
@@ -130,6 +139,7 @@ impl ChangeContext<'_> {
         };
         self.check_definition(active, &table)?;
         self.add_foreign_keys(active, id, foreign, true)?;
+        likes.iter().try_for_each(|like| self.like_comments(active, id, like))?;
         self.ends_with(active, id, create.on_commit)?;
         Ok("CREATE TABLE".into())
     }
@@ -375,13 +385,17 @@ pub(super) fn duplicate_column_name(name: &str) -> SqlError {
 }
 
 impl Constraints {
-    fn set_primary(&mut self, key: KeyTree, table: &str) -> Result<()> {
+    pub(super) fn set_primary(&mut self, key: KeyTree, table: &str) -> Result<()> {
         if self.primary.is_some() {
             let message = format!("multiple primary keys for table \"{table}\" are not allowed");
             return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
         self.primary = Some(key);
         Ok(())
+    }
+
+    pub(super) fn add_check(&mut self, name: String, condition: ast::Expr) {
+        self.checks.push((Some(name), condition));
     }
 
     pub(super) fn has_primary(&self) -> bool {

@@ -22,6 +22,7 @@ mod grant;
 pub(crate) mod grant_tree;
 mod identity;
 mod index;
+mod like;
 pub(crate) mod materialized;
 pub(crate) mod online;
 mod owner;

@@ -63,7 +63,7 @@ fn mark_part(tokens: &mut [TokenWithSpan]) {
 }
 
 /// Returns the text from which a token was cut.
-fn text_of(token: &Token) -> String {
+pub(super) fn text_of(token: &Token) -> String {
     match token {
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
             format!("'{}'", text.replace('\'', "''"))

@@ -8,6 +8,7 @@ mod block;
 mod conflicts;
 mod grammar;
 mod lacking;
+mod likes;
 mod marks;
 mod measure;
 mod precedence;
@@ -31,6 +32,7 @@ pub(crate) use self::{
     conflicts::{check_index_part, conflict_expression},
     grammar::{check_grammar, check_query},
     lacking::lacking,
+    likes::{LikeOption, Likes, like_of},
     marks::{CURRENT_OF, OVERRIDING, current_of},
     measure::tree_bytes,
     precedence::correct_precedence,
@@ -38,6 +40,7 @@ pub(crate) use self::{
 };
 use self::{
     conflicts::{check_included, mark_conflicts},
+    likes::mark_likes,
     marks::{
         cast_constants, cast_intervals, mark_current_of, mark_lists, mark_merges, mark_overriding, mark_subscripts,
         mark_trims, unwrap_rows,
@@ -107,6 +110,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     order_options(&mut tokens);
     expand_tables(&mut tokens);
     mark_conflicts(&mut tokens);
+    mark_likes(&mut tokens);
     mark_lists(&mut tokens);
     mark_subscripts(&mut tokens);
     mark_trims(&mut tokens);
