@@ -94,6 +94,14 @@ pub struct Serve {
     /// Maximum number of clients at the same time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
+    /// Number of these clients that only superusers can be
+    ///
+    /// So an administrator gets in when all others are taken.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub superuser_reserved_connections: u32,
+    /// Milliseconds that a client with a wrong password waits for the answer, so that guessing takes long
+    #[arg(long, default_value_t = 500, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=30_000))]
+    pub auth_delay: u32,
     /// Certificate for TLS in PEM, optionally followed by those it is signed by
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -144,6 +152,8 @@ impl Serve {
     pub fn options(&self) -> ServerOptions {
         let mut options = ServerOptions::default();
         options.connections_max = self.max_connections as usize;
+        options.connections_reserved = self.superuser_reserved_connections as usize;
+        options.refusal_delay = Duration::from_millis(self.auth_delay.into());
         options.message_bytes_max = (self.max_message as usize) << 20;
         options.drain_max = Duration::from_secs(self.drain_seconds);
         options.tls_required = self.tls_required;

@@ -30,6 +30,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns the stored verifier of a user's password; `None` if the user does not exist, or has no password.
     fn verifier(&self, user: &str) -> Option<Verifier>;
 
+    /// Whether a user has all rights: then the connections that are reserved for superusers are open to it.
+    fn is_superuser(&self, user: &str) -> bool;
+
     /// Returns constant bytes, from which the salts of nonexistent users are made.
     fn secret(&self) -> &[u8];
 
@@ -63,6 +66,11 @@ pub trait Session: Send {
     type Statement: Statement;
     /// A statement with its parameters, and the position up to which it has been run.
     type Portal: Send;
+
+    /// Fails if the user has more connections than it may have; called once, when the session has its connection.
+    fn check_connections(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
     fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion>;

@@ -10,10 +10,14 @@ use ermine::Budget;
 pub struct ServerOptions {
     /// How many clients have a session at the same time; more are refused.
     pub connections_max: usize,
+    /// How many of these only superusers get.
+    pub connections_reserved: usize,
     /// The longest message of a client in bytes.
     pub message_bytes_max: usize,
     /// How long a client may take to authenticate.
     pub authentication_max: Duration,
+    /// How long a client with a wrong password waits for the answer.
+    pub refusal_delay: Duration,
     /// How long a client may take to send the rest of a message. Longer messages have longer: a second more for each
     /// MiB.
     pub message_max: Duration,
@@ -37,8 +41,10 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             connections_max: 1000,
+            connections_reserved: 3,
             message_bytes_max: 64 << 20,
             authentication_max: Duration::from_secs(60),
+            refusal_delay: Duration::from_millis(500),
             message_max: Duration::from_secs(60),
             stall_max: Duration::from_secs(300),
             drain_max: Duration::from_secs(10),

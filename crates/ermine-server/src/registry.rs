@@ -1,7 +1,7 @@
 //! The open connections: which may be opened, which are to be cancelled, which are to end.
 //!
 //! Invariants
-//! 1. At most `sessions_max` entries are held, and at most that number of connections plus a hundred have no session
+//! 1. At most `sessions_max` entries are held, the last `reserved` of them by superusers, and at most that number of connections plus a hundred have no session
 //!    yet.
 //! 2. A secret is compared in constant time, and a wrong one looks like an unknown number.
 
@@ -43,6 +43,8 @@ pub struct Registry {
     next: AtomicI32,
     starting: AtomicUsize,
     sessions_max: usize,
+    /// The number of sessions that only superusers get.
+    reserved: usize,
     stage: AtomicU8,
 }
 
@@ -67,17 +69,27 @@ pub struct Registration {
     pub entry: Arc<Entry>,
 }
 
+/// The sessions that are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Full {
+    /// All.
+    All,
+    /// Those that are not reserved for superusers.
+    Others,
+}
+
 /// Holds the place of a connection that has no session yet.
 pub struct Starting(Arc<Registry>);
 
 impl Registry {
-    /// Returns a registry with room for `sessions_max` sessions.
-    pub fn new(sessions_max: usize) -> Self {
+    /// Returns a registry with room for `sessions_max` sessions, the last `reserved` of them for superusers.
+    pub fn new(sessions_max: usize, reserved: usize) -> Self {
         Self {
             entries: Mutex::default(),
             next: AtomicI32::new(1),
             starting: AtomicUsize::new(0),
             sessions_max,
+            reserved: reserved.min(sessions_max.saturating_sub(1)),
             stage: AtomicU8::new(Stage::Serving as u8),
         }
     }
@@ -89,13 +101,15 @@ impl Registry {
         (self.starting.fetch_add(1, Ordering::Relaxed) < self.sessions_max + STARTING_EXTRA).then_some(place)
     }
 
-    /// Takes a place for a session; `None` if there are too many.
-    pub fn register(self: &Arc<Self>, has_long_secret: bool) -> Option<Registration> {
+    /// Takes a place for a session; fails if there are too many.
+    pub fn register(self: &Arc<Self>, has_long_secret: bool, is_superuser: bool) -> Result<Registration, Full> {
         let mut secret = vec![0; if has_long_secret { SECRET_LENGTH } else { SECRET_LENGTH_OLD }];
         SystemRandom::new().fill(&mut secret).expect("the system has random bytes");
         let mut entries = self.entries();
-        if entries.len() >= self.sessions_max {
-            return None;
+        match entries.len() {
+            taken if taken >= self.sessions_max => return Err(Full::All),
+            taken if taken >= self.sessions_max - self.reserved && !is_superuser => return Err(Full::Others),
+            _ => {}
         }
         let process = loop {
             let process = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
@@ -106,7 +120,7 @@ impl Registry {
         let (cancel, ends, staged) = (OnceLock::new(), AtomicBool::new(false), Notify::new());
         let entry = Arc::new(Entry { process, secret: secret.into(), cancel, ends, staged });
         entries.insert(process, entry.clone());
-        Some(Registration { registry: self.clone(), entry })
+        Ok(Registration { registry: self.clone(), entry })
     }
 
     /// Cancels the statement that runs in a connection. The requester is not told whether there was one.
@@ -195,10 +209,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_last_places_are_for_superusers() {
+        let registry = Arc::new(Registry::new(3, 2));
+        let first = registry.register(false, false).unwrap();
+        assert_eq!(registry.register(false, false).err(), Some(Full::Others));
+        let others = [registry.register(false, true).unwrap(), registry.register(false, true).unwrap()];
+        assert_eq!(registry.register(false, true).err(), Some(Full::All));
+        drop(first);
+        assert_eq!(registry.register(false, false).err(), Some(Full::Others));
+        drop(others);
+        assert!(registry.register(false, false).is_ok());
+    }
+
+    #[test]
     fn only_who_knows_the_secret_cancels() {
-        let registry = Arc::new(Registry::new(2));
-        let (first, second) = (registry.register(false).unwrap(), registry.register(true).unwrap());
-        assert!(registry.register(false).is_none());
+        let registry = Arc::new(Registry::new(2, 0));
+        let (first, second) = (registry.register(false, false).unwrap(), registry.register(true, false).unwrap());
+        assert_eq!(registry.register(false, true).err(), Some(Full::All));
         let flag = Arc::new(AtomicBool::new(false));
         second.entry.on_cancel(flag.clone());
         registry.cancel(second.entry.process, &first.entry.secret);

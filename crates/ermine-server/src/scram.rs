@@ -1,8 +1,9 @@
-//! The server's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+//! The server's side of SCRAM-SHA-256 (RFC 5802, RFC 7677), with channel binding where the connection has TLS.
 //!
 //! Invariants
 //! 1. A nonexistent user and a wrong password take the same steps, look the same, and fail at the same step.
 //! 2. Keys are compared in constant time.
+//! 3. A client that supports channel binding and was offered it uses it: otherwise the offer was taken out on the way.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ermine_sql::verifier::{KEY_LENGTH, Verifier, hash, sign};
@@ -11,6 +12,20 @@ use subtle::ConstantTimeEq as _;
 
 /// The mechanism's name.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// The mechanism's name, with channel binding.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// What binds the exchange to its connection.
+#[derive(Clone, Copy)]
+pub enum Channel<'c> {
+    /// Nothing can.
+    None,
+    /// The client was offered channel binding, and has chosen the mechanism without.
+    Offered,
+    /// The data of `tls-server-end-point`.
+    Bound(&'c [u8]),
+}
 
 const NONCE_LENGTH: usize = 18;
 
@@ -27,7 +42,8 @@ pub enum Failure {
 pub struct Exchange {
     verifier: Verifier,
     is_known: bool,
-    header: String,
+    /// The beginning of the client's first message, and the data of the channel binding.
+    binding: Vec<u8>,
     nonce: String,
     /// The messages that both sides sign, without the client's last one.
     transcript: String,
@@ -41,10 +57,11 @@ impl Exchange {
         user: &str,
         verifier: Option<Verifier>,
         secret: &[u8],
+        channel: Channel<'_>,
     ) -> Result<(Self, String), Failure> {
         let mut nonce = [0; NONCE_LENGTH];
         SystemRandom::new().fill(&mut nonce).expect("the system has random bytes");
-        Self::begin_with(first, user, verifier, secret, &BASE64.encode(nonce))
+        Self::begin_with(first, user, verifier, secret, (channel, &BASE64.encode(nonce)))
     }
 
     fn begin_with(
@@ -52,17 +69,24 @@ impl Exchange {
         user: &str,
         verifier: Option<Verifier>,
         secret: &[u8],
-        server_nonce: &str,
+        (channel, server_nonce): (Channel<'_>, &str),
     ) -> Result<(Self, String), Failure> {
         let malformed = Failure::Malformed("the first message of SCRAM is malformed");
         let mut parts = first.splitn(3, ',');
         let (binding, identity) = (parts.next().ok_or(malformed)?, parts.next().ok_or(malformed)?);
         let bare = parts.next().ok_or(malformed)?;
-        match binding {
-            "n" | "y" => {}
+        let bound = match (binding, channel) {
+            ("n", Channel::None | Channel::Offered) | ("y", Channel::None) => &[],
+            ("y", Channel::Offered) => {
+                return Err(Failure::Malformed("channel binding was offered, and the client has not seen the offer"));
+            }
+            ("p=tls-server-end-point", Channel::Bound(data)) => data,
+            (_, Channel::Bound(_)) if binding.starts_with("p=") => {
+                return Err(Failure::Malformed("this type of channel binding is not supported"));
+            }
             _ if binding.starts_with("p=") => return Err(Failure::Malformed("channel binding was not offered")),
             _ => return Err(malformed),
-        }
+        };
         if !identity.is_empty() {
             return Err(Failure::Malformed("an authorization identity is not supported"));
         }
@@ -80,7 +104,8 @@ impl Exchange {
         let nonce = format!("{client_nonce}{server_nonce}");
         let reply = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
         let transcript = format!("{bare},{reply}");
-        Ok((Self { verifier, is_known, header: format!("{binding},,"), nonce, transcript }, reply))
+        let binding = [binding.as_bytes(), b",,", bound].concat();
+        Ok((Self { verifier, is_known, binding, nonce, transcript }, reply))
     }
 
     /// Takes the client's last message and returns the server's.
@@ -90,7 +115,7 @@ impl Exchange {
         let mut attributes = signed.split(',');
         let binding = attributes.next().and_then(|part| part.strip_prefix("c=")).ok_or(malformed)?;
         let nonce = attributes.next().and_then(|part| part.strip_prefix("r=")).ok_or(malformed)?;
-        if binding != BASE64.encode(&self.header) {
+        if binding != BASE64.encode(&self.binding) {
             return Err(Failure::Malformed("the channel binding of SCRAM is another one than before"));
         }
         if nonce != self.nonce {
@@ -118,7 +143,8 @@ mod tests {
             .parse()
             .unwrap();
         let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-        Exchange::begin_with("n,,n=user,r=rOprNGfwEbeRWgbNEkqO", "user", Some(verifier), b"", nonce).unwrap()
+        Exchange::begin_with("n,,n=user,r=rOprNGfwEbeRWgbNEkqO", "user", Some(verifier), b"", (Channel::None, nonce))
+            .unwrap()
     }
 
     const LAST: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -142,14 +168,39 @@ mod tests {
         for first in
             ["", "n,,", "n,,r=a", "n,,n=a,r=", "p=tls-server-end-point,,n=a,r=b", "n,a=x,n=a,r=b", "x,,n=a,r=b"]
         {
-            assert!(matches!(Exchange::begin(first, "a", None, b""), Err(Failure::Malformed(_))), "{first}");
+            assert!(
+                matches!(Exchange::begin(first, "a", None, b"", Channel::None), Err(Failure::Malformed(_))),
+                "{first}"
+            );
         }
+    }
+
+    #[test]
+    fn an_offer_that_was_taken_out_is_noticed() {
+        let begin =
+            |first: &str, channel| Exchange::begin(first, "a", None, b"", channel).map(|(exchange, _)| exchange);
+        assert!(begin("y,,n=,r=a", Channel::Offered).is_err() && begin("y,,n=,r=a", Channel::None).is_ok());
+        assert!(begin("n,,n=,r=a", Channel::Offered).is_ok() && begin("n,,n=,r=a", Channel::Bound(b"x")).is_err());
+        assert!(begin("p=tls-unique,,n=,r=a", Channel::Bound(b"x")).is_err());
+        let bound = begin("p=tls-server-end-point,,n=,r=a", Channel::Bound(b"x")).unwrap();
+        let last =
+            |data: &str| format!("c={},r={},p={}", BASE64.encode(data), bound.nonce, BASE64.encode([7; KEY_LENGTH]));
+        let (other, right) = (last("p=tls-server-end-point,,y"), last("p=tls-server-end-point,,x"));
+        let again = || Exchange {
+            verifier: bound.verifier.clone(),
+            is_known: false,
+            binding: bound.binding.clone(),
+            nonce: bound.nonce.clone(),
+            transcript: bound.transcript.clone(),
+        };
+        assert!(matches!(again().finish(&other), Err(Failure::Malformed(_))));
+        assert_eq!(again().finish(&right), Err(Failure::Refused));
     }
 
     #[test]
     fn an_unknown_user_has_a_salt_that_stays() {
         let salt = || {
-            let (exchange, reply) = Exchange::begin("n,,n=,r=abc", "nobody", None, b"secret").unwrap();
+            let (exchange, reply) = Exchange::begin("n,,n=,r=abc", "nobody", None, b"secret", Channel::None).unwrap();
             let last = format!("c=biws,r={},p={}", exchange.nonce, BASE64.encode([7; KEY_LENGTH]));
             assert_eq!(exchange.finish(&last), Err(Failure::Refused));
             reply.split(',').nth(1).unwrap().to_owned()

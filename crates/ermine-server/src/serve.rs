@@ -25,7 +25,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     logger::start(arguments.log);
     let mut options = arguments.options();
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key).map_err(failed)?),
+        (Some(certificate), Some(key)) => Some(tls::tls(certificate, key).map_err(failed)?),
         _ => None,
     };
     if !arguments.create {

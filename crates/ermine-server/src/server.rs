@@ -16,7 +16,6 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
 
 use crate::{
     backend::Backend,
@@ -24,6 +23,7 @@ use crate::{
     options::ServerOptions,
     registry::{Registry, Stage},
     shared::Shared,
+    tls::Tls,
 };
 
 /// Maximum number of clients that wait to be accepted.
@@ -57,13 +57,8 @@ impl Control {
 
 impl<B: Backend> Server<B> {
     /// Starts to listen. Has to be called within the runtime that [`ServerOptions::runtime`] makes, or one like it.
-    pub fn listen(
-        backend: B,
-        options: ServerOptions,
-        tls: Option<TlsAcceptor>,
-        addresses: &[SocketAddr],
-    ) -> io::Result<Self> {
-        let registry = Arc::new(Registry::new(options.connections_max));
+    pub fn listen(backend: B, options: ServerOptions, tls: Option<Tls>, addresses: &[SocketAddr]) -> io::Result<Self> {
+        let registry = Arc::new(Registry::new(options.connections_max, options.connections_reserved));
         let listeners = addresses.iter().map(|&address| {
             listen(address)
                 .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))

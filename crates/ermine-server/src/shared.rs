@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio_rustls::TlsAcceptor;
-
 use crate::{
     connection::{aside::Watch, polling::Arrivals},
     options::ServerOptions,
     registry::Registry,
+    tls::Tls,
 };
 
 /// State shared by all connections.
@@ -17,7 +16,7 @@ pub struct Shared<B> {
     /// The server's bounds.
     pub options: ServerOptions,
     /// The certificate, if any.
-    pub tls: Option<TlsAcceptor>,
+    pub tls: Option<Tls>,
     /// The open connections.
     pub registry: Arc<Registry>,
     /// Watches running statements.

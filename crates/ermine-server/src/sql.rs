@@ -79,6 +79,10 @@ impl Backend for SqlBackend {
         self.database.verifier(user)
     }
 
+    fn is_superuser(&self, user: &str) -> bool {
+        self.database.is_superuser(user)
+    }
+
     fn secret(&self) -> &[u8] {
         self.database.secret()
     }
@@ -101,6 +105,10 @@ impl Statement for Arc<Prepared> {
 impl Session for SqlSession {
     type Statement = Arc<Prepared>;
     type Portal = SqlPortal;
+
+    fn check_connections(&self) -> Result<()> {
+        self.0.check_connections()
+    }
 
     fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         self.0.simple_query(text, rows)

@@ -50,7 +50,7 @@ use crate::{
         frontend::{Header, LengthLimits, Message},
         startup,
     },
-    registry::{Entry, Stage},
+    registry::{Entry, Full, Stage},
     shared::Shared,
 };
 
@@ -89,9 +89,16 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         Err(_) => return log::info!("a connection took too long to start up"),
     };
     let Opened { input, mut output, startup, user } = opened;
-    let Some(registration) = shared.registry.register(startup.minor >= startup::MINOR_MAX) else {
-        let error = SqlError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
-        return fatal(&mut output, &error).await;
+    let has_long_secret = startup.minor >= startup::MINOR_MAX;
+    let registration = match shared.registry.register(has_long_secret, shared.backend.is_superuser(&user)) {
+        Ok(registration) => registration,
+        Err(full) => {
+            let what = match full {
+                Full::All => "sorry, too many clients already",
+                Full::Others => "remaining connection slots are reserved for superusers",
+            };
+            return fatal(&mut output, &SqlError::new(SqlState::TOO_MANY_CONNECTIONS, what)).await;
+        }
     };
     drop(starting);
     let entry = &registration.entry;
@@ -111,6 +118,9 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
     };
     let ended = entry.clone();
     session.connect(entry.process, peer.map(|peer| peer.to_string()), Box::new(move || ended.end()));
+    if let Err(error) = session.check_connections() {
+        return fatal(&mut output, &error).await;
+    }
     let notified = entry.clone();
     session.on_notification(Box::new(move || notified.wake()));
     let cancel = session.cancel();

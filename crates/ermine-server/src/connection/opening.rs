@@ -17,8 +17,9 @@ use crate::{
         startup::{self, Packet, Startup},
     },
     registry::Stage,
-    scram::{Exchange, Failure, MECHANISM},
+    scram::{Channel, Exchange, Failure, MECHANISM, MECHANISM_PLUS},
     shared::Shared,
+    tls::Tls,
 };
 
 /// A client that has sent its startup packet, and authenticated if it has to.
@@ -101,7 +102,12 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
     match authenticate(shared, &user, &mut input, &mut output).await {
         Ok(()) => Ok(Opened { input, output, startup, user }),
         Err(Unknown::Io(error)) => Err(Refusal::Io(error)),
-        Err(Unknown::Told(error)) => Err(Refusal::Told(Box::new(output), error)),
+        Err(Unknown::Told(error)) => {
+            if error.state() == SqlState::INVALID_PASSWORD {
+                tokio::time::sleep(shared.options.refusal_delay).await;
+            }
+            Err(Refusal::Told(Box::new(output), error))
+        }
     }
 }
 
@@ -131,14 +137,10 @@ async fn answer(output: &mut Output, byte: u8) -> io::Result<()> {
     output.flush().await
 }
 
-async fn encrypt<B>(
-    tls: &tokio_rustls::TlsAcceptor,
-    mut output: Output,
-    shared: &Shared<B>,
-) -> Result<Output, Refusal> {
+async fn encrypt<B>(tls: &Tls, mut output: Output, shared: &Shared<B>) -> Result<Output, Refusal> {
     answer(&mut output, backend::ACCEPT_TLS).await?;
     let Stream::Plain(socket) = output.into_stream() else { return Err(Refusal::Silent) };
-    let stream = tls.accept(socket).await?;
+    let stream = tls.acceptor.accept(socket).await?;
     let counted = Counted::new(shared.options.budget.clone());
     Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.stall_max, counted))
 }
@@ -170,16 +172,22 @@ async fn authenticate<B: Backend>(
     if shared.options.trust && !users.has_passwords() {
         return Ok(());
     }
-    backend::authentication_sasl(output.bytes(), &[MECHANISM]);
+    let tls = shared.tls.as_ref().filter(|_| matches!(output.stream(), Stream::Tls(_)));
+    let end_point = tls.and_then(|tls| tls.end_point.as_deref());
+    let offered = if end_point.is_some() { &[MECHANISM_PLUS, MECHANISM][..] } else { &[MECHANISM] };
+    backend::authentication_sasl(output.bytes(), offered);
     output.flush().await?;
     let first = password(input, output.stream()).await?;
     let mut reader = Reader::new(&first);
     let mechanism = reader.text()?;
     let first = reader.value()?.unwrap_or_default();
     reader.end()?;
-    if mechanism != MECHANISM.as_bytes() {
-        return Err(Malformed("this mechanism of SASL was not offered").into());
-    }
+    let channel = match end_point {
+        Some(end_point) if mechanism == MECHANISM_PLUS.as_bytes() => Channel::Bound(end_point),
+        Some(_) if mechanism == MECHANISM.as_bytes() => Channel::Offered,
+        None if mechanism == MECHANISM.as_bytes() => Channel::None,
+        _ => return Err(Malformed("this mechanism of SASL was not offered").into()),
+    };
     let failed = |failure| match failure {
         Failure::Malformed(what) => Unknown::from(Malformed(what)),
         Failure::Refused => {
@@ -189,7 +197,7 @@ async fn authenticate<B: Backend>(
     };
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("SCRAM is not UTF-8"));
     let (exchange, reply) =
-        Exchange::begin(&text(first)?, user, users.verifier(user), users.secret()).map_err(failed)?;
+        Exchange::begin(&text(first)?, user, users.verifier(user), users.secret(), channel).map_err(failed)?;
     backend::authentication_sasl_continue(output.bytes(), &reply);
     output.flush().await?;
     let last = password(input, output.stream()).await?;

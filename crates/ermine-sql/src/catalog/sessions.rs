@@ -223,6 +223,11 @@ impl Presence {
         let _ = self.connection.set(Connection { process, client, end });
     }
 
+    /// Whether it has a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection.get().is_some()
+    }
+
     pub(crate) fn process(&self) -> Option<i32> {
         self.connection.get().map(|connection| connection.process)
     }

@@ -22,6 +22,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     result::RowSink,
     transaction::ActiveTransaction,
+    types::{Environment, SqlType, Value, text},
     verifier::Verifier,
 };
 
@@ -51,6 +52,10 @@ pub(crate) struct Options {
     password: Option<Password>,
     /// Attributes, and whether the role has them.
     traits: Vec<(Trait, bool)>,
+    /// CONNECTION LIMIT; -1: none.
+    connection_limit: Option<i32>,
+    /// The time after VALID UNTIL.
+    valid_until: Option<String>,
     /// The roles of which it becomes a member.
     in_roles: Vec<String>,
     /// The roles that become members of it, and whether with ADMIN OPTION.
@@ -110,7 +115,7 @@ enum Password {
     Verifier(Verifier),
 }
 
-const REFUSED: [&str; 5] = ["CONNECTION", "RESET", "SET", "UNENCRYPTED", "VALID"];
+const REFUSED: [&str; 3] = ["RESET", "SET", "UNENCRYPTED"];
 
 impl RoleTree {
     /// Parses such a statement, if one comes next.
@@ -205,9 +210,14 @@ impl Options {
                     }
                     options.traits.push(one);
                 }
-                // No limit; and a number that PostgreSQL ignores, too.
-                "CONNECTION" if has_no_limit(parser) => {}
-                "VALID" if is_always_valid(parser) => {}
+                "CONNECTION" if options.connection_limit.is_some() => return Err(expected("one limit only", &next)),
+                "CONNECTION" => options.connection_limit = Some(parse_limit(parser)?),
+                "VALID" if options.valid_until.is_some() => return Err(expected("one time only", &next)),
+                "VALID" => {
+                    parser.expect_keyword_is(Keyword::UNTIL)?;
+                    options.valid_until = Some(parser.parse_literal_string()?);
+                }
+                // A number that PostgreSQL ignores, too.
                 "SYSID" => _ = parser.parse_number()?,
                 refused if REFUSED.contains(&refused) => options.refused = Some(option),
                 _ => return Err(expected("an option of a role", &next)),
@@ -217,25 +227,41 @@ impl Options {
     }
 
     fn check(&self) -> Result<()> {
+        if let Some(limit) = self.connection_limit.filter(|limit| *limit < -1) {
+            let message = format!("invalid connection limit: {limit}");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
         let Some(refused) = &self.refused else { return Ok(()) };
         Err(SqlError::unsupported(format_args!("{refused} of a role")))
     }
+
+    /// Whether it changes attributes.
+    fn has_traits(&self) -> bool {
+        !self.traits.is_empty() || self.connection_limit.is_some() || self.valid_until.is_some()
+    }
+
+    /// Changes attributes.
+    fn set(&self, traits: &mut TraitsDef, environment: &Environment) -> Result<()> {
+        self.traits.iter().for_each(|(one, is_on)| one.set(traits, *is_on));
+        traits.connection_limit = self.connection_limit.unwrap_or(traits.connection_limit);
+        if let Some(time) = &self.valid_until
+            && let Value::TimestampTz(time) = text::parse(SqlType::TIMESTAMPTZ, -1, time, environment)?
+        {
+            traits.valid_until = Some(time);
+        }
+        Ok(())
+    }
 }
 
-/// Consumes `LIMIT -1`, if it comes next.
-fn has_no_limit(parser: &mut Parser<'_>) -> bool {
-    let words: Vec<_> = (0..3).map(|at| parser.peek_nth_token_ref(at).to_string()).collect();
-    let is_unlimited = words[0].eq_ignore_ascii_case("limit") && words[1..] == ["-", "1"];
-    (0..if is_unlimited { 3 } else { 0 }).for_each(|_| drop(parser.next_token()));
-    is_unlimited
-}
-
-/// Consumes `UNTIL 'infinity'`, if it comes next.
-fn is_always_valid(parser: &mut Parser<'_>) -> bool {
-    let is_always = parser.peek_nth_token_ref(0).to_string().eq_ignore_ascii_case("until")
-        && parser.peek_nth_token_ref(1).token == Token::SingleQuotedString("infinity".into());
-    (0..if is_always { 2 } else { 0 }).for_each(|_| drop(parser.next_token()));
-    is_always
+/// Parses the number behind CONNECTION LIMIT.
+fn parse_limit(parser: &mut Parser<'_>) -> Result<i32, ParserError> {
+    parser.expect_keyword_is(Keyword::LIMIT)?;
+    let sign = if parser.consume_token(&Token::Minus) { "-" } else { "" };
+    let next = parser.next_token();
+    match &next.token {
+        Token::Number(digits, _) => format!("{sign}{digits}").parse().map_err(|_| expected("a number", &next)),
+        _ => Err(expected("a number", &next)),
+    }
 }
 
 impl Password {
@@ -294,7 +320,7 @@ impl ChangeContext<'_> {
                 let id = self.catalog_number()?;
                 self.put_role(active, RoleDef { id, name: name.clone(), verifier, row: id })?;
                 let mut traits = TraitsDef { can_login: *can_login, ..TraitsDef::of_new(id) };
-                options.traits.iter().for_each(|(one, is_on)| one.set(&mut traits, *is_on));
+                options.set(&mut traits, self.environment)?;
                 self.put_traits(active, traits)?;
                 self.add_memberships(active, id, options, rows)?;
                 Ok("CREATE ROLE".into())
@@ -308,9 +334,9 @@ impl ChangeContext<'_> {
                     let (verifier, row) = (password.verifier(rows), self.catalog_number()?);
                     self.put_role(active, RoleDef { verifier, row, ..def.clone() })?;
                 }
-                if !options.traits.is_empty() {
+                if options.has_traits() {
                     let mut traits = active.catalog.traits(def.id);
-                    options.traits.iter().for_each(|(one, is_on)| one.set(&mut traits, *is_on));
+                    options.set(&mut traits, self.environment)?;
                     self.put_traits(active, traits)?;
                 }
                 self.add_memberships(active, def.id, options, rows)?;
@@ -415,7 +441,7 @@ impl ChangeContext<'_> {
             () if mentions(Trait::BypassRowSecurity) => "must be superuser to change bypassrls attribute",
             () if active.catalog.creates_roles(role) => return Ok(()),
             // Each role may change its own password.
-            () if def.id == role && options.traits.is_empty() && options.members.is_empty() => return Ok(()),
+            () if def.id == role && !options.has_traits() && options.members.is_empty() => return Ok(()),
             () => "permission denied",
         };
         Err(denied(what))

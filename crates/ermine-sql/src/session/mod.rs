@@ -22,6 +22,7 @@ mod copy;
 mod cursor;
 mod do_block;
 mod extension;
+mod login;
 mod maintenance;
 mod modes;
 mod notify;
@@ -69,7 +70,7 @@ use crate::{
     catalog::{
         CatalogStore, PUBLIC,
         definition::ObjectId,
-        roles::{BUILT_IN, SUPERUSER},
+        roles::SUPERUSER,
         sessions::{Party, Registered, now},
     },
     claims::Deferral,
@@ -87,7 +88,6 @@ use crate::{
     system::own::{Own, ShownStatement},
     transaction::{ActiveTransaction, Following, Limits, Modes, changed, view_changed},
     types::{Environment, SqlType, Value},
-    verifier::Verifier,
 };
 
 /// A database with tables that SQL knows.
@@ -139,37 +139,6 @@ impl SqlDatabase {
     pub fn serves(scheme: ermine::Scheme) -> bool {
         use ermine::Scheme::{Partitioned, Serial, Vll};
         !matches!(scheme, Serial | Vll | Partitioned)
-    }
-
-    /// Fails for a user that may not log in. A name that no role has is the first superuser, where such clients are let
-    /// in.
-    pub fn check_login(&self, user: &str) -> Result<()> {
-        let catalog = self.0.catalog.current();
-        let user = cut(user);
-        let is_built_in = BUILT_IN.iter().any(|(name, _)| *name == user);
-        let may_log_in = catalog.role(user).is_none_or(|role| catalog.traits(role.id).can_login);
-        match may_log_in && !is_built_in {
-            true => Ok(()),
-            false => {
-                let message = format!("role \"{user}\" is not permitted to log in");
-                Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message))
-            }
-        }
-    }
-
-    /// Whether any user has a password, so that a login is possible.
-    pub fn has_passwords(&self) -> bool {
-        self.0.catalog.current().roles().any(|role| role.verifier.is_some())
-    }
-
-    /// Returns the stored verifier of a user's password; `None`: there is no such user, or it has no password.
-    pub fn verifier(&self, user: &str) -> Option<Verifier> {
-        self.0.catalog.current().role(cut(user))?.verifier.clone()
-    }
-
-    /// Bytes that last as long as the database, with which [`Verifier::mock`] hides which users exist.
-    pub fn secret(&self) -> &[u8] {
-        &self.0.catalog.secret
     }
 
     #[cfg(test)]

@@ -1,10 +1,24 @@
 //! Passwords and TLS.
 
-use std::sync::Arc;
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use ermine_server::tls;
 use ermine_sql::verifier::Verifier;
-use tokio_postgres::{NoTls, error::SqlState};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_postgres::{
+    NoTls,
+    config::{ChannelBinding, SslMode},
+    error::SqlState,
+    tls::TlsConnect,
+};
 use tokio_rustls::{
     TlsConnector,
     rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer},
@@ -18,6 +32,51 @@ use super::{
 
 fn with_users() -> Fake {
     Fake { users: [("eva".into(), Verifier::of("pencil"))].into(), ..Fake::default() }
+}
+
+/// TLS of a client that takes this for the hash of the server's certificate.
+struct Bound {
+    connector: TlsConnector,
+    end_point: Vec<u8>,
+}
+
+struct BoundStream(tokio_rustls::client::TlsStream<TcpStream>, Vec<u8>);
+
+impl TlsConnect<TcpStream> for Bound {
+    type Stream = BoundStream;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<BoundStream>> + Send>>;
+
+    fn connect(self, socket: TcpStream) -> Self::Future {
+        let connecting = self.connector.connect("localhost".try_into().unwrap(), socket);
+        Box::pin(async { Ok(BoundStream(connecting.await?, self.end_point)) })
+    }
+}
+
+impl tokio_postgres::tls::TlsStream for BoundStream {
+    fn channel_binding(&self) -> tokio_postgres::tls::ChannelBinding {
+        tokio_postgres::tls::ChannelBinding::tls_server_end_point(self.1.clone())
+    }
+}
+
+impl AsyncRead for BoundStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for BoundStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
 }
 
 fn secured() -> Running {
@@ -75,19 +134,19 @@ async fn tls() {
     let (certificate, key) = (directory.join("certificate"), directory.join("key"));
     std::fs::write(&certificate, certified.cert.pem()).unwrap();
     std::fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
-    let acceptor = tls::acceptor(&certificate, &key).unwrap();
-    assert!(tls::acceptor(&key, &key).is_err() && tls::acceptor(&certificate, &certificate).is_err());
+    let secured = tls::tls(&certificate, &key).unwrap();
+    assert!(tls::tls(&key, &key).is_err() && tls::tls(&certificate, &certificate).is_err());
     std::fs::remove_dir_all(directory).unwrap();
 
     let mut required = options();
     required.tls_required = true;
-    let server = start_secured(with_users(), required, Some(acceptor));
+    let server = start_secured(with_users(), required, Some(secured));
     let Err(error) = server.config().password("pencil").connect(NoTls).await else { panic!() };
     assert_eq!(error.code(), Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION));
 
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(certified.cert.der().to_vec())).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let client_config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
@@ -96,10 +155,26 @@ async fn tls() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     socket.write_all(&packet(&[4, 210, 22, 47])).await.unwrap();
     assert_eq!(socket.read_u8().await.unwrap(), b'S');
-    let stream = TlsConnector::from(Arc::new(config)).connect("localhost".try_into().unwrap(), socket).await.unwrap();
+    let stream = TlsConnector::from(Arc::new(client_config.clone()))
+        .connect("localhost".try_into().unwrap(), socket)
+        .await
+        .unwrap();
     let (client, connection) = server.config().password("pencil").connect_raw(stream, NoTls).await.unwrap();
     tokio::spawn(connection);
     assert_eq!(client.query("ROWS 5000", &[]).await.unwrap().len(), 5000);
+
+    // A client that insists on channel binding finds it bound to this certificate, and to no other.
+    let own = certified.cert.der().to_vec();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.der().to_vec();
+    for (seen, fails) in [(own, None), (other, Some(SqlState::PROTOCOL_VIOLATION))] {
+        let end_point = ::ring::digest::digest(&::ring::digest::SHA256, &seen).as_ref().to_vec();
+        let bound = Bound { connector: TlsConnector::from(Arc::new(client_config.clone())), end_point };
+        let mut config = server.config();
+        config.password("pencil").ssl_mode(SslMode::Require).channel_binding(ChannelBinding::Require);
+        let socket = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        let connected = config.connect_raw(socket, bound).await;
+        assert_eq!(connected.err().map(|error| error.code().cloned().unwrap()), fails);
+    }
 
     // Bytes sent before encryption began must not count as encrypted.
     let mut raw = Raw::open(server.address);

@@ -98,6 +98,10 @@ impl Backend for Fake {
         self.users.get(user).cloned()
     }
 
+    fn is_superuser(&self, user: &str) -> bool {
+        user == "root"
+    }
+
     fn secret(&self) -> &[u8] {
         b"of this test"
     }

@@ -10,8 +10,8 @@ use std::{
 use ermine_server::{
     options::ServerOptions,
     server::{Control, Server},
+    tls::Tls,
 };
-use tokio_rustls::TlsAcceptor;
 
 use super::fake::{Counts, Fake};
 
@@ -26,6 +26,8 @@ pub fn options() -> ServerOptions {
     let mut options = ServerOptions::default();
     options.trust = true;
     options.threads = Some(4);
+    options.connections_reserved = 0;
+    options.refusal_delay = Duration::from_millis(1);
     options
 }
 
@@ -37,7 +39,7 @@ pub fn start_with(backend: Fake, options: ServerOptions) -> Running {
     start_secured(backend, options, None)
 }
 
-pub fn start_secured(backend: Fake, options: ServerOptions, tls: Option<TlsAcceptor>) -> Running {
+pub fn start_secured(backend: Fake, options: ServerOptions, tls: Option<Tls>) -> Running {
     let counts = backend.counts.clone();
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {

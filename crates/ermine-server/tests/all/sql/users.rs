@@ -56,6 +56,39 @@ async fn passwords_let_in_as_long_as_they_last() {
     drop(login(&serving, "anybody", "").await.unwrap());
 }
 
+#[tokio::test]
+async fn limits_of_roles_hold() {
+    let directory = Directory::new("sql-limits");
+    let options = ["--max-connections", "4", "--superuser-reserved-connections", "2", "--auth-delay", "0"];
+    let serving = Serving::start(&directory.0, &options);
+    let root = login(&serving, "root", "").await.unwrap();
+    root.batch_execute("CREATE USER chief SUPERUSER PASSWORD 'c'; CREATE USER one PASSWORD 'o' CONNECTION LIMIT 1")
+        .await
+        .unwrap();
+    root.batch_execute("CREATE USER zero PASSWORD 'n' CONNECTION LIMIT 0; CREATE USER two PASSWORD 't'").await.unwrap();
+    let one = login(&serving, "one", "o").await.unwrap();
+    assert_eq!(login(&serving, "one", "o").await.err(), Some(SqlState::TOO_MANY_CONNECTIONS));
+    // Two sessions are taken, and the other two are for superusers.
+    assert_eq!(login(&serving, "two", "t").await.err(), Some(SqlState::TOO_MANY_CONNECTIONS));
+    let chief = login(&serving, "chief", "c").await.unwrap();
+    drop((root, one));
+    until(&chief, "SELECT count(*) = 1 FROM pg_stat_activity").await;
+    assert_eq!(login(&serving, "zero", "n").await.err(), Some(SqlState::TOO_MANY_CONNECTIONS));
+    drop(login(&serving, "one", "o").await.unwrap());
+    chief.batch_execute("ALTER USER two VALID UNTIL '2001-01-01'").await.unwrap();
+    until(&chief, "SELECT count(*) = 1 FROM pg_stat_activity").await;
+    assert!(refused(&serving, "two", "t").await, "the password counts no more");
+    chief.batch_execute("ALTER USER two VALID UNTIL 'infinity'").await.unwrap();
+    drop(login(&serving, "two", "t").await.unwrap());
+}
+
+/// Waits until a query is true: connections that were closed end at their own pace.
+async fn until(client: &Client, query: &str) {
+    while !client.query_one(query, &[]).await.unwrap().get::<_, bool>(0) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 /// Statements about one name at the same time: each works with the other's result, or says that it may be tried again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_taken_once() {

@@ -1,0 +1,80 @@
+//! Who may begin a session: names, passwords, and limits of roles.
+
+use super::{Session, SqlDatabase, cut};
+use crate::{
+    catalog::{
+        roles::{BUILT_IN, SUPERUSER},
+        sessions::now,
+    },
+    error::{Result, SqlError, SqlState},
+    verifier::Verifier,
+};
+
+impl SqlDatabase {
+    /// Fails for a user that may not log in. A name that no role has is the first superuser, where such clients are let
+    /// in.
+    pub fn check_login(&self, user: &str) -> Result<()> {
+        let catalog = self.0.catalog.current();
+        let user = cut(user);
+        let is_built_in = BUILT_IN.iter().any(|(name, _)| *name == user);
+        let may_log_in = catalog.role(user).is_none_or(|role| catalog.traits(role.id).can_login);
+        match may_log_in && !is_built_in {
+            true => Ok(()),
+            false => {
+                let message = format!("role \"{user}\" is not permitted to log in");
+                Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message))
+            }
+        }
+    }
+
+    /// Whether any user has a password, so that a login is possible.
+    pub fn has_passwords(&self) -> bool {
+        self.0.catalog.current().roles().any(|role| role.verifier.is_some())
+    }
+
+    /// Returns the stored verifier of a user's password; `None`: there is no such user, or it has no password, or the
+    /// password counts no more (VALID UNTIL).
+    pub fn verifier(&self, user: &str) -> Option<Verifier> {
+        let catalog = self.0.catalog.current();
+        let role = catalog.role(cut(user))?;
+        let is_valid = catalog.traits(role.id).valid_until.is_none_or(|end| now() < end);
+        role.verifier.clone().filter(|_| is_valid)
+    }
+
+    /// Bytes that last as long as the database, with which [`Verifier::mock`] hides which users exist.
+    pub fn secret(&self) -> &[u8] {
+        &self.0.catalog.secret
+    }
+
+    /// Whether a session of a user has all rights.
+    pub fn is_superuser(&self, user: &str) -> bool {
+        let catalog = self.0.catalog.current();
+        let role = catalog.role(cut(user)).map_or(SUPERUSER, |role| role.id);
+        catalog.is_superuser(role)
+    }
+}
+
+impl Session {
+    /// Fails if the user has more connections than its CONNECTION LIMIT allows, this one included. Superusers have no
+    /// limit.
+    ///
+    /// # Errors
+    /// 53300.
+    pub fn check_connections(&self) -> Result<()> {
+        let catalog = self.shared.catalog.current();
+        let (user, role) = &self.authenticated;
+        let limit = match usize::try_from(catalog.traits(*role).connection_limit) {
+            Ok(limit) if !catalog.is_superuser(*role) => limit,
+            _ => return Ok(()),
+        };
+        let connections =
+            catalog.sessions.all().iter().filter(|other| other.role == *role && other.is_connected()).count();
+        match connections > limit {
+            true => {
+                let message = format!("too many connections for role \"{user}\"");
+                Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message))
+            }
+            false => Ok(()),
+        }
+    }
+}
