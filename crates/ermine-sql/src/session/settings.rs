@@ -315,7 +315,7 @@ impl Settings {
             return Err(SqlError::new(SqlState("55P02"), message));
         }
         let value = match (name, value) {
-            ("datestyle", Some(words)) => Some(date_style(self.style(), words)?.shown_dates().to_string()),
+            ("datestyle", Some(words)) => Some(date_style(self.style(), words)?.shown_dates()),
             _ => value.map(|value| normal(name, value)).transpose()?,
         };
         if let Some(level) = value.as_ref().filter(|_| name.ends_with("transaction_isolation")) {

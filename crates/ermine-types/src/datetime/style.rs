@@ -1,7 +1,5 @@
 //! The styles of dates, times and intervals as text: the settings `DateStyle` and `IntervalStyle`.
 
-use std::fmt;
-
 /// How dates, times and intervals are written, and how numbers in them are read where they are ambiguous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Style {
@@ -119,7 +117,7 @@ impl Style {
     }
 
     /// Returns the value of `DateStyle`.
-    pub fn shown_dates(self) -> impl fmt::Display {
+    pub fn shown_dates(self) -> String {
         let form = match self.dates {
             DateForm::Iso => "ISO",
             DateForm::Sql => "SQL",
@@ -131,7 +129,7 @@ impl Style {
             DateOrder::Dmy => "DMY",
             DateOrder::Ymd => "YMD",
         };
-        fmt::from_fn(move |f| write!(f, "{form}, {order}"))
+        format!("{form}, {order}")
     }
 }
 
@@ -141,7 +139,7 @@ mod tests {
 
     #[test]
     fn words_change_what_they_name() {
-        let shown = |from: Style, words: &str| from.with_dates(words).map(|style| style.shown_dates().to_string());
+        let shown = |from: Style, words: &str| from.with_dates(words).map(|style| style.shown_dates());
         let usual = Style::default();
         let german = usual.with_dates("German").unwrap();
         for (from, words, expected) in [
