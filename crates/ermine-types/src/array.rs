@@ -61,6 +61,37 @@ impl Array {
         fits.then(|| Self { element, dimensions: dimensions.into(), elements })
     }
 
+    /// Returns an array of arrays, which have the same dimensions; NULL counts as an empty array.
+    pub fn nested(arrays: &[Value]) -> Result<Self> {
+        let unequal = || {
+            let message = "multidimensional arrays must have array expressions with matching dimensions";
+            SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message)
+        };
+        let filled = |value: &Value| match value {
+            Value::Array(array) if !array.elements.is_empty() => Some(array.clone()),
+            _ => None,
+        };
+        let element =
+            arrays.iter().find_map(|value| if let Value::Array(array) = value { Some(array.element) } else { None });
+        let inner: Vec<_> = arrays.iter().filter_map(filled).collect();
+        let Some(first) = inner.first() else { return Ok(Self::new(element.unwrap_or(Scalar::Text), Vec::new())) };
+        if inner.len() < arrays.len() || inner.iter().any(|array| array.dimensions != first.dimensions) {
+            return Err(unequal());
+        }
+        if first.dimensions.len() == DIMENSIONS_MAX {
+            let message = format!(
+                "number of array dimensions ({}) exceeds the maximum allowed ({DIMENSIONS_MAX})",
+                DIMENSIONS_MAX + 1
+            );
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        }
+        let outer = Dimension { length: inner.len() as u32, lower: 1 };
+        let dimensions: Vec<_> = [outer].into_iter().chain(first.dimensions.iter().copied()).collect();
+        let element = first.element;
+        let elements = inner.into_iter().flat_map(|array| array.into_elements()).collect();
+        Self::with_dimensions(element, &dimensions, elements).ok_or_else(too_large)
+    }
+
     /// Returns its dimensions, the outermost first; none if it is empty.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions

@@ -187,10 +187,20 @@ impl Bits {
         Self { length: self.length, bytes }
     }
 
-    /// Returns the place of the first occurrence of other bits.
-    pub(crate) fn find(&self, wanted: &Self) -> Option<u32> {
-        let last = self.length.checked_sub(wanted.length)?;
-        (0..=last).find(|start| (0..wanted.length).all(|at| self.has(start + at) == wanted.has(at)))
+    /// Returns the place of the first occurrence of other bits. Calls `check` from time to time to decide whether to go
+    /// on: the time is bounded by the product of the lengths.
+    pub(crate) fn find(&self, wanted: &Self, check: impl Fn() -> Result<()>) -> Result<Option<u32>> {
+        const STARTS: u32 = 256;
+        let Some(last) = self.length.checked_sub(wanted.length) else { return Ok(None) };
+        for start in 0..=last {
+            if start % STARTS == STARTS - 1 {
+                check()?;
+            }
+            if (0..wanted.length).all(|at| self.has(start + at) == wanted.has(at)) {
+                return Ok(Some(start));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the number of bits that are one.
@@ -228,7 +238,11 @@ mod tests {
             let (first, second) = (bits(&left), bits(&right));
             assert_eq!(text(&first), left);
             assert_eq!(text(&first.followed_by(&second).unwrap()), format!("{left}{right}"));
-            assert_eq!(first.find(&second), left.find(&right).map(|at| at as u32), "{left} {right}");
+            assert_eq!(
+                first.find(&second, || Ok(())).unwrap(),
+                left.find(&right).map(|at| at as u32),
+                "{left} {right}"
+            );
             let by = right.len() as i64 - 10;
             let zeros = |count: usize| "0".repeat(count.min(left.len()));
             let moved = match by {

@@ -6,7 +6,7 @@ use sqlparser::ast::{
     self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
 };
 
-use super::{Binder, Typed, collation::Derived, names, window::is_window_function};
+use super::{Binder, Typed, collation::Derived, named, names, variadic::variadic_of, window::is_window_function};
 use crate::{
     catalog::{Relation, rights::Rights},
     error::{Result, SqlError, SqlState},
@@ -128,7 +128,11 @@ impl Binder<'_> {
             FunctionArguments::Subquery(_) => return Err(SqlError::unsupported("a query as an argument")),
             FunctionArguments::List(list) => list,
         };
+        let list = &*named::positional(&name, list)?;
         let (arguments, is_star) = expressions_of(list)?;
+        if arguments.last().is_some_and(|last| variadic_of(last).is_some()) {
+            return self.variadic_call(&name, list);
+        }
         if name == "grouping" {
             return self.grouping(&arguments);
         }
@@ -232,6 +236,14 @@ impl Binder<'_> {
                     && let Some(call) = self.enumeration_call(name, all)? =>
             {
                 Ok(call)
+            }
+            (name, [left, right]) if let Some((operator, types)) = operator_of(name) => {
+                let (mut left, mut right) = (left.clone(), right.clone());
+                if let Some((first, second)) = types {
+                    left = Typed::new(self.coerce(left, first)?, first);
+                    right = Typed::new(self.coerce(right, second)?, second);
+                }
+                self.binary(operator, left, right)
             }
             // In PostgreSQL they are defined by the cast for other types than texts.
             ("quote_literal" | "quote_nullable", [Typed { ty: Some(ty), .. }]) if !ty.is_text() => {
@@ -355,6 +367,45 @@ pub(super) fn expressions_of(list: &ast::FunctionArgumentList) -> Result<(Vec<&a
         }
     }
     Ok((arguments, is_star))
+}
+
+/// Returns the operator that a function of PostgreSQL implements, and the types of its operands, for those that programs
+/// call by their names; without types: those of the arguments.
+fn operator_of(function: &str) -> Option<(&'static str, Option<(SqlType, SqlType)>)> {
+    use SqlType as T;
+    let (jsonb, texts) = (T::JSONB, T::TEXT.array());
+    let matching = Some((T::TEXT, T::TEXT));
+    Some(match function {
+        "jsonb_exists" => ("?", Some((jsonb, T::TEXT))),
+        "jsonb_exists_any" => ("?|", Some((jsonb, texts))),
+        "jsonb_exists_all" => ("?&", Some((jsonb, texts))),
+        "jsonb_contains" => ("@>", Some((jsonb, jsonb))),
+        "jsonb_contained" => ("<@", Some((jsonb, jsonb))),
+        "jsonb_concat" => ("||", Some((jsonb, jsonb))),
+        "jsonb_delete" => ("-", None),
+        "jsonb_delete_path" => ("#-", Some((jsonb, texts))),
+        "jsonb_object_field" => ("->", Some((jsonb, T::TEXT))),
+        "jsonb_object_field_text" => ("->>", Some((jsonb, T::TEXT))),
+        "jsonb_array_element" => ("->", Some((jsonb, T::INT4))),
+        "jsonb_array_element_text" => ("->>", Some((jsonb, T::INT4))),
+        "json_object_field" => ("->", Some((T::JSON, T::TEXT))),
+        "json_object_field_text" => ("->>", Some((T::JSON, T::TEXT))),
+        "json_array_element" => ("->", Some((T::JSON, T::INT4))),
+        "json_array_element_text" => ("->>", Some((T::JSON, T::INT4))),
+        "arraycontains" => ("@>", None),
+        "arraycontained" => ("<@", None),
+        "arrayoverlap" => ("&&", None),
+        "textcat" => ("||", matching),
+        "like" | "textlike" => ("~~", matching),
+        "notlike" | "textnlike" => ("!~~", matching),
+        "texticlike" => ("~~*", matching),
+        "texticnlike" => ("!~~*", matching),
+        "textregexeq" => ("~", matching),
+        "textregexne" => ("!~", matching),
+        "texticregexeq" => ("~*", matching),
+        "texticregexne" => ("!~*", matching),
+        _ => return None,
+    })
 }
 
 /// Returns GREATEST or LEAST. That values of a type have no order comes up only after all types are checked.

@@ -8,12 +8,14 @@ use super::{
     names::{collation_of, interval_modifier, name_of, relation_of, type_of},
     row::items_of,
     sets::refuse_set_operand,
+    variadic::argument_of,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{self, Comparison, Elementwise, Expr, Function, Quantifier, Subquery, SubqueryKind},
     functions::resolution::no_array_of,
     operators,
+    parse::SYMMETRIC,
     system::reg::{Reg, shown},
     types::{
         Array, Environment, Numeric, SqlType, Value,
@@ -110,6 +112,11 @@ impl Binder<'_> {
             ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
                 self.like(if *negated { "!~~*" } else { "~~*" }, expr, pattern, escape_char.as_deref())
             }
+            ast::Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                let pattern = [Some(&**pattern), escape_char.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+                let (operand, pattern) = (self.expr(expr)?, self.call_with("similar_to_escape", &pattern)?);
+                self.binary(if *negated { "!~" } else { "~" }, operand, pattern)
+            }
             ast::Expr::AnyOp { left, compare_op, right, .. } => self.any_of(left, compare_op, right, false),
             ast::Expr::AllOp { left, compare_op, right } => self.any_of(left, compare_op, right, true),
             ast::Expr::Case { operand, conditions, else_result, .. } => {
@@ -140,6 +147,10 @@ impl Binder<'_> {
     }
 
     fn between(&mut self, expr: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Expr> {
+        if let Some(first) = argument_of(low, SYMMETRIC) {
+            let (one, other) = (self.between(expr, first, high)?, self.between(expr, high, first)?);
+            return Ok(Expr::Or(vec![one, other]));
+        }
         if let (Some(row), Some(low), Some(high)) = (items_of(expr), items_of(low), items_of(high)) {
             let lower = self.compare_rows(">=", &row, &low)?;
             let upper = self.compare_rows("<=", &row, &high)?;
@@ -452,6 +463,9 @@ impl Binder<'_> {
                     other => other.to_string(),
                 };
                 if let (Some(left), Some(right)) = (items_of(left), items_of(right)) {
+                    if *operator == BinaryOperator::Overlaps {
+                        return self.overlaps(&left, &right);
+                    }
                     return self.compare_rows(&name, &left, &right);
                 }
                 if let (Some(row), ast::Expr::Subquery(query)) = (items_of(left), unnested(right))
@@ -640,6 +654,17 @@ impl Binder<'_> {
         Ok(if any.len() == 1 { any.remove(0) } else { Expr::Or(any) })
     }
 
+    /// Binds a test whether two periods overlap.
+    fn overlaps(&mut self, left: &[&ast::Expr], right: &[&ast::Expr]) -> Result<Typed> {
+        for (side, items) in [("left", left), ("right", right)] {
+            if items.len() != 2 {
+                let message = format!("wrong number of parameters on {side} side of OVERLAPS expression");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+        }
+        self.call_with("overlaps", &[left, right].concat())
+    }
+
     fn like(
         &mut self,
         name: &str,
@@ -725,7 +750,7 @@ impl Binder<'_> {
         }
         let (elements, ty) = self.common(elements, "ARRAY")?;
         if ty.is_array {
-            return Err(SqlError::unsupported("ARRAY of arrays; write it as a literal"));
+            return Ok(array_of_arrays(elements, ty));
         }
         Ok(Typed::new(Expr::Array(ty, elements), ty.array()))
     }
@@ -734,10 +759,8 @@ impl Binder<'_> {
     fn array_of(&mut self, elements: &[ast::Expr], ty: SqlType) -> Result<Typed> {
         let elements = elements.iter().map(|element| self.expr(element)).collect::<Result<Vec<_>>>()?;
         if elements.iter().any(|typed| typed.ty.is_some_and(|ty| ty.is_array)) {
-            for typed in elements {
-                self.convert(typed, ty.array(), -1, Context::Explicit)?;
-            }
-            return Err(SqlError::unsupported("ARRAY of arrays; write it as a literal"));
+            let arrays = elements.into_iter().map(|typed| self.convert(typed, ty.array(), -1, Context::Explicit));
+            return Ok(array_of_arrays(arrays.collect::<Result<_>>()?, ty.array()));
         }
         let elements = elements.into_iter().map(|typed| self.convert(typed, ty, -1, Context::Explicit));
         Ok(Typed::new(Expr::Array(ty, elements.collect::<Result<_>>()?), ty.array()))
@@ -856,6 +879,16 @@ pub(super) fn one_column() -> SqlError {
 
 pub(super) fn text_constant(text: &str) -> Expr {
     Expr::Constant(Value::Text(text.into()))
+}
+
+/// Returns an array of arrays, which all have one type.
+fn array_of_arrays(arrays: Vec<Expr>, ty: SqlType) -> Typed {
+    let nest: expr::Call = |arguments, environment| {
+        environment.memory.check(arguments.iter().map(Value::bytes).sum())?;
+        Array::nested(arguments).map(Value::array)
+    };
+    let function = Function { is_strict: false, ..Function::of_operator("array of arrays", true, ty, nest) };
+    Typed::new(Expr::Call(function, arrays), ty)
 }
 
 /// Returns a string of bits by its digits.

@@ -644,6 +644,7 @@ fn own_name(expr: &ast::Expr) -> Option<(String, bool)> {
         },
         ast::Expr::TypedString(typed) => of_type(&typed.data_type),
         ast::Expr::Interval(_) => Some(("interval".into(), false)),
+        ast::Expr::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => Some(("overlaps".into(), false)),
         ast::Expr::Case { else_result, .. } => match else_result.as_deref().and_then(own_name) {
             Some((name, true)) => kept(&name),
             _ => Some(("case".into(), false)),

@@ -8,7 +8,7 @@ use sqlparser::{
 };
 
 /// Inserts tokens, each before the token at its place or behind the last one, in the order of the places.
-fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
+pub(super) fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
     if places.is_empty() {
         return;
     }
@@ -27,7 +27,7 @@ fn put_in(tokens: &mut Vec<TokenWithSpan>, mut places: Vec<(usize, Token)>) {
     *tokens = all;
 }
 
-fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
+pub(super) fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
     matches!(token, Token::Word(word) if wanted.contains(&word.keyword))
 }
 

@@ -15,6 +15,7 @@ mod precedence;
 mod sequences;
 mod tables;
 mod windows;
+mod words;
 
 use std::sync::LazyLock;
 
@@ -37,6 +38,7 @@ pub(crate) use self::{
     measure::tree_bytes,
     precedence::correct_precedence,
     windows::{Excluded, exclusion_of},
+    words::{SYMMETRIC, VARIADIC},
 };
 use self::{
     conflicts::{check_included, mark_conflicts},
@@ -49,6 +51,7 @@ use self::{
     sequences::order_options,
     tables::expand_tables,
     windows::rewrite_frames,
+    words::rewrite_words,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -121,6 +124,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     join_literals(&mut tokens)?;
     cast_constants(&mut tokens);
     cast_intervals(&mut tokens);
+    rewrite_words(&mut tokens);
     rewrite_frames(&mut tokens);
     Ok(tokens)
 }

@@ -170,7 +170,10 @@ pub fn sane_zone(name: &str, local: i64) -> Result<TimeZone> {
         return find_zone_at_local(name, local);
     }
     let zone = super::parse::parse_offset(name).and_then(fixed);
-    zone.ok_or_else(|| invalid(format!("invalid input syntax for type numeric time zone: \"{name}\"")))
+    zone.ok_or_else(|| match name[1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b':') && name.len() > 1 {
+        true => invalid(format!("numeric time zone \"{name}\" out of range")),
+        false => invalid(format!("invalid input syntax for type numeric time zone: \"{name}\"")),
+    })
 }
 
 /// Returns the zone that an abbreviation means at the local time of its zone.

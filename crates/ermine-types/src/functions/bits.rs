@@ -87,11 +87,11 @@ pub(super) fn register(table: &mut Table) {
             _ => Err(crate::operators::mismatch()),
         })
         .optional(1);
-    table.add("position", &[b, b], i, |arguments, _| {
+    table.add("position", &[b, b], i, |arguments, environment| {
         arguments!(arguments, [Value::Bit(bits), Value::Bit(wanted)] => match wanted.length() {
             0 if bits.length() > 0 => count(1),
             0 => count(0),
-            _ => count(bits.find(wanted).map_or(0, |at| at as usize + 1)),
+            _ => count(bits.find(wanted, || environment.check())?.map_or(0, |at| at as usize + 1)),
         })
     });
     table.add("get_bit", &[b, i], i, |arguments, _| {

@@ -83,7 +83,7 @@ pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut Str
         Value::Float8(number) if number.is_finite() => out.push_str(&text_of(value, environment)),
         Value::Array(array) => {
             let elements: Vec<_> = array.elements().iter().collect();
-            return write_elements(&elements, array.dimensions(), environment, out);
+            return write_elements(&elements, array.dimensions(), ",", environment, out);
         }
         Value::Record(record) => write_record(record, ",", environment, out)?,
         value => {
@@ -97,15 +97,16 @@ pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut Str
 fn write_elements(
     elements: &[&Value],
     dimensions: &[Dimension],
+    separator: &str,
     environment: &Environment,
     out: &mut String,
 ) -> Result<()> {
     out.push('[');
     let size = elements.len() / dimensions.first().map_or(1, |dimension| dimension.length.max(1) as usize);
     for (at, inner) in elements.chunks(size.max(1)).enumerate() {
-        out.push_str(if at > 0 { "," } else { "" });
+        out.push_str(if at > 0 { separator } else { "" });
         match dimensions {
-            [_, rest @ ..] if !rest.is_empty() => write_elements(inner, rest, environment, out)?,
+            [_, rest @ ..] if !rest.is_empty() => write_elements(inner, rest, ",", environment, out)?,
             _ => write_json(inner[0], environment, out)?,
         }
     }
@@ -273,7 +274,7 @@ fn bound(arguments: &[Value], which: fn(i64, i64) -> i64) -> Result<Value> {
     })
 }
 
-fn is_same(left: &Value, right: &Value, element: SqlType) -> bool {
+pub(super) fn is_same(left: &Value, right: &Value, element: SqlType) -> bool {
     match (left.is_null(), right.is_null()) {
         (true, true) => true,
         (false, false) => order::compare(left, right, element).is_eq(),
@@ -285,7 +286,7 @@ fn has_null(array: &Array) -> bool {
     array.elements().iter().any(Value::is_null)
 }
 
-fn one_dimension(array: &Array, activity: &str) -> Result<i32> {
+pub(super) fn one_dimension(array: &Array, activity: &str) -> Result<i32> {
     match array.dimensions() {
         [] => Ok(1),
         [dimension] => Ok(dimension.lower),
@@ -380,18 +381,33 @@ fn register_json(table: &mut Table) {
             },
         )
         .stable();
-    for name in ["to_json", "array_to_json"] {
-        let parameter = if name == "to_json" { Parameter::Element } else { Parameter::Array };
-        table
-            .generic(name, &[parameter], Outcome::Is(T::JSON), |arguments, environment| {
-                arguments!(arguments, [value] => {
-                    let mut out = String::new();
-                    write_json(value, environment, &mut out)?;
-                    Ok(Value::Json(out.into()))
-                })
+    table
+        .generic("to_json", &[Parameter::Element], Outcome::Is(T::JSON), |arguments, environment| {
+            arguments!(arguments, [value] => {
+                let mut out = String::new();
+                write_json(value, environment, &mut out)?;
+                Ok(Value::Json(out.into()))
             })
-            .stable();
-    }
+        })
+        .stable();
+    table
+        .generic(
+            "array_to_json",
+            &[Parameter::Array, Parameter::Is(T::BOOL)],
+            Outcome::Is(T::JSON),
+            |arguments, environment| {
+                let (Some(Value::Array(array)), is_pretty) = (arguments.first(), arguments.get(1)) else {
+                    return Err(crate::operators::mismatch());
+                };
+                let separator = if is_pretty == Some(&Value::Bool(true)) { ",\n " } else { "," };
+                let mut out = String::new();
+                let elements: Vec<_> = array.elements().iter().collect();
+                write_elements(&elements, array.dimensions(), separator, environment, &mut out)?;
+                Ok(Value::Json(out.into()))
+            },
+        )
+        .optional(1)
+        .stable();
     table
         .add("row_to_json", &[T::RECORD, T::BOOL], T::JSON, |arguments, environment| {
             let (record, is_pretty) = match arguments {
@@ -415,6 +431,11 @@ fn register_json(table: &mut Table) {
     table.add("jsonb_build_array", &[], j, build_array);
     table.generic("jsonb_build_array", &[Parameter::Any], json_outcome, build_array).variadic().accepts_null().stable();
     register_json_parts(table);
+}
+
+/// Returns how many arguments are NULL, or are not.
+fn count_nulls(arguments: &[Value], is_null: bool) -> Result<Value> {
+    Ok(Value::Int4(arguments.iter().filter(|value| value.is_null() == is_null).count() as i32))
 }
 
 fn register_json_parts(table: &mut Table) {
@@ -499,6 +520,14 @@ fn array_to_string(arguments: &[Value], environment: &Environment) -> Result<Val
 pub(super) fn register(table: &mut Table) {
     register_json(table);
     use SqlType as T;
+    table
+        .generic("num_nulls", &[Parameter::Any], Outcome::Is(T::INT4), |arguments, _| count_nulls(arguments, true))
+        .variadic()
+        .accepts_null();
+    table
+        .generic("num_nonnulls", &[Parameter::Any], Outcome::Is(T::INT4), |arguments, _| count_nulls(arguments, false))
+        .variadic()
+        .accepts_null();
     let array = Parameter::Array;
     let int = Outcome::Is(T::INT4);
     let int_parameter = Parameter::Is(T::INT4);

@@ -149,7 +149,19 @@ pub(super) fn register(table: &mut Table) {
     });
     table.add("sign", &[f], f, |arguments, _| float(arguments, |number| Ok(sign(number))));
     register_powers(table);
-    register_angles(table);
+    table.add("random", &[], f, |_, _| Ok(Value::Float8(fastrand::f64()))).volatile();
+    table.add("min_scale", &[n], T::INT4, |arguments, _| {
+        arguments!(arguments, [Value::Numeric(number)] => Ok(match number.is_finite() {
+            true => Value::Int4(number.without_trailing_zeros().scale() as i32),
+            false => Value::Null,
+        }))
+    });
+    table.add(
+        "factorial",
+        &[T::INT8],
+        n,
+        |arguments, environment| arguments!(arguments, [Value::Int8(number)] => factorial(*number, environment)),
+    );
 }
 
 fn register_powers(table: &mut Table) {
@@ -183,29 +195,21 @@ fn register_powers(table: &mut Table) {
     table.add("trim_scale", &[n], n, |arguments, _| numeric(arguments, |number| Ok(number.without_trailing_zeros())));
 }
 
-fn register_angles(table: &mut Table) {
-    let f = SqlType::FLOAT8;
-    table.add("pi", &[], f, |_, _| Ok(Value::Float8(std::f64::consts::PI)));
-    // Divided by the one, multiplied by the other: this is how PostgreSQL rounds.
-    const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
-    table.add("degrees", &[f], f, |arguments, _| {
-        float(arguments, |number| match number / RADIANS_PER_DEGREE {
-            degrees if degrees.is_infinite() && number.is_finite() => {
-                Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow"))
-            }
-            degrees => Ok(degrees),
-        })
-    });
-    table.add("radians", &[f], f, |arguments, _| float(arguments, |number| Ok(number * RADIANS_PER_DEGREE)));
-    for (name, function) in [
-        ("sin", (|arguments, _| float(arguments, |number| Ok(number.sin()))) as super::ScalarFunction),
-        ("cos", |arguments, _| float(arguments, |number| Ok(number.cos()))),
-        ("tan", |arguments, _| float(arguments, |number| Ok(number.tan()))),
-        ("atan", |arguments, _| float(arguments, |number| Ok(number.atan()))),
-    ] {
-        table.add(name, &[f], f, function);
+/// Returns the product of the numbers up to one.
+fn factorial(number: i64, environment: &Environment) -> Result<Value> {
+    const NUMBER_MAX: i64 = 32_177;
+    let beyond = |message: &str| Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+    match number {
+        ..0 => return beyond("factorial of a negative number is undefined"),
+        0..=NUMBER_MAX => {}
+        _ => return beyond("value overflows numeric format"),
     }
-    table.add("random", &[], f, |_, _| Ok(Value::Float8(fastrand::f64()))).volatile();
+    let mut product = Numeric::from(1);
+    for factor in 2..=number {
+        environment.check()?;
+        product = product.multiply(&factor.into())?;
+    }
+    Ok(product.into())
 }
 
 #[cfg(test)]

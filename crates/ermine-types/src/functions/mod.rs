@@ -1,26 +1,36 @@
 //! Functions: the resolution of a call, and the implementations.
 //!
 //! As with operators, every function is a row of a table: name, parameters, result, strictness, volatility, function.
-//! The tables are defined beside the functions: `math`, `strings`, `bytes`, `bits`, `regexp`, `times`, `formats`,
-//! `collections`, `system`, `extensions`, `network`; aggregates, and functions that return sets (`sets`), have their own.
+//! The tables are defined beside the functions, each group of which has its module; aggregates, and functions that
+//! return sets (`sets`), have their own.
 
 mod aggregates;
+mod angles;
+mod arrays;
 mod bits;
+mod buckets;
 mod bytes;
 mod collections;
+mod encoded;
 mod encodings;
 mod extensions;
 mod formats;
+mod identifiers;
+mod json_objects;
 pub(crate) mod jsonpath;
 mod math;
 mod network;
 mod ordered;
+mod overlaps;
 pub(crate) mod pattern;
 pub(crate) mod posix;
 mod regexp;
+mod regexp_search;
 mod regression;
 pub mod resolution;
+mod sends;
 mod sets;
+mod similar;
 mod strings;
 mod system;
 mod times;
@@ -189,6 +199,16 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     extensions::register(&mut table);
     network::register(&mut table);
     jsonpath::register(&mut table);
+    angles::register(&mut table);
+    arrays::register(&mut table);
+    buckets::register(&mut table);
+    encoded::register(&mut table);
+    identifiers::register(&mut table);
+    json_objects::register(&mut table);
+    overlaps::register(&mut table);
+    regexp_search::register(&mut table);
+    sends::register(&mut table);
+    similar::register(&mut table);
     table
 });
 
@@ -295,7 +315,7 @@ mod tests {
         let environment = Environment::default();
         let all: Vec<_> = SqlType::all().collect();
         // Functions that may be slow or large, and are bounded elsewhere.
-        let heavy = ["repeat", "lpad", "rpad", "power", "pow"];
+        let heavy = ["repeat", "lpad", "rpad", "power", "pow", "factorial"];
         for (name, entries) in TABLE.0.iter().filter(|(name, _)| !heavy.contains(name)) {
             for _ in 0..150 {
                 let entry = random.choice(entries).unwrap();

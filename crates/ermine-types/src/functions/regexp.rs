@@ -8,6 +8,7 @@ use crate::{
 use super::{
     Table, pattern,
     posix::{self, Flags, Posix},
+    sets::split_text,
     strings::{LENGTH_MAX, offset, too_long, two},
 };
 
@@ -93,7 +94,14 @@ fn regexp_match(text: &str, pattern: &str, flags: Flags, environment: &Environme
     Ok(Value::array(Array::new(Scalar::Text, groups.collect())))
 }
 
-fn substring_by_pattern(text: &str, pattern: &str, flags: Flags, environment: &Environment) -> Result<Value> {
+/// Returns the part of a text that matches, or that its first group matches.
+pub(super) fn substring_by_pattern(
+    text: &str,
+    pattern: &str,
+    is_ascii: bool,
+    environment: &Environment,
+) -> Result<Value> {
+    let flags = Flags { is_ascii, ..Flags::default() };
     let regex = Posix::new(pattern, flags)?;
     let Some(mut groups) = regex.find(text, 0, &|| environment.check())? else { return Ok(Value::Null) };
     let found = groups.swap_remove(usize::from(regex.groups() > 0));
@@ -102,8 +110,7 @@ fn substring_by_pattern(text: &str, pattern: &str, flags: Flags, environment: &E
 
 /// The functions of SQL; `IS_ASCII`: under the collation C.
 fn substring<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
-    let flags = Flags { is_ascii: IS_ASCII, ..Flags::default() };
-    two(arguments, |text, pattern| substring_by_pattern(text, pattern, flags, environment))
+    two(arguments, |text, pattern| substring_by_pattern(text, pattern, IS_ASCII, environment))
 }
 
 fn replace<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
@@ -141,14 +148,19 @@ fn first_match<const IS_ASCII: bool>(arguments: &[Value], environment: &Environm
     regexp_match(text, pattern, Flags::parse(letters, IS_ASCII)?, environment)
 }
 
+fn split<const IS_ASCII: bool>(arguments: &[Value], environment: &Environment) -> Result<Value> {
+    let parts = split_text(arguments, IS_ASCII, "regexp_split_to_array", environment)?;
+    Ok(Value::array(Array::new(Scalar::Text, parts)))
+}
+
 pub(super) fn register(table: &mut Table) {
     use SqlType as T;
     let (t, i) = (T::TEXT, T::INT4);
     table.add("substring", &[t, t], t, substring::<false>).in_c(substring::<true>);
-    table.add("substring", &[t, t, t], t, |_, _| Err(SqlError::unsupported("substring with a pattern of SQL")));
     table.add("regexp_replace", &[t, t, t, t], t, replace::<false>).in_c(replace::<true>).optional(1);
     table.add("regexp_replace", &[t, t, t, i, i, t], t, replace_from::<false>).in_c(replace_from::<true>).optional(2);
     table.add("regexp_match", &[t, t, t], t.array(), first_match::<false>).in_c(first_match::<true>).optional(1);
+    table.add("regexp_split_to_array", &[t, t, t], t.array(), split::<false>).in_c(split::<true>).optional(1);
     table.add("like_escape", &[t, t], t, |arguments, _| {
         two(arguments, |pattern, escape| pattern::like_escape(pattern, escape).map(Value::from))
     });

@@ -407,7 +407,17 @@ fn all_matches<const IS_ASCII: bool>(arguments: Vec<Value>, environment: &Enviro
 }
 
 fn split<const IS_ASCII: bool>(arguments: Vec<Value>, environment: &Environment) -> Result<SetRows> {
-    let (text, regex, _) = pattern_of(&arguments, IS_ASCII, "regexp_split_to_table", false)?;
+    split_text(&arguments, IS_ASCII, "regexp_split_to_table", environment).map(SetRows::of_values)
+}
+
+/// Returns the parts of a text between the matches of a pattern.
+pub(super) fn split_text(
+    arguments: &[Value],
+    is_ascii: bool,
+    function: &str,
+    environment: &Environment,
+) -> Result<Vec<Value>> {
+    let (text, regex, _) = pattern_of(arguments, is_ascii, function, false)?;
     let (mut parts, mut bytes, mut end) = (Vec::new(), 0, 0);
     each_match(text, &regex, (true, true), environment, &mut |groups| {
         let Some(Some(found)) = groups.first() else { return Ok(()) };
@@ -418,7 +428,7 @@ fn split<const IS_ASCII: bool>(arguments: Vec<Value>, environment: &Environment)
         environment.memory.check(bytes)
     })?;
     parts.push(text[end..].into());
-    Ok(SetRows::of_values(parts))
+    Ok(parts)
 }
 
 /// Splits a text at a separator, or into characters if that is NULL; parts equal to the third argument become NULL.

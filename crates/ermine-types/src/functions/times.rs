@@ -323,7 +323,77 @@ fn register_fields(table: &mut Table) {
         .stable();
 }
 
+/// Returns the point in time of a date and a time of day.
+fn joined(days: i32, micros: i64) -> Result<i64> {
+    let midnight = datetime::date_to_timestamp(days)?;
+    match datetime::is_infinite(midnight) {
+        true => Ok(midnight),
+        false => {
+            let joined = midnight.checked_add(micros).filter(|joined| datetime::is_timestamp(*joined));
+            joined.ok_or_else(datetime::timestamp_out_of_range)
+        }
+    }
+}
+
+/// Returns the beginning of the part of time, counted from `origin` in steps of `stride`, in which a time lies.
+fn bin((months, days, micros): (i32, i32, i64), at: i64, origin: i64) -> Result<i64> {
+    let overflow = |message: &str| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message);
+    if datetime::is_infinite(at) {
+        return Ok(at);
+    }
+    if datetime::is_infinite(origin) {
+        return Err(overflow("origin out of range"));
+    }
+    if months != 0 {
+        let message = "timestamps cannot be binned into intervals containing months or years";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    let stride = i64::from(days).checked_mul(MICROS_PER_DAY).and_then(|length| length.checked_add(micros));
+    let stride = stride.ok_or_else(|| overflow("interval out of range"))?;
+    if stride <= 0 {
+        return Err(overflow("stride must be greater than zero"));
+    }
+    let beyond = || overflow("interval out of range");
+    let distance = at.checked_sub(origin).ok_or_else(beyond)?;
+    origin.checked_add(distance - distance.rem_euclid(stride)).ok_or_else(beyond)
+}
+
+fn date_bin(arguments: &[Value]) -> Result<Value> {
+    match arguments {
+        [Value::Interval { months, days, micros }, Value::Timestamp(at), Value::Timestamp(origin)] => {
+            bin((*months, *days, *micros), *at, *origin).map(Value::Timestamp)
+        }
+        [Value::Interval { months, days, micros }, Value::TimestampTz(at), Value::TimestampTz(origin)] => {
+            bin((*months, *days, *micros), *at, *origin).map(Value::TimestampTz)
+        }
+        _ => Err(crate::operators::mismatch()),
+    }
+}
+
+fn register_joined(table: &mut Table) {
+    use SqlType as T;
+    for ty in [T::TIMESTAMP, T::TIMESTAMPTZ] {
+        table.add("date_bin", &[T::INTERVAL, ty, ty], ty, |arguments, _| date_bin(arguments));
+    }
+    table.add("timestamp", &[T::DATE, T::TIME], T::TIMESTAMP, |arguments, _| {
+        arguments!(arguments, [Value::Date(days), Value::Time(micros)] => joined(*days, *micros).map(Value::Timestamp))
+    });
+    table
+        .add("timestamptz", &[T::DATE, T::TIME], T::TIMESTAMPTZ, |arguments, environment| {
+            arguments!(arguments, [Value::Date(days), Value::Time(micros)] => {
+                to_utc(joined(*days, *micros)?, &environment.time_zone).map(Value::TimestampTz)
+            })
+        })
+        .stable();
+    table.add("timestamptz", &[T::DATE, T::TIMETZ], T::TIMESTAMPTZ, |arguments, _| {
+        arguments!(arguments, [Value::Date(days), Value::TimeTz { micros, ahead }] => {
+            joined(*days, micros - i64::from(*ahead) * 1_000_000).map(Value::TimestampTz)
+        })
+    });
+}
+
 fn register_makers(table: &mut Table) {
+    register_joined(table);
     use SqlType as T;
     let (t, i) = (T::TEXT, T::INT4);
     table.add("make_date", &[i, i, i], T::DATE, |arguments, _| {
