@@ -12,6 +12,7 @@ mod inspect_output;
 mod inspect_parallel;
 mod progress;
 mod restore;
+mod sim;
 mod verify;
 mod watch;
 
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Command, Ermine, Inspect, Workload};
+use crate::arguments::{Command, Ermine, Inspect, Sim, Workload};
 
 fn main() -> ExitCode {
     let Ermine { command } = Ermine::parse();
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
+        Command::Sim { what: Sim::Run(arguments) } => sim::run(&arguments),
+        Command::Sim { what: Sim::Figure(arguments) } => sim::figure(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => restore::restore(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),

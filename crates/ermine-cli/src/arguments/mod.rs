@@ -7,6 +7,7 @@ mod closed;
 mod inspect;
 mod micro;
 mod run;
+mod sim;
 #[cfg(test)]
 mod tests;
 mod tpcc;
@@ -21,9 +22,10 @@ pub use self::{
     inspect::{Inspect, InspectCheckpoint, InspectLog},
     micro::{Churn, CommitLatency, Index, Micro, Recovery},
     run::Run,
+    sim::{Sim, SimFigure, SimRun},
 };
 
-/// Memory-optimized, serializable OLTP engine: benchmarks, a judge of histories, and inspection of files
+/// Memory-optimized, serializable OLTP engine: benchmarks, a judge of histories, a simulator, inspection of files
 #[derive(Debug, Parser)]
 #[command(name = "ermine", version, arg_required_else_help = true)]
 pub struct Ermine {
@@ -43,6 +45,14 @@ pub enum Command {
     /// Reads histories of Ermine (JSON lines, docs/design/check.md) and those that Jepsen's Elle reads (EDN or JSON).
     /// Exit code 1 when the expected level does not hold, 2 when the file cannot be read.
     Check(Check),
+    /// Compare schemes in a discrete event simulator: what they let commit, what they abort, how long they wait
+    ///
+    /// It is that of the SSN paper, section 7, written from its text: no engine runs, and an access takes the same time
+    /// under every scheme. Exit code 1 when a serializable scheme was not serializable.
+    Sim {
+        #[command(subcommand)]
+        what: Sim,
+    },
     /// Copy a database that is not open to a new directory
     ///
     /// The copy is a database, and the start of restores. An open database belongs to its process, which makes its

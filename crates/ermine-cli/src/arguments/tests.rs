@@ -193,3 +193,26 @@ fn what_is_tuned_arrives() {
     assert!(usage("ermine bench micro --index hash").contains("no order"));
     assert!(micro("ermine bench micro --index hash --operation get").check().is_ok());
 }
+
+#[test]
+fn a_simulation_has_groups_and_schemes() {
+    let sim = |line: &str| match Ermine::try_parse_from(line.split_whitespace()).map(|ermine| ermine.command) {
+        Ok(Command::Sim { what }) => Some(what),
+        _ => None,
+    };
+    let run = |line: &str| match sim(line) {
+        Some(Sim::Run(arguments)) => arguments,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(run("ermine sim run").options(), ermine_sim::Options::default());
+    assert_eq!(run("ermine sim run").schemes(), ermine_sim::Scheme::ALL);
+    let some = run("ermine sim run --scheme 2pl,si-ssn --group 10:8-12:100% --group 5:9:0@40 --safe-snapshots 50");
+    assert_eq!(some.schemes(), [ermine_sim::Scheme::TwoPhase, ermine_sim::Scheme::SiSsn]);
+    assert_eq!((some.options().groups.len(), some.options().safe_snapshot_interval), (2, Some(50.0)));
+    assert!(matches!(sim("ermine sim figure 9 --quick"), Some(Sim::Figure(arguments)) if arguments.quick));
+    for line in
+        ["sim", "sim run --scheme silo", "sim run --group 3", "sim figure", "sim figure 5", "sim figure 6 --seeds 0"]
+    {
+        assert!(sim(&format!("ermine {line}")).is_none(), "{line}");
+    }
+}

@@ -3,3 +3,4 @@
 mod check;
 mod files;
 mod kill;
+mod sim;
