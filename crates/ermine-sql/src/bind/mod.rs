@@ -29,6 +29,7 @@ mod rewrite;
 pub(crate) mod rights;
 mod row;
 pub(crate) mod row_security;
+pub(crate) mod search;
 mod select;
 mod sequence;
 mod sets;

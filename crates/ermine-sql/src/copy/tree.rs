@@ -54,6 +54,14 @@ pub(crate) enum OptionValue {
 type Parsed<T> = Result<T, ParserError>;
 
 impl CopyTree {
+    /// Returns the query whose rows are copied out.
+    pub(crate) fn query_mut(&mut self) -> Option<&mut Query> {
+        match &mut self.direction {
+            Direction::Out(query) => Some(query),
+            Direction::In { .. } | Direction::OutTable { .. } => None,
+        }
+    }
+
     /// Parses the text after the word COPY.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Parsed<Self> {
         let mut options = Vec::new();

@@ -47,6 +47,8 @@ pub(crate) struct TableAsTree {
     /// SELECT INTO.
     is_into: bool,
     is_materialized: bool,
+    /// The prepared statement that takes the place of the query, and its arguments.
+    pub(crate) execute: Option<(Ident, Vec<ast::Expr>)>,
     /// An option that is not supported.
     refused: Option<String>,
 }
@@ -113,11 +115,16 @@ impl TableAsTree {
             }
         }
         parser.expect_keyword_is(AS)?;
-        let query = if parser.peek_keyword(EXECUTE) {
-            refused.get_or_insert_with(|| "CREATE TABLE AS EXECUTE".to_owned());
-            while !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
-                parser.next_token();
-            }
+        let mut execute = None;
+        let query = if !is_materialized && parser.parse_keyword(EXECUTE) {
+            let name = parser.parse_identifier()?;
+            let arguments = match parser.peek_token_ref().token {
+                Token::LParen => {
+                    parser.parse_parenthesized(|parser| parser.parse_comma_separated(Parser::parse_expr))?
+                }
+                _ => Vec::new(),
+            };
+            execute = Some((name, arguments));
             crate::parse::query("SELECT 1")?
         } else {
             parser.parse_query()?
@@ -137,6 +144,7 @@ impl TableAsTree {
             with_data,
             is_into,
             is_materialized,
+            execute,
             refused,
         }))
     }
@@ -171,8 +179,16 @@ impl TableAsTree {
             with_data,
             is_into,
             is_materialized,
+            execute: None,
             refused,
         })
+    }
+}
+
+impl TableAsTree {
+    /// Returns the statement with the query of the prepared statement that it executes.
+    pub(crate) fn with_query(&self, query: &ast::Query) -> Self {
+        Self { query: Box::new(query.clone()), execute: None, ..self.clone() }
     }
 }
 

@@ -99,6 +99,7 @@ pub(crate) fn bind(
         Tree::Comment(comment) => (Plan::Definition(Definition::Comment(comment.clone())), None),
         Tree::Object(alter) => (Plan::Definition(Definition::AlterObject(alter.clone())), None),
         Tree::Sequence(alter) => (Plan::Definition(Definition::AlterSequence(alter.clone())), None),
+        Tree::TableAs(tree) if tree.execute.is_some() => (Plan::Control, None),
         Tree::TableAs(tree) => (Plan::TableAs(TableAs::bind(&mut binder, tree)?), None),
         Tree::Refresh(tree) => (Plan::Refresh(Refresh::bind(&mut binder, tree)?), None),
         Tree::View(tree) => (Plan::Definition(Definition::View(ViewChange::bind(&mut binder, tree)?)), None),

@@ -11,7 +11,7 @@ use super::{
     constraints::SetConstraints, cursor::Fetch, extension::ExtensionTree, maintenance::Maintenance, modes::ModesTree,
 };
 use crate::{
-    bind::names::name_of,
+    bind::{names::name_of, search::expand_searches},
     copy::CopyTree,
     ddl::{
         alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, grant_tree::RightsTree,
@@ -101,6 +101,7 @@ fn checked(parser: &mut Parser<'_>, text: &str) -> Result<Vec<Tree>> {
     for tree in &mut trees {
         match tree {
             Tree::Plain(statement) => {
+                expand_searches(&mut **statement)?;
                 check_grammar(statement, text)?;
                 correct_precedence(&mut **statement);
                 if let Statement::Query(query) = &**statement
@@ -110,12 +111,22 @@ fn checked(parser: &mut Parser<'_>, text: &str) -> Result<Vec<Tree>> {
                 }
             }
             Tree::TableAs(create) => {
+                expand_searches(&mut *create.query)?;
+                check_query(&create.query, text)?;
+                correct_precedence(&mut *create.query);
+                create.execute.iter_mut().flat_map(|(_, arguments)| arguments).for_each(correct_precedence);
+            }
+            Tree::View(ViewTree::Create(create)) => {
+                expand_searches(&mut *create.query)?;
                 check_query(&create.query, text)?;
                 correct_precedence(&mut *create.query);
             }
-            Tree::View(ViewTree::Create(create)) => {
-                check_query(&create.query, text)?;
-                correct_precedence(&mut *create.query);
+            Tree::Copy(copy) => {
+                if let Some(query) = copy.query_mut() {
+                    expand_searches(query)?;
+                    check_query(query, text)?;
+                    correct_precedence(query);
+                }
             }
             _ => {}
         }

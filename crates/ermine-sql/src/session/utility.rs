@@ -14,9 +14,11 @@ use crate::{
     bind::{
         Binder,
         names::{name_of, parts_of, type_of},
+        parts::written,
     },
     catalog::sessions::About,
     cursors::Cursors,
+    ddl::table_as::TableAsTree,
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
@@ -96,6 +98,10 @@ fn not_prepared(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
 }
 
+fn not_a_query() -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT")
+}
+
 fn warn_of_no_transaction(rows: &mut dyn RowSink) {
     warn(rows, SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
 }
@@ -133,6 +139,7 @@ impl Session {
                 self.extension(tree, rows)?;
                 return Ok(Completion::default());
             }
+            Tree::TableAs(create) => return self.create_as_executed(create, parameters, rows),
             Tree::Comment(_)
             | Tree::Copy(_)
             | Tree::Lacking(_)
@@ -141,7 +148,6 @@ impl Session {
             | Tree::Role(_)
             | Tree::Sequence(_)
             | Tree::Refresh(_)
-            | Tree::TableAs(_)
             | Tree::Type(_)
             | Tree::View(_) => {
                 return Ok(Completion::default());
@@ -327,6 +333,31 @@ impl Session {
         let named = Named { statement: Arc::new(bound), text: self.registered.presence.doing().query, prepared: now() };
         self.named.insert(name, named);
         Ok(())
+    }
+
+    /// Runs CREATE TABLE AS EXECUTE, as the same statement with the query in its place.
+    fn create_as_executed(
+        &mut self,
+        create: &TableAsTree,
+        parameters: &[Value],
+        rows: &mut dyn RowSink,
+    ) -> Result<Completion> {
+        let Some((name, given)) = &create.execute else { return Ok(Completion::default()) };
+        let name = name_of(name);
+        let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
+        let query = match &named.tree {
+            Some(Tree::Plain(statement)) => match &**statement {
+                Statement::Query(query) if written(query).is_none() => query,
+                _ => return Err(not_a_query()),
+            },
+            _ => return Err(not_a_query()),
+        };
+        let values = self.arguments(&named, given, parameters)?;
+        let _held = self.hold_parameters(&values)?;
+        let types: Vec<_> = named.bound.parameters.iter().copied().map(Some).collect();
+        let held = self.hold_tree(&query.to_string())?;
+        let bound = Prepared { _held: held, ..self.bind(Tree::TableAs(create.with_query(query)), &types)? };
+        self.execute_inside(&Arc::new(bound), &values, rows)
     }
 
     /// Prepares the transaction, or ends a prepared one.

@@ -91,6 +91,12 @@ fn rows_look_as_postgresqls() {
         ("COPY t (a, c) TO STDOUT (FORMAT csv, FORCE_QUOTE *, HEADER)", "a,c\n\"1\",\n\"2\",\"\"\n\"3\",\"\\.\"\n"),
         ("COPY t (c, a) TO STDOUT (FORMAT csv, FORCE_QUOTE (a), NULL 'x')", "x,\"1\"\n,\"2\"\n\\.,\"3\"\n"),
         ("COPY (SELECT a * 2 AS twice FROM t WHERE a < 3 ORDER BY a DESC) TO STDOUT (HEADER)", "twice\n4\n2\n"),
+        ("COPY (SELECT -2 ^ 2) TO STDOUT", "4\n"),
+        (
+            "COPY (WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 2) \
+                SEARCH DEPTH FIRST BY n SET o SELECT * FROM s ORDER BY o) TO STDOUT",
+            "1\t{(1)}\n2\t{(1),(2)}\n",
+        ),
         ("COPY t (a) TO STDOUT WITH DELIMITER ',' NULL ''", "1\n2\n3\n"),
     ] {
         let rows = run(&mut session, text);
