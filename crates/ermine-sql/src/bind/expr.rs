@@ -424,6 +424,7 @@ impl Binder<'_> {
             UnaryOperator::BitwiseNot => "~",
             UnaryOperator::PGAbs => "@",
             UnaryOperator::PGSquareRoot => "|/",
+            UnaryOperator::PGCubeRoot => "||/",
             other => return Err(SqlError::unsupported(format_args!("the operator {other}"))),
         };
         let operand = self.expr(operand)?;

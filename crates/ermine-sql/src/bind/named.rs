@@ -8,8 +8,11 @@ use sqlparser::ast::{
 
 use crate::error::{Result, SqlError, SqlState};
 
-/// The functions whose parameters have names in PostgreSQL, with the values of those that may be left out.
-const NAMES: &[(&str, &[(&str, Option<&str>)])] = &[
+/// The names of parameters, and the values of those that may be left out.
+type Parameters = [(&'static str, Option<&'static str>)];
+
+/// The functions whose parameters have names in PostgreSQL.
+const NAMES: &[(&str, &Parameters)] = &[
     ("make_date", &[("year", None), ("month", None), ("day", None)]),
     ("make_time", &[("hour", None), ("min", None), ("sec", None)]),
     (
@@ -41,7 +44,7 @@ const NAMES: &[(&str, &[(&str, Option<&str>)])] = &[
     ("parse_ident", &[("str", None), ("strict", Some("true"))]),
 ];
 
-const MAKE_TIMESTAMP: &[(&str, Option<&str>)] = &[
+const MAKE_TIMESTAMP: &Parameters = &[
     ("year", None),
     ("month", None),
     ("mday", None),
@@ -51,8 +54,7 @@ const MAKE_TIMESTAMP: &[(&str, Option<&str>)] = &[
     ("timezone", None),
 ];
 
-const PATH: &[(&str, Option<&str>)] =
-    &[("target", None), ("path", None), ("vars", Some("{}")), ("silent", Some("false"))];
+const PATH: &Parameters = &[("target", None), ("path", None), ("vars", Some("{}")), ("silent", Some("false"))];
 
 /// Returns arguments in the order of their parameters. An argument without a name is not behind one with a name.
 pub(super) fn positional<'a>(function: &str, list: &'a FunctionArgumentList) -> Result<Cow<'a, FunctionArgumentList>> {

@@ -54,12 +54,20 @@ impl Binder<'_> {
             return self.binary(operator, json, array);
         }
         match self.coerce(array, element.array())? {
+            Expr::Constant(Value::Array(array)) if array.elements().is_empty() && name.starts_with("concat") => {
+                return Ok(Typed::new(Expr::Constant(Value::text("")), SqlType::TEXT));
+            }
+            Expr::Constant(Value::Array(array)) if array.elements().is_empty() && name.starts_with("num_") => {
+                return Ok(Typed::new(Expr::Constant(Value::Int4(0)), SqlType::INT4));
+            }
             Expr::Constant(Value::Array(array)) => {
                 all.extend(array.into_elements().into_iter().map(|value| Typed::new(Expr::Constant(value), element)));
             }
             Expr::Array(ty, elements) if !ty.is_array => {
                 all.extend(elements.into_iter().map(|value| Typed::new(value, element)));
             }
+            // NULL is as good as no arguments here.
+            Expr::Constant(Value::Null) if name == "format" => {}
             Expr::Constant(Value::Null) => {
                 all.push(Typed::new(Expr::Constant(Value::Null), element));
                 let call = self.plain_function_of(name, all)?;

@@ -11,8 +11,9 @@ use super::{
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, Frame, Quantifier, Subquery, SubqueryKind, compare},
+    functions::collect_array,
     memory::Kept,
-    types::{Array, Value},
+    types::Value,
 };
 
 /// The values of a query by their keys, without NULL, and whether there is NULL, in rows too.
@@ -34,7 +35,7 @@ impl Run<'_> {
             SubqueryKind::Exists => Ok(Value::Bool(!self.first_column(subquery, frame, 1)?.is_empty())),
             SubqueryKind::Array(element) => {
                 let values = self.first_column(subquery, frame, usize::MAX)?.to_vec();
-                Ok(Value::array(Array::new(element.scalar, values)))
+                collect_array(values, element.scalar, element.is_array).map(Value::array)
             }
             SubqueryKind::Holds { operand, comparison, all } => {
                 let values = self.first_column(subquery, frame, usize::MAX)?;

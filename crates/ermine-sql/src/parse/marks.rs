@@ -284,7 +284,7 @@ pub(super) fn mark_trims(tokens: &mut Vec<TokenWithSpan>) {
 /// of COPY, the body of DO and the name in COMMIT PREPARED are texts behind names, too.
 pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {
     let is_name = |token: &Token| match token {
-        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        Token::Word(word) => word.quote_style.is_some() || matches!(word.keyword, Keyword::NoKeyword | Keyword::NAME),
         _ => false,
     };
     let is_text = |token: &Token| matches!(token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));

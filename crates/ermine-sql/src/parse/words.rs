@@ -38,9 +38,8 @@ pub(super) fn rewrite_words(tokens: &mut Vec<TokenWithSpan>) {
                 open.push(Parenthesis { is_substring, is_similar: false, is_variadic: false });
             }
             Token::RParen => {
-                if open.pop().is_some_and(|open| open.is_variadic) {
-                    marks.push((at, Token::RParen));
-                }
+                let closed = open.pop().filter(|open| open.is_variadic);
+                marks.extend(closed.map(|_| (at, Token::RParen)));
             }
             token if is_plain_word(token, "variadic") && opens_argument(before.map(|before| &tokens[before].token)) => {
                 if let Some(open) = open.last_mut().filter(|open| !open.is_variadic) {
@@ -73,10 +72,8 @@ pub(super) fn rewrite_words(tokens: &mut Vec<TokenWithSpan>) {
                     tokens[at].token = Token::Comma;
                 }
             }
-            token if is_word(token, &[Keyword::ESCAPE]) => {
-                if open.last().is_some_and(|open| open.is_similar) {
-                    tokens[at].token = Token::Comma;
-                }
+            token if is_word(token, &[Keyword::ESCAPE]) && open.last().is_some_and(|open| open.is_similar) => {
+                tokens[at].token = Token::Comma;
             }
             token
                 if is_word(token, &[Keyword::LIKE, Keyword::ILIKE])

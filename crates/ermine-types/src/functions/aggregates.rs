@@ -574,7 +574,9 @@ impl Accumulator {
                     ordered::percentiles(&values, &fraction, self.argument.scalar, one)
                 }
             },
-            State::Values(values) => collect_array(values, self.result.scalar).map(Value::array),
+            State::Values(values) => {
+                collect_array(values, self.result.scalar, self.argument.is_array).map(Value::array)
+            }
             State::Integers { count, sum, squares } => match self.kind {
                 Kind::Sum if self.result == SqlType::INT8 => sum
                     .try_into()
@@ -639,7 +641,10 @@ fn finish_exact(kind: Kind, count: i64, sum: &Numeric, squares: &Numeric) -> Res
 }
 
 /// Returns an array of values, or of arrays of the same dimensions.
-fn collect_array(values: Vec<Value>, scalar: Scalar) -> Result<Array> {
+pub fn collect_array(values: Vec<Value>, scalar: Scalar, is_nested: bool) -> Result<Array> {
+    if is_nested && values.iter().any(Value::is_null) {
+        return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "cannot accumulate null arrays"));
+    }
     let Some(Value::Array(first)) = values.first() else {
         if values.iter().any(|value| matches!(value, Value::Array(_))) {
             return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "cannot accumulate null arrays"));

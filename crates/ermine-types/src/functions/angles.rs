@@ -81,11 +81,8 @@ fn tangent(degrees: f64, ratio: fn(f64, f64) -> f64) -> f64 {
     let quadrant = if half > 90.0 { 180.0 - half } else { half };
     let of = |degrees: f64| ratio(sine_of_quadrant(degrees), cosine_of_quadrant(degrees));
     let tangent = of(quadrant) / of(45.0);
-    match if is_negative { -tangent } else { tangent } {
-        // No minus zero.
-        0.0 => 0.0,
-        tangent => tangent,
-    }
+    // No minus zero.
+    (if is_negative { -tangent } else { tangent }) + 0.0
 }
 
 /// The arc sine of 0 to 1; that of 0.5 is exact.

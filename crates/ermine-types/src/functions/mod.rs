@@ -45,7 +45,9 @@ use crate::{
 use resolution::{Candidate, Outcome, Parameter, Unresolved, no_array_of};
 
 pub use crate::keywords::quote_ident;
-pub use aggregates::{Accumulator, Aggregate, aggregate, is_aggregate, is_ordered_set, ordered_set_aggregate};
+pub use aggregates::{
+    Accumulator, Aggregate, aggregate, collect_array, is_aggregate, is_ordered_set, ordered_set_aggregate,
+};
 pub(crate) use math::square_root;
 pub use sets::{SetFunction, SetReturning, SetRows, is_set_returning, set_returning};
 

@@ -10,7 +10,7 @@ use crate::{
 
 use super::{
     Table,
-    posix::{Flags, Posix},
+    posix::{Flags, Groups, Posix},
     strings::offset,
 };
 
@@ -73,7 +73,7 @@ impl<'a> Call<'a> {
         regex: &Posix,
         (start, number): (usize, usize),
         environment: &Environment,
-    ) -> Result<(Option<Vec<Option<Range<usize>>>>, usize)> {
+    ) -> Result<(Option<Groups>, usize)> {
         let text = self.text;
         if text.chars().count() < start - 1 {
             return Ok((None, 0));

@@ -203,6 +203,8 @@ pub(crate) fn quote_literal(text: &str) -> String {
 fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
     let Some((Value::Text(pattern), values)) = arguments.split_first() else { return Ok(Value::Null) };
     let invalid = |message: &str| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let too_few = || invalid("too few arguments for format()");
+    let no_argument = || invalid("format specifies argument 0, but arguments are numbered from 1");
     let mut out = String::new();
     let mut rest = &**pattern;
     let mut next = 0;
@@ -216,19 +218,35 @@ fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
         }
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let length = digits(rest);
-        if length > 0 && rest[length..].starts_with('$') {
+        let is_numbered = length > 0 && rest[length..].starts_with('$');
+        if is_numbered {
             let number: usize = rest[..length].parse().map_err(|_| invalid("number is out of range"))?;
-            if number == 0 {
-                return Err(invalid("format specifies argument 0, but arguments are numbered from 1"));
-            }
-            next = number - 1;
+            next = number.checked_sub(1).ok_or_else(no_argument)?;
             rest = &rest[length + 1..];
         }
-        let flush_left = rest.starts_with('-');
+        let mut flush_left = rest.starts_with('-');
         rest = rest.strip_prefix('-').unwrap_or(rest);
         let length = digits(rest);
-        let width: usize = if length == 0 { 0 } else { rest[..length].parse().map_err(|_| too_long())? };
+        let mut width: usize = if length == 0 { 0 } else { rest[..length].parse().map_err(|_| too_long())? };
         rest = &rest[length..];
+        if let Some(behind) = rest.strip_prefix('*') {
+            // The width is an argument: the next one, or the one with a number.
+            let length = digits(behind);
+            let at = if length > 0 && behind[length..].starts_with('$') {
+                let number: usize = behind[..length].parse().map_err(|_| invalid("number is out of range"))?;
+                rest = &behind[length + 1..];
+                number.checked_sub(1).ok_or_else(no_argument)?
+            } else {
+                rest = behind;
+                next
+            };
+            let given = width_of(values.get(at).ok_or_else(too_few)?, environment)?;
+            flush_left |= given < 0;
+            width = given.unsigned_abs() as usize;
+            if !is_numbered {
+                next = at + 1;
+            }
+        }
         if width > LENGTH_MAX / 4 {
             return Err(too_long());
         }
@@ -236,7 +254,7 @@ fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
             return Err(invalid("unterminated format() type specifier").hint("For a single \"%\" use \"%%\"."));
         };
         rest = &rest[kind.len_utf8()..];
-        let value = values.get(next).ok_or_else(|| invalid("too few arguments for format()"))?;
+        let value = values.get(next).ok_or_else(too_few)?;
         next += 1;
         environment.memory.check(out.len() + width + value.text_bytes())?;
         let mut text = String::new();
@@ -268,6 +286,19 @@ fn format_(arguments: &[Value], environment: &Environment) -> Result<Value> {
     }
     out.push_str(rest);
     Ok(out.into())
+}
+
+/// Returns the width that an argument of `format` gives; NULL gives none.
+fn width_of(value: &Value, environment: &Environment) -> Result<i32> {
+    let mut text = String::new();
+    append(value, environment, &mut text);
+    match value {
+        Value::Null => Ok(0),
+        _ => match text::parse(SqlType::INT4, -1, &text, environment)? {
+            Value::Int4(width) => Ok(width),
+            _ => Ok(0),
+        },
+    }
 }
 
 fn md5_of(bytes: &[u8]) -> Result<Value> {

@@ -252,6 +252,12 @@ pub(super) fn register(tables: &mut Tables) {
         T::FLOAT8,
         |value, _| take!(value => Value::Float8(number) => crate::functions::square_root(*number).map(Value::Float8)),
     );
+    tables.prefix(
+        "||/",
+        T::FLOAT8,
+        T::FLOAT8,
+        |value, _| take!(value => Value::Float8(number) => Ok(Value::Float8(number.cbrt()))),
+    );
     tables.prefix("-", ty, ty, |value, _| take!(value => Value::Numeric(number) => Ok(number.negate().into())));
     tables.prefix("@", ty, ty, |value, _| take!(value => Value::Numeric(number) => Ok(number.absolute().into())));
     for ty in [T::INT2, T::INT4, T::INT8, T::FLOAT4, T::FLOAT8, T::NUMERIC] {
