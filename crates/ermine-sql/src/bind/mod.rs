@@ -24,6 +24,7 @@ mod ordered;
 pub(crate) mod parts;
 pub(crate) mod path;
 mod pull_up;
+mod record_source;
 pub(crate) mod references;
 mod rewrite;
 pub(crate) mod rights;

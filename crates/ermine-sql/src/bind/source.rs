@@ -13,6 +13,7 @@ use super::{
     join_order::{is_null_with, need, order_joins, places_in},
     names::{name_of, relation_of, simple_name},
     pull_up::{Derived, replace_all},
+    record_source::{record_function, refuse_definitions},
     sequence::sequence_source,
 };
 use crate::{
@@ -416,6 +417,15 @@ impl Binder<'_> {
             }
             this.add(from, kind, &columns, name, alias, join)
         };
+        if let Some(function) = record_function(name) {
+            let (call, columns) = self.record_call(function, arguments, alias)?;
+            if is_numbered && refuse_definitions(alias).is_err() {
+                let message = "WITH ORDINALITY cannot be used with a column definition list";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            return add(self, SourceKind::Function { calls: vec![call], is_numbered }, columns);
+        }
+        refuse_definitions(alias)?;
         if let ("aclexplode", [list]) = (name, &arguments[..]) {
             let (calls, columns) = self.exploded(list)?;
             return add(self, SourceKind::Function { calls, is_numbered }, columns);

@@ -129,7 +129,7 @@ impl Binder<'_> {
     }
 
     /// Records that the statement uses a view.
-    fn uses_view(&mut self, view: &Arc<View>) {
+    pub(super) fn uses_view(&mut self, view: &Arc<View>) {
         if !self.views.iter().any(|used| used.def.id == view.def.id) {
             self.views.push(view.clone());
         }

@@ -280,6 +280,52 @@ pub(super) fn mark_trims(tokens: &mut Vec<TokenWithSpan>) {
     put_in(tokens, places);
 }
 
+/// Gives the functions in FROM with a list of column definitions the name that the grammar requires, which is that of the
+/// function: `f() AS (a integer)`.
+pub(super) fn name_definitions(tokens: &mut Vec<TokenWithSpan>) {
+    const QUERIES: [Keyword; 8] = [
+        Keyword::SELECT,
+        Keyword::VALUES,
+        Keyword::WITH,
+        Keyword::TABLE,
+        Keyword::INSERT,
+        Keyword::UPDATE,
+        Keyword::DELETE,
+        Keyword::MERGE,
+    ];
+    // The words before the parentheses that are open, and before the one that was closed last.
+    let (mut open, mut closed): (Vec<Option<usize>>, Option<usize>) = (Vec::new(), None);
+    let mut before: [Option<usize>; 3] = [None; 3];
+    let mut places = Vec::new();
+    for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        if let ([Some(end), Some(name), Some(list)], Token::Word(word)) = (before, token)
+            && [&tokens[end].token, &tokens[list].token] == [&Token::RParen, &Token::LParen]
+            && is_word(&tokens[name].token, &[Keyword::AS])
+            && !(word.quote_style.is_none() && QUERIES.contains(&word.keyword))
+            && let Some(Token::Word(function)) = closed.map(|at| &tokens[at].token)
+        {
+            places.push((list, Token::make_word(&function.value, function.quote_style.or(Some('"')))));
+        }
+        match token {
+            Token::LParen => {
+                let called = before[2].filter(|at| matches!(tokens[*at].token, Token::Word(_)));
+                // The one before a list stays.
+                if !called.is_some_and(|at| is_word(&tokens[at].token, &[Keyword::AS])) {
+                    closed = None;
+                }
+                open.push(called);
+            }
+            Token::RParen => closed = open.pop().flatten(),
+            _ => {}
+        }
+        before = [before[1], before[2], Some(at)];
+    }
+    put_in(tokens, places);
+}
+
 /// Rewrites constants that are typed by a name which the grammar does not know as a type, `mood 'ok'`, as casts. Options
 /// of COPY, the body of DO and the name in COMMIT PREPARED are texts behind names, too.
 pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {

@@ -24,6 +24,7 @@ mod ordered;
 mod overlaps;
 pub(crate) mod pattern;
 pub(crate) mod posix;
+pub mod records;
 mod regexp;
 mod regexp_search;
 mod regression;

@@ -48,13 +48,13 @@ impl SetRows {
         Self { bytes, ..Self::new(next) }
     }
 
-    /// Returns rows of two columns.
-    fn of_pairs(pairs: Vec<[Value; 2]>) -> Self {
-        let bytes = pairs.iter().flatten().map(Value::bytes).sum();
-        let mut pairs = pairs.into_iter();
+    /// Returns rows of as many columns as each has values.
+    pub(super) fn of_rows<R: IntoIterator<Item = Value> + AsRef<[Value]> + 'static>(rows: Vec<R>) -> Self {
+        let bytes = rows.iter().flat_map(|row| row.as_ref()).map(Value::bytes).sum();
+        let mut rows = rows.into_iter();
         let next = move |row: &mut [Value], _: &Environment| {
-            let Some(pair) = pairs.next() else { return Ok(false) };
-            row.iter_mut().zip(pair).for_each(|(place, value)| *place = value);
+            let Some(values) = rows.next() else { return Ok(false) };
+            row.iter_mut().zip(values).for_each(|(place, value)| *place = value);
             Ok(true)
         };
         Self { bytes, ..Self::new(next) }
@@ -336,7 +336,7 @@ fn register_texts(table: &mut Table) {
                 },
                 _ => [Value::Null, Value::Null],
             };
-            Ok(SetRows::of_pairs(array.elements().iter().map(pair).collect()))
+            Ok(SetRows::of_rows(array.elements().iter().map(pair).collect()))
         }
         _ => Err(mismatch()),
     });
@@ -559,7 +559,7 @@ fn json_each(
             let pair = |(key, value): (Option<&str>, &str)| {
                 Ok([Value::text(raw::plain(key.unwrap_or_default())?), convert(value)?])
             };
-            Ok(SetRows::of_pairs(raw::parts(text)?.into_iter().map(pair).collect::<Result<_>>()?))
+            Ok(SetRows::of_rows(raw::parts(text)?.into_iter().map(pair).collect::<Result<_>>()?))
         }
         "array" => Err(invalid("cannot deconstruct an array as an object")),
         _ => Err(invalid("cannot deconstruct a scalar")),
@@ -572,7 +572,7 @@ fn jsonb_each(mut arguments: Vec<Value>, function: &str, convert: impl Fn(Json) 
         return Err(invalid(format!("cannot call {function} on a non-object")));
     };
     let pairs = pairs.into_iter().map(|(key, value)| [Value::text(&*key), convert(value)]);
-    Ok(SetRows::of_pairs(pairs.collect()))
+    Ok(SetRows::of_rows(pairs.collect()))
 }
 
 #[cfg(test)]
