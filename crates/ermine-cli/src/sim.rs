@@ -78,8 +78,8 @@ fn is_stdout(path: Option<&Path>) -> bool {
 fn table(report: &Report) -> String {
     let Report { options, outcomes } = report;
     let mut text = format!("{} records, seed {}, load {}\n", options.records, options.seed, options.load);
-    for (group, outcome) in options.groups.iter().zip(&outcomes[0].groups) {
-        text += &format!("group {group}: {} transactions offered\n", outcome.offered);
+    for (number, (group, outcome)) in options.groups.iter().zip(&outcomes[0].groups).enumerate() {
+        text += &format!("group {}: {group}, {} transactions offered\n", number + 1, outcome.offered);
     }
     let mut grid = Grid::new(&[
         "", "commits", "rate%", "wdl", "skew", "certif", "safe", "mean", "p50", "p99", "cycles", "failures",
@@ -97,8 +97,8 @@ fn table(report: &Report) -> String {
         }
         let total = cells(&outcome.total()).into_iter().take(6).chain(["", "", ""].map(str::to_owned));
         grid.row([name].into_iter().chain(total).chain(cycles));
-        for (group, options) in outcome.groups.iter().zip(&options.groups) {
-            grid.row([format!("  {options}")].into_iter().chain(cells(group)));
+        for (number, group) in outcome.groups.iter().enumerate() {
+            grid.row([format!("  group {}", number + 1)].into_iter().chain(cells(group)));
         }
     }
     text + "\n" + &grid.to_string()

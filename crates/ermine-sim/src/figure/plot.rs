@@ -91,7 +91,9 @@ where
         chart.draw_series(marks).map_err(failed)?;
     }
     let mut labels = chart.configure_series_labels();
-    let place = if drawing.y_is_logarithmic { SeriesLabelPosition::LowerLeft } else { SeriesLabelPosition::LowerRight };
+    // Completion rises with the records, and falls with the writes.
+    let rises = drawing.x_is_logarithmic && !drawing.y_is_logarithmic;
+    let place = if rises { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::LowerLeft };
     labels.position(place).background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3));
     labels.label_font(("sans-serif", 12)).draw().map_err(failed)
 }
