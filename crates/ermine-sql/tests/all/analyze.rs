@@ -45,10 +45,18 @@ fn reads_are_tracked_where_they_are_certified() {
 fn old_snapshots_walk_over_newer_versions() {
     let database = database(Scheme::SiSsn);
     let [mut old, mut new] = [(); 2].map(|()| database.session("tester", "test"));
-    ask(&mut old, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-    ask(&mut old, "SELECT count(*) FROM tea");
+    let looks = |session: &mut Session| {
+        ask(session, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+        ask(session, "SELECT count(*) FROM tea");
+    };
+    looks(&mut old);
+    // A version that no snapshot sees may be collected, so each has one.
+    let mut others = Vec::new();
     for note in ["a", "b", "c"] {
         ask(&mut new, &format!("UPDATE tea SET note = '{note}' WHERE id = 7"));
+        let mut other = database.session("tester", "test");
+        looks(&mut other);
+        others.push(other);
     }
     assert_eq!(analyze(&mut old, "SELECT * FROM tea WHERE id = 7"), [1, 3, 0, 0]);
     assert_eq!(analyze(&mut old, "SELECT * FROM tea WHERE id = 8"), [1, 0, 0, 0]);
