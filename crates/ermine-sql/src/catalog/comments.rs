@@ -9,6 +9,7 @@ pub(crate) const PG_CLASS: u32 = 1259;
 pub(crate) const PG_CONSTRAINT: u32 = 2606;
 pub(crate) const PG_DATABASE: u32 = 1262;
 pub(crate) const PG_NAMESPACE: u32 = 2615;
+pub(crate) const PG_DEFAULT_ACL: u32 = 826;
 
 impl Catalog {
     /// Whether the object of a comment exists.

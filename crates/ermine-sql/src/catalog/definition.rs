@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{rights::Rights, row_security::RowSecurityDef};
+use super::{default_rights::DefaultRightsDef, rights::Rights, row_security::RowSecurityDef};
 use crate::{
     types::{SqlType, user_types::UserType},
     verifier::Verifier,
@@ -33,6 +33,7 @@ pub(crate) enum Definition {
     /// A table with parts that [`TableDef`] is stored without. Only stored rows have this form (`stored.rs`).
     TableWith(TableDef, Vec<TablePart>),
     RowSecurity(RowSecurityDef),
+    DefaultRights(DefaultRightsDef),
 }
 
 impl Definition {
@@ -49,6 +50,7 @@ impl Definition {
             Self::Rights(rights) => rights.id,
             Self::Traits(traits) => traits.id,
             Self::RowSecurity(security) => security.id,
+            Self::DefaultRights(rights) => rights.id,
         }
     }
 

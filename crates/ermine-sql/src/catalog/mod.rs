@@ -29,6 +29,7 @@
 pub(crate) mod advisory;
 pub(crate) mod comments;
 pub(crate) mod conflicts;
+pub(crate) mod default_rights;
 pub(crate) mod definition;
 mod described;
 pub(crate) mod footprint;
@@ -59,6 +60,7 @@ use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, Tid, TxnOption
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
+    default_rights::DefaultRightsDef,
     definition::{
         CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RightsDef, RoleDef, SchemaDef, SequenceDef,
         TableDef, TraitsDef, ViewDef,
@@ -134,6 +136,8 @@ pub(crate) struct Catalog {
     traits: BTreeMap<ObjectId, Arc<TraitsDef>>,
     /// Materialized ones are among the tables, too.
     views: BTreeMap<ObjectId, Arc<View>>,
+    /// By role.
+    default_rights: BTreeMap<ObjectId, Arc<DefaultRightsDef>>,
     /// By table.
     row_security: BTreeMap<ObjectId, Arc<RowSecurityDef>>,
     /// The number of the state of the session's temporary objects; 0: it has none.
@@ -627,6 +631,7 @@ impl Catalog {
         self.traits.retain(|_, traits| traits.id != id);
         self.views.remove(&id);
         self.row_security.retain(|_, security| security.id != id);
+        self.default_rights.retain(|_, rights| rights.id != id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -673,6 +678,7 @@ impl Catalog {
             Definition::Comment(def) => _ = self.comments.insert(def.id, Arc::new(def.clone())),
             Definition::Rights(def) => _ = self.rights.insert((def.class, def.object), Arc::new(def.clone())),
             Definition::Traits(def) => _ = self.traits.insert(def.role, Arc::new(def.clone())),
+            Definition::DefaultRights(def) => _ = self.default_rights.insert(def.role, Arc::new(def.clone())),
             Definition::RowSecurity(def) => _ = self.row_security.insert(def.table, Arc::new(def.clone())),
             Definition::View(def) => {
                 name(&def.schema, &def.name, def.id);

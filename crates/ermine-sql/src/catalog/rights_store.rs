@@ -11,7 +11,7 @@ use ermine::{KeyBuffer, OwnedTransaction};
 
 use super::{
     BY_NUMBER, Catalog, CatalogStore, RIGHTS,
-    comments::PG_AUTHID,
+    comments::{PG_AUTHID, PG_DEFAULT_ACL},
     definition::{ObjectId, RoleDef},
     key_of, not_shown,
 };
@@ -67,7 +67,10 @@ impl CatalogStore {
     pub(crate) fn watch_rights(&self, txn: &OwnedTransaction, known: &Catalog) -> Result<()> {
         let rights = known.rights.iter().map(|((class, object), rights)| (key_of_rights(*class, *object), rights.id));
         let traits = known.traits.iter().map(|(role, traits)| (key_of_rights(PG_AUTHID, *role), traits.id));
-        let known: BTreeSet<(Vec<u8>, u32)> = rights.chain(traits).map(|(key, id)| (key.to_vec(), id)).collect();
+        let defaults = known.default_rights.iter();
+        let defaults = defaults.map(|(role, rights)| (key_of_rights(PG_DEFAULT_ACL, *role), rights.id));
+        let known: BTreeSet<(Vec<u8>, u32)> =
+            rights.chain(traits).chain(defaults).map(|(key, id)| (key.to_vec(), id)).collect();
         let prefix = RawRange::prefix(KeyBuffer::from_slice(&[RIGHTS]));
         let stored = txn.scan(&self.rows, prefix).collect().sql()?;
         debug_assert_ne!(RIGHTS, BY_NUMBER);

@@ -37,7 +37,7 @@ struct Wanted {
 
 const INVALID_GRANT: SqlState = SqlState("0LP01");
 
-fn invalid(message: impl Into<String>) -> SqlError {
+pub(super) fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(INVALID_GRANT, message)
 }
 
@@ -51,6 +51,7 @@ impl ChangeContext<'_> {
         match tree {
             RightsTree::Objects(grant) => self.grant_objects(active, grant, rows)?,
             RightsTree::Roles(grant) => self.grant_roles(active, grant, rows)?,
+            RightsTree::Defaults(tree) => self.alter_default_rights(active, tree)?,
             RightsTree::Unsupported(what) => return Err(SqlError::unsupported(what)),
             other => self.change_owned(active, other, rows)?,
         }
@@ -63,11 +64,7 @@ impl ChangeContext<'_> {
         grant: &GrantObjects,
         rows: &mut dyn RowSink,
     ) -> Result<()> {
-        let roles = grant.roles.iter().map(|role| match &*name_of(role) {
-            "public" if role.quote_style.is_none() => Ok(EVERYONE),
-            _ => self.role_meant(active, role),
-        });
-        let roles: Vec<ObjectId> = roles.collect::<Result<_>>()?;
+        let roles = self.receivers(active, grant)?;
         if let Some(by) = &grant.granted_by
             && self.role_meant(active, by)? != self.environment.role
         {
@@ -77,6 +74,15 @@ impl ChangeContext<'_> {
             self.grant_one(active, grant, &wanted, &roles, rows)?;
         }
         Ok(())
+    }
+
+    /// Returns the roles that get rights, or lose them.
+    pub(super) fn receivers(&self, active: &ActiveTransaction, grant: &GrantObjects) -> Result<Vec<ObjectId>> {
+        let roles = grant.roles.iter().map(|role| match &*name_of(role) {
+            "public" if role.quote_style.is_none() => Ok(EVERYONE),
+            _ => self.role_meant(active, role),
+        });
+        roles.collect()
     }
 
     /// Returns the objects of the statement, with the rights to them.
@@ -468,7 +474,7 @@ fn column_name(active: &ActiveTransaction, object: Object, at: usize) -> String 
 }
 
 /// Applies the statement to a list, for each of its roles.
-fn apply_to(
+pub(super) fn apply_to(
     list: &mut Vec<Grant>,
     grant: &GrantObjects,
     roles: &[ObjectId],

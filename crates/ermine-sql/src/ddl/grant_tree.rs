@@ -1,4 +1,4 @@
-//! The grammar of GRANT, REVOKE, REASSIGN OWNED, DROP OWNED and ALTER DATABASE .. OWNER TO.
+//! The grammar of GRANT, REVOKE, ALTER DEFAULT PRIVILEGES, REASSIGN OWNED, DROP OWNED and ALTER DATABASE .. OWNER TO.
 
 use sqlparser::{
     ast::{Ident, ObjectName},
@@ -7,11 +7,14 @@ use sqlparser::{
     tokenizer::Token,
 };
 
+use super::default_rights::DefaultRightsTree;
+
 /// Such a statement, as it was written.
 #[derive(Clone, Debug)]
 pub(crate) enum RightsTree {
     Objects(GrantObjects),
     Roles(GrantRoles),
+    Defaults(DefaultRightsTree),
     Reassign {
         from: Vec<Ident>,
         to: Ident,
@@ -75,6 +78,9 @@ impl RightsTree {
         if parser.parse_keyword(REVOKE) {
             return Self::parse_grant(parser, false).map(Some);
         }
+        if parser.parse_keywords(&[ALTER, Keyword::DEFAULT, Keyword::PRIVILEGES]) {
+            return DefaultRightsTree::parse(parser).map(Some);
+        }
         if is_word(parser, 0, "reassign") {
             parser.next_token();
             parser.expect_keywords(&[OWNED, BY])?;
@@ -102,6 +108,7 @@ impl RightsTree {
             Self::Objects(_) => "REVOKE",
             Self::Roles(GrantRoles { is_grant: true, .. }) => "GRANT ROLE",
             Self::Roles(_) => "REVOKE ROLE",
+            Self::Defaults(_) => "ALTER DEFAULT PRIVILEGES",
             Self::Reassign { .. } => "REASSIGN OWNED",
             Self::DropOwned { .. } => "DROP OWNED",
             Self::DatabaseOwner { .. } => "ALTER DATABASE",
@@ -109,7 +116,7 @@ impl RightsTree {
         }
     }
 
-    fn parse_grant(parser: &mut Parser<'_>, is_grant: bool) -> Result<Self, ParserError> {
+    pub(super) fn parse_grant(parser: &mut Parser<'_>, is_grant: bool) -> Result<Self, ParserError> {
         use Keyword::{ADMIN, ALL, FOR, FROM, GRANT, ON, OPTION, PRIVILEGES, TO, WITH};
         let mut option =
             !is_grant && (parser.parse_keywords(&[GRANT, OPTION, FOR]) || parser.parse_keywords(&[ADMIN, OPTION, FOR]));
@@ -218,7 +225,7 @@ fn is_word(parser: &Parser<'_>, at: usize, word: &str) -> bool {
 }
 
 /// Parses a word that is the name of a role, or stands for one.
-fn parse_role(parser: &mut Parser<'_>) -> Result<Ident, ParserError> {
+pub(super) fn parse_role(parser: &mut Parser<'_>) -> Result<Ident, ParserError> {
     let next = parser.next_token();
     match next.token {
         Token::Word(word) => Ok(word.into_ident(next.span)),

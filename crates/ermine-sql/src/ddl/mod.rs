@@ -13,6 +13,7 @@ mod authorize;
 pub(crate) mod comment;
 pub(crate) mod context;
 mod create;
+mod default_rights;
 mod dependents;
 mod domain;
 pub(crate) mod domain_tree;
@@ -143,6 +144,7 @@ impl ChangeContext<'_> {
         let tag = self.define_objects(active, definition, rows)?;
         self.drop_comments(active)?;
         self.drop_rights(active)?;
+        self.drop_default_rights(active)?;
         Ok(tag)
     }
 

@@ -53,9 +53,20 @@ impl ChangeContext<'_> {
             let table =
                 of.map(|(table, _)| Object::new(Kind::Table, table)).filter(|of| catalog.table(of.id).is_some());
             let owner = table.map_or(self.environment.role, |table| catalog.owner(table));
-            if !is_known && owner != SUPERUSER {
+            let schema = match definition {
+                Definition::Table(def) => catalog.schema(&def.schema),
+                Definition::View(def) => catalog.schema(&def.schema),
+                Definition::Sequence(def) => catalog.schema(&def.schema),
+                Definition::Type(ty) => catalog.schema(&ty.schema),
+                _ => None,
+            };
+            let granted = || catalog.granted_of_new(owner, kind, schema).filter(|_| !is_temporary);
+            if !is_known
+                && let granted = granted()
+                && (owner != SUPERUSER || granted.is_some())
+            {
                 let object = Object::new(kind, definition.id());
-                let rights = RightsDef { owner, ..no_rights(object) };
+                let rights = RightsDef { owner, granted, ..no_rights(object) };
                 owned.extend(self.new_rights(active, object, rights, is_temporary)?);
             }
         }
@@ -277,7 +288,9 @@ impl ChangeContext<'_> {
                 self.check_database(&name_of(database))?;
                 self.alter_owner(active, Object::new(Kind::Database, THE_DATABASE), owner)
             }
-            RightsTree::Objects(_) | RightsTree::Roles(_) | RightsTree::Unsupported(_) => Ok(()),
+            RightsTree::Objects(_) | RightsTree::Roles(_) | RightsTree::Defaults(_) | RightsTree::Unsupported(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -326,6 +339,7 @@ impl ChangeContext<'_> {
             }
         }
         roles.iter().try_for_each(|role| self.drop_policies_of(active, *role))?;
+        roles.iter().try_for_each(|role| self.drop_default_rights_of(active, *role))?;
         let behavior = if cascade { "CASCADE" } else { "RESTRICT" };
         let mut objects = active.catalog.owned_objects(roles);
         // Objects that depend on others come first.

@@ -538,6 +538,7 @@ fn uses_of_role(context: &ChangeContext<'_>, active: &ActiveTransaction, role: O
             }
         }
     }
+    uses.extend(context.default_rights_in_words(active, role));
     for security in active.catalog.all_row_security() {
         let table = active.catalog.table(security.table).map_or("", |table| table.name());
         let own = security.policies.iter().filter(|policy| policy.roles.contains(&role));

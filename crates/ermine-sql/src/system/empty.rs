@@ -65,7 +65,6 @@ pub(super) const TABLES: &[Described] = empty! {
     }
     3118 pg_foreign_table { ftrelid OID ftserver OID ftoptions TEXTS }
     1418 pg_user_mapping { oid OID umuser OID umserver OID umoptions TEXTS }
-    826 pg_default_acl { oid OID defaclrole OID defaclnamespace OID defaclobjtype TEXT defaclacl TEXTS }
     2964 pg_db_role_setting { setdatabase OID setrole OID setconfig TEXTS }
     0 pg_rules { schemaname NAME tablename NAME rulename NAME definition TEXT }
     2602 pg_amop {

@@ -6,11 +6,12 @@ use ermine::Progress;
 
 use super::{
     Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, THE_DATABASE,
-    UTF8, locks, privileges, table,
+    UTF8, definitions, locks, privileges, table,
 };
 use crate::{
     catalog::{
         Catalog,
+        default_rights::DefaultRights,
         definition::TraitsDef,
         rights::{Kind, Object},
         sessions::{About, Activity, Doing, Presence},
@@ -65,6 +66,14 @@ struct RoleView<'a> {
     name: &'a str,
     verifier: Option<&'a Verifier>,
     traits: TraitsDef,
+}
+
+/// Returns the default rights of all roles, each with a number and the role.
+fn default_rights(known: Known<'_>) -> impl Iterator<Item = (u32, u32, &DefaultRights)> {
+    known.catalog.all_default_rights().flat_map(|def| {
+        let numbered = def.entries.iter().enumerate();
+        numbered.map(|(at, entry)| (definitions::part(def.id, at), def.role, entry))
+    })
 }
 
 /// Returns all roles. Roles that are built in cannot log in.
@@ -171,6 +180,13 @@ pub(super) const TABLES: &[Described] = &[
         member OID = member;
         grantor OID = of.grantor;
         admin_option BOOL = of.is_admin;
+    }),
+    table!(PG_CATALOG, 826 pg_default_acl, known => default_rights(known), |(oid, role, entry)| {
+        oid OID = oid;
+        defaclrole OID = role;
+        defaclnamespace OID = entry.schema;
+        defaclobjtype TEXT = entry.kind.letter();
+        defaclacl TEXTS = privileges::list(known, &entry.granted);
     }),
     table!(PG_CATALOG, 0 pg_group, known => groups(known), |(role, members)| {
         groname NAME = role.name;
