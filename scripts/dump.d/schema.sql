@@ -74,3 +74,13 @@ GRANT SELECT ON "Plain" TO PUBLIC;
 GRANT USAGE ON SEQUENCE numbers TO dump_reader;
 ALTER TABLE areas OWNER TO dump_owner;
 GRANT INSERT ON areas TO dump_reader;
+ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT SELECT ON TABLES TO dump_reader;
+ALTER DEFAULT PRIVILEGES FOR ROLE dump_owner GRANT USAGE ON SEQUENCES TO dump_reader;
+-- Row security.
+ALTER TABLE shop.orders ENABLE ROW LEVEL SECURITY;
+ALTER TABLE shop.orders FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON shop.orders USING ((customer > 0)) WITH CHECK ((id > 0));
+CREATE POLICY few ON shop.orders AS RESTRICTIVE FOR SELECT TO dump_reader, dump_owner USING ((id < 1000));
+-- Columns of an index that are no keys, and stored results.
+CREATE UNIQUE INDEX drawn_n ON drawn USING btree (n) INCLUDE (m);
+CREATE MATERIALIZED VIEW drawn_twice AS SELECT drawn.n, (drawn.m * 2) AS twice FROM drawn;
