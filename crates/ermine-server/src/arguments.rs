@@ -111,6 +111,14 @@ pub struct Serve {
     /// Refuse clients without TLS
     #[arg(long, requires = "tls_cert")]
     pub tls_required: bool,
+    /// Certificates in PEM by which those of clients are signed, for rules with the method cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Rules for who may connect from where, and by which proof, in the form of PostgreSQL's pg_hba.conf
+    ///
+    /// Without it, clients need passwords as soon as a user has one.
+    #[arg(long, value_name = "FILE", conflicts_with = "trust")]
+    pub hba_file: Option<PathBuf>,
     /// Let all clients in while no user has a password, also from other machines
     ///
     /// Without it, a database without users is served on addresses of this machine only.

@@ -33,6 +33,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Whether a user has all rights: then the connections that are reserved for superusers are open to it.
     fn is_superuser(&self, user: &str) -> bool;
 
+    /// Whether a user exists and is a member of a role, or the role itself.
+    fn is_member(&self, user: &str, role: &str) -> bool;
+
     /// Returns constant bytes, from which the salts of nonexistent users are made.
     fn secret(&self) -> &[u8];
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`protocol`] | messages as bytes |
 //! | [`scram`] | whether a client knows a password |
+//! | [`hba`] | who may connect from where |
 //! | [`registry`] | the open connections |
 //! | [`connection`] | input and output of one client |
 //! | [`server`], [`shared`] | listening, and ending; what all connections share |
@@ -16,8 +17,10 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+mod certificate;
 pub mod codec;
 pub mod connection;
+pub mod hba;
 pub mod logger;
 pub mod options;
 pub mod protocol;

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use ermine::Budget;
 
+use crate::hba::Rules;
+
 /// The bounds of a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -27,8 +29,10 @@ pub struct ServerOptions {
     pub drain_max: Duration,
     /// Whether clients without TLS are refused.
     pub tls_required: bool,
-    /// Whether any user may log in while no user has a password.
+    /// Whether any user may log in while no user has a password; without effect where there are rules.
     pub trust: bool,
+    /// The rules for who may connect from where, and by which proof.
+    pub rules: Option<Arc<Rules>>,
     /// The database's budget, against which long messages and held results count.
     pub budget: Option<Arc<Budget>>,
     /// Threads that serve clients [default: two per core, and at least eight].
@@ -50,6 +54,7 @@ impl Default for ServerOptions {
             drain_max: Duration::from_secs(10),
             tls_required: false,
             trust: false,
+            rules: None,
             budget: None,
             threads: None,
             busy_poll: Duration::from_micros(50),

@@ -1,8 +1,8 @@
 //! The open connections: which may be opened, which are to be cancelled, which are to end.
 //!
 //! Invariants
-//! 1. At most `sessions_max` entries are held, the last `reserved` of them by superusers, and at most that number of connections plus a hundred have no session
-//!    yet.
+//! 1. At most `sessions_max` entries are held, the last `reserved` of them by superusers, and at most that number of
+//!    connections plus a hundred have no session yet.
 //! 2. A secret is compared in constant time, and a wrong one looks like an unknown number.
 
 use std::{

@@ -10,6 +10,7 @@ use std::{
 use ermine::Database;
 use ermine_server::{
     backend::Backend as _,
+    hba::Rules,
     logger,
     server::{Control, Server},
     sql::SqlBackend,
@@ -25,9 +26,18 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     logger::start(arguments.log);
     let mut options = arguments.options();
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(tls::tls(certificate, key).map_err(failed)?),
+        (Some(certificate), Some(key)) => {
+            Some(tls::tls(certificate, key, arguments.tls_client_ca.as_deref()).map_err(failed)?)
+        }
         _ => None,
     };
+    if let Some(path) = &arguments.hba_file {
+        let rules = Rules::read(path).map_err(failed)?;
+        if rules.ask_for_certificates() && arguments.tls_client_ca.is_none() {
+            return Err(Failure::Usage("a rule with the method cert needs --tls-client-ca".into()));
+        }
+        options.rules = Some(Arc::new(rules));
+    }
     if !arguments.create {
         check_exists(&arguments.dir)?;
     }
@@ -41,7 +51,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let database = SqlDatabase::open(database).map_err(failed)?;
     database.confine_backups(backup_dir);
     let backend = SqlBackend::new(database, arguments.engine.scheme.waits());
-    if !options.trust && !backend.has_passwords() {
+    if options.rules.is_none() && !options.trust && !backend.has_passwords() {
         let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, \
             or say --trust";
         return Err(Failure::Usage(what.into()));

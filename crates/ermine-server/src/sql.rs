@@ -83,6 +83,10 @@ impl Backend for SqlBackend {
         self.database.is_superuser(user)
     }
 
+    fn is_member(&self, user: &str, role: &str) -> bool {
+        self.database.is_member(user, role)
+    }
+
     fn secret(&self) -> &[u8] {
         self.database.secret()
     }

@@ -2,13 +2,14 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use ::ring::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
+use crate::certificate::end_point;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
-        ServerConfig,
+        RootCertStore, ServerConfig,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+        server::WebPkiClientVerifier,
     },
 };
 
@@ -22,66 +23,40 @@ pub struct Tls {
     pub end_point: Option<Arc<[u8]>>,
 }
 
-/// Reads a certificate, optionally with those it is signed by, and its key.
-pub fn tls(certificate: &Path, key: &Path) -> io::Result<Tls> {
+/// Reads a certificate, optionally with those it is signed by, and its key; and the certificates by which those of
+/// clients are signed, if clients may have any.
+pub fn tls(certificate: &Path, key: &Path, of_clients: Option<&Path>) -> io::Result<Tls> {
     let at = |path: &Path, error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
     };
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| at(certificate, &error))?;
-    if chain.is_empty() {
-        return Err(at(certificate, &"no certificate is in it"));
-    }
+    let certificates = |path: &Path| {
+        let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        match read {
+            Ok(all) if all.is_empty() => Err(at(path, &"no certificate is in it")),
+            Ok(all) => Ok(all),
+            Err(error) => Err(at(path, &error)),
+        }
+    };
+    let chain = certificates(certificate)?;
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| at(key, &error))?;
     let end_point = end_point(&chain[0]);
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let provider = Arc::new(ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_no_client_auth()
-        .with_single_cert(chain, secret)
-        .map_err(|error| at(certificate, &error))?;
-    Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), end_point })
-}
-
-/// Signatures, by the object identifiers of the algorithms, whose hash is the one of the channel binding. MD5 and SHA-1
-/// are replaced by SHA-256.
-const SIGNATURES: [(&[u8], &Algorithm); 8] = [
-    // RSA with MD5, SHA-1, SHA-256, SHA-384, SHA-512.
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x04], &SHA256),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x05], &SHA256),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b], &SHA256),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0c], &SHA384),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0d], &SHA512),
-    // ECDSA with SHA-256, SHA-384, SHA-512.
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02], &SHA256),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03], &SHA384),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04], &SHA512),
-];
-
-fn end_point(certificate: &[u8]) -> Option<Arc<[u8]>> {
-    const SEQUENCE: u8 = 0x30;
-    const OBJECT_IDENTIFIER: u8 = 0x06;
-    // A certificate is its content, the algorithm of the signature, and the signature.
-    let (certified, _) = element(certificate, SEQUENCE)?;
-    let (_, behind) = element(certified, SEQUENCE)?;
-    let (algorithm, _) = element(behind, SEQUENCE)?;
-    let (identifier, _) = element(algorithm, OBJECT_IDENTIFIER)?;
-    let (_, hash) = SIGNATURES.iter().find(|(known, _)| *known == identifier)?;
-    Some(digest(hash, certificate).as_ref().into())
-}
-
-/// Splits the content of a DER element of this type from what is behind the element.
-fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let [own, first, rest @ ..] = bytes else { return None };
-    let (length, rest) = match *first {
-        short @ ..=0x7f => (usize::from(short), rest),
-        // The length of the length; 0x80 stands for one that is not known, which DER does not have.
-        long @ 0x81..=0x84 => {
-            let (length, rest) = rest.split_at_checked(usize::from(long - 0x80))?;
-            (length.iter().fold(0, |all, byte| all << 8 | usize::from(*byte)), rest)
+        .map_err(io::Error::other)?;
+    let config = match of_clients {
+        None => config.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for root in certificates(path)? {
+                roots.add(root).map_err(|error| at(path, &error))?;
+            }
+            // Whether a client needs one is decided when its user is known.
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = verifier.allow_unauthenticated().build().map_err(|error| at(path, &error))?;
+            config.with_client_cert_verifier(verifier)
         }
-        0x80 | 0x85.. => return None,
     };
-    rest.split_at_checked(length).filter(|_| *own == tag)
+    let config = config.with_single_cert(chain, secret).map_err(|error| at(certificate, &error))?;
+    Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), end_point })
 }

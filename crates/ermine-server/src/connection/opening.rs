@@ -10,6 +10,8 @@ use tokio::net::TcpStream;
 use super::{Input, Output, Stream, counted::Counted};
 use crate::{
     backend::Backend,
+    certificate::common_name,
+    hba::{Client, Method},
     protocol::{
         Malformed, backend,
         frontend::{Header, LengthLimits, Message},
@@ -99,7 +101,11 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
     let Some(user) = startup.parameter("user").filter(|user| !user.is_empty()).map(str::to_owned) else {
         return Err(told(output, SqlState::INVALID_AUTHORIZATION, "no user name was given"));
     };
-    match authenticate(shared, &user, &mut input, &mut output).await {
+    let method = match method(shared, &startup, &user, output.stream()) {
+        Ok(method) => method,
+        Err(error) => return Err(Refusal::Told(Box::new(output), error)),
+    };
+    match authenticate(shared, (&user, method), &mut input, &mut output).await {
         Ok(()) => Ok(Opened { input, output, startup, user }),
         Err(Unknown::Io(error)) => Err(Refusal::Io(error)),
         Err(Unknown::Told(error)) => {
@@ -162,15 +168,60 @@ impl From<Malformed> for Unknown {
     }
 }
 
+/// Returns the proof that a client has to give; fails if it is refused.
+fn method<B: Backend>(shared: &Shared<B>, startup: &Startup, user: &str, stream: &Stream) -> Result<Method, SqlError> {
+    let Some(rules) = &shared.options.rules else {
+        let is_trusted = shared.options.trust && !shared.backend.has_passwords();
+        return Ok(if is_trusted { Method::Trust } else { Method::Password });
+    };
+    let socket = stream.socket();
+    let client = Client {
+        address: socket.peer_addr().ok().map(|address| address.ip()),
+        server: socket.local_addr().ok().map(|address| address.ip()),
+        user,
+        database: startup.parameter("database").filter(|name| !name.is_empty()).unwrap_or(user),
+        is_encrypted: !stream.is_plain(),
+    };
+    let found = rules.method(&client, &|role| shared.backend.is_member(user, role));
+    let what = match found {
+        Some(Method::Reject) => "pg_hba.conf rejects connection",
+        // A name that no role has is the first superuser, where there are no users yet.
+        Some(Method::Trust) if shared.backend.has_passwords() && !shared.backend.is_member(user, user) => {
+            let message = format!("role \"{user}\" does not exist");
+            return Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message));
+        }
+        Some(method) => return Ok(method),
+        None => "no pg_hba.conf entry",
+    };
+    let address = client.address.map_or_else(|| "???".into(), |address| address.to_string());
+    let encryption = if client.is_encrypted { "SSL encryption" } else { "no encryption" };
+    let database = client.database;
+    let message = format!("{what} for host \"{address}\", user \"{user}\", database \"{database}\", {encryption}");
+    Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message))
+}
+
+/// Whether a client has shown a certificate with the name of a user that exists.
+fn has_certificate<B: Backend>(shared: &Shared<B>, user: &str, stream: &Stream) -> bool {
+    let Stream::Tls(stream) = stream else { return false };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    shown.and_then(|shown| common_name(shown)).as_deref() == Some(user) && shared.backend.is_member(user, user)
+}
+
 async fn authenticate<B: Backend>(
     shared: &Shared<B>,
-    user: &str,
+    (user, method): (&str, Method),
     input: &mut Input,
     output: &mut Output,
 ) -> Result<(), Unknown> {
     let users = &shared.backend;
-    if shared.options.trust && !users.has_passwords() {
-        return Ok(());
+    match method {
+        Method::Trust => return Ok(()),
+        Method::Certificate if has_certificate(shared, user, output.stream()) => return Ok(()),
+        Method::Certificate | Method::Reject => {
+            let what = format!("certificate authentication failed for user \"{user}\"");
+            return Err(Unknown::Told(SqlError::new(SqlState::INVALID_AUTHORIZATION, what)));
+        }
+        Method::Password => {}
     }
     let tls = shared.tls.as_ref().filter(|_| matches!(output.stream(), Stream::Tls(_)));
     let end_point = tls.and_then(|tls| tls.end_point.as_deref());

@@ -27,6 +27,14 @@ impl Stream {
         matches!(self, Self::Plain(_))
     }
 
+    /// Returns the socket.
+    pub fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
     /// Receives the bytes that have come, if any; `None` also with TLS.
     pub fn receive_now(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let Self::Plain(stream) = self else { return None };

@@ -243,7 +243,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Hides rows from an UPDATE or DELETE that is bound, for the role that writes the table; returns the conditions that new rows have to meet.
+    /// Hides rows from an UPDATE or DELETE that is bound, for the role that writes the table; returns the conditions that
+    /// new rows have to meet.
     pub(super) fn secure_change(
         &mut self,
         from: &mut From,

@@ -228,7 +228,8 @@ impl ChangeContext<'_> {
         Ok((schema, own))
     }
 
-    /// Returns the table, or the materialized view, with a name, which the statement changes; no other transaction uses it until this one ends.
+    /// Returns the table, or the materialized view, with a name, which the statement changes; no other transaction uses
+    /// it until this one ends.
     fn table_alone(
         &self,
         active: &mut ActiveTransaction,

@@ -46,6 +46,13 @@ impl SqlDatabase {
         &self.0.catalog.secret
     }
 
+    /// Whether a user exists and is a member of a role, directly or by way of others, or the role itself.
+    pub fn is_member(&self, user: &str, role: &str) -> bool {
+        let catalog = self.0.catalog.current();
+        let ids = [cut(user), cut(role)].map(|name| catalog.role(name).map(|role| role.id));
+        matches!(ids, [Some(user), Some(role)] if catalog.roles_of(user, false).contains(&role))
+    }
+
     /// Whether a session of a user has all rights.
     pub fn is_superuser(&self, user: &str) -> bool {
         let catalog = self.0.catalog.current();

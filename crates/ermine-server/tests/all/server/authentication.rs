@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use ermine_server::tls;
+use ermine_server::{hba::Rules, tls};
 use ermine_sql::verifier::Verifier;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -21,7 +21,11 @@ use tokio_postgres::{
 };
 use tokio_rustls::{
     TlsConnector,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDer},
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer},
+    },
 };
 
 use super::{
@@ -134,8 +138,8 @@ async fn tls() {
     let (certificate, key) = (directory.join("certificate"), directory.join("key"));
     std::fs::write(&certificate, certified.cert.pem()).unwrap();
     std::fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
-    let secured = tls::tls(&certificate, &key).unwrap();
-    assert!(tls::tls(&key, &key).is_err() && tls::tls(&certificate, &certificate).is_err());
+    let secured = tls::tls(&certificate, &key, None).unwrap();
+    assert!(tls::tls(&key, &key, None).is_err() && tls::tls(&certificate, &certificate, None).is_err());
     std::fs::remove_dir_all(directory).unwrap();
 
     let mut required = options();
@@ -180,4 +184,89 @@ async fn tls() {
     let mut raw = Raw::open(server.address);
     raw.send(&[packet(&[4, 210, 22, 47]), startup(0, &[("user", "eva")])]);
     assert_eq!(raw.until_closed(), ["FATAL 08P01"]);
+}
+
+/// A client's certificate, signed by a key of its own, or by another one.
+fn certified(name: &str, issuer: &rcgen::Issuer<'_, rcgen::KeyPair>) -> (rcgen::Certificate, rcgen::KeyPair) {
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
+    let key = rcgen::KeyPair::generate().unwrap();
+    (parameters.signed_by(&key, issuer).unwrap(), key)
+}
+
+fn authority() -> (rcgen::Certificate, rcgen::Issuer<'static, rcgen::KeyPair>) {
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
+    (certificate, rcgen::Issuer::new(parameters, key))
+}
+
+#[tokio::test]
+async fn rules_decide_who_connects() {
+    let directory = std::env::temp_dir().join(format!("ermine-server-rules-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let ((root, issuer), (_, other)) = (authority(), authority());
+    let file = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (certificate, key) = (file("certificate", &own.cert.pem()), file("key", &own.signing_key.serialize_pem()));
+    let tls = tls::tls(&certificate, &key, Some(&file("root", &root.pem()))).unwrap();
+    let rules = "hostssl all eva samehost cert
+        hostnossl \"closed\" all all reject
+        hostnossl all eva 127.0.0.0/8 scram-sha-256
+        host all ghost samehost trust";
+    let mut ruled = options();
+    ruled.rules = Some(Arc::new(Rules::read(&file("rules", rules)).unwrap()));
+    let server = start_secured(with_users(), ruled, Some(tls));
+    std::fs::remove_dir_all(&directory).unwrap();
+
+    let plain = async |user: &str, database: &str, password: &str| {
+        let mut config = server.config();
+        config.user(user).dbname(database).password(password);
+        let connected = config.connect(NoTls).await;
+        connected.err().map(|error| (error.code().cloned().unwrap(), error.as_db_error().unwrap().message().to_owned()))
+    };
+    let refused = |what: &str, user: &str, database: &str| {
+        let client = format!("host \"127.0.0.1\", user \"{user}\", database \"{database}\", no encryption");
+        Some((SqlState::INVALID_AUTHORIZATION_SPECIFICATION, format!("{what} for {client}")))
+    };
+    assert_eq!(plain("eva", "shop", "pencil").await, None);
+    assert_eq!(plain("eva", "shop", "pen").await.unwrap().0, SqlState::INVALID_PASSWORD);
+    assert_eq!(plain("eva", "closed", "pencil").await, refused("pg_hba.conf rejects connection", "eva", "closed"));
+    assert_eq!(plain("adam", "shop", "pencil").await, refused("no pg_hba.conf entry", "adam", "shop"));
+    // Trust is for users that exist.
+    assert_eq!(plain("ghost", "shop", "").await.unwrap().1, "role \"ghost\" does not exist");
+
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(own.cert.der().to_vec())).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let denied = Some(Some(SqlState::INVALID_AUTHORIZATION_SPECIFICATION));
+    for (shown, expected) in [
+        (Some(certified("eva", &issuer)), None),
+        (Some(certified("adam", &issuer)), denied.clone()),
+        // Not signed by the authority: the handshake fails.
+        (Some(certified("eva", &other)), Some(None)),
+        (None, denied),
+    ] {
+        let client_config = match shown {
+            None => builder.clone().with_no_client_auth(),
+            Some((certificate, key)) => {
+                let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+                builder.clone().with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+            }
+        };
+        let bound = Bound { connector: TlsConnector::from(Arc::new(client_config)), end_point: Vec::new() };
+        let mut config = server.config();
+        config.user("eva").dbname("shop").ssl_mode(SslMode::Require);
+        let socket = TcpStream::connect(server.address).await.unwrap();
+        let connected = config.connect_raw(socket, bound).await;
+        assert_eq!(connected.err().map(|error| error.code().cloned()), expected);
+    }
 }

@@ -102,6 +102,10 @@ impl Backend for Fake {
         user == "root"
     }
 
+    fn is_member(&self, user: &str, role: &str) -> bool {
+        self.users.contains_key(user) && user == role
+    }
+
     fn secret(&self) -> &[u8] {
         b"of this test"
     }
