@@ -280,6 +280,23 @@ pub(super) fn mark_trims(tokens: &mut Vec<TokenWithSpan>) {
     put_in(tokens, places);
 }
 
+/// Rewrites SET LOCAL SESSION AUTHORIZATION, which the grammar lacks, as that of the setting.
+pub(super) fn rewrite_local_authorization(tokens: &mut [TokenWithSpan]) {
+    if !tokens.iter().any(|token| is_word(&token.token, &[Keyword::AUTHORIZATION])) {
+        return;
+    }
+    let words = tokens.iter().enumerate().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<_> = words.map(|(at, token)| (at, &token.token)).collect();
+    let wanted = [Keyword::SET, Keyword::LOCAL, Keyword::SESSION, Keyword::AUTHORIZATION];
+    let is_wanted =
+        |four: &&[(usize, &Token)]| four.iter().zip(wanted).all(|((_, token), word)| is_word(token, &[word]));
+    let found: Vec<_> = words.windows(4).filter(is_wanted).map(|four| (four[2].0, four[3].0)).collect();
+    for (name, to) in found {
+        tokens[name].token = Token::make_word("session_authorization", None);
+        tokens[to].token = Token::make_word("TO", None);
+    }
+}
+
 /// Gives the functions in FROM with a list of column definitions the name that the grammar requires, which is that of the
 /// function: `f() AS (a integer)`.
 pub(super) fn name_definitions(tokens: &mut Vec<TokenWithSpan>) {

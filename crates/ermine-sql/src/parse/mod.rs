@@ -47,7 +47,7 @@ use self::{
     likes::mark_likes,
     marks::{
         cast_constants, cast_intervals, mark_current_of, mark_lists, mark_merges, mark_overriding, mark_subscripts,
-        mark_trims, name_definitions, unwrap_rows,
+        mark_trims, name_definitions, rewrite_local_authorization, unwrap_rows,
     },
     measure::{check_chains, check_size},
     search::mark_searches,
@@ -125,6 +125,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     unwrap_rows(&mut tokens);
     mark_current_of(&mut tokens);
     name_definitions(&mut tokens);
+    rewrite_local_authorization(&mut tokens);
     join_literals(&mut tokens)?;
     cast_constants(&mut tokens);
     cast_intervals(&mut tokens);
