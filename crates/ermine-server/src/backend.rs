@@ -51,6 +51,8 @@ pub trait Backend: Send + Sync + 'static {
 pub struct Opening<'a> {
     /// The session's user.
     pub user: &'a str,
+    /// Whether the client has proved to be that user: then the user has to be there still.
+    pub has_proof: bool,
     /// The requested database.
     pub database: &'a str,
     /// Initial settings that the client asks for, by their names.

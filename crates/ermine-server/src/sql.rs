@@ -61,8 +61,7 @@ impl Backend for SqlBackend {
     type Session = SqlSession;
 
     fn session(&self, opening: &Opening<'_>) -> Result<SqlSession> {
-        self.database.check_login(opening.user)?;
-        let mut session = self.database.session(opening.user, opening.database);
+        let mut session = self.database.login(opening.user, opening.database, opening.has_proof)?;
         session.set_pause(opening.pause);
         session.set_aside(opening.aside);
         for (name, value) in opening.settings {

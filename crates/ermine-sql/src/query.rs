@@ -265,6 +265,7 @@ impl Source {
         self.hash.iter_mut().flat_map(|hash| hash.exprs_mut()).try_for_each(&mut *change)?;
         match &mut self.kind {
             SourceKind::Table(table) => {
+                table.visible.iter_mut().try_for_each(&mut *change)?;
                 let access = &mut table.access;
                 let sides = [&mut access.lower, &mut access.upper].into_iter().flatten().map(|(_, bound)| bound);
                 access.equal.iter_mut().chain(sides).try_for_each(|bound| change(&mut bound.value))
@@ -386,6 +387,9 @@ pub(crate) struct TableSource {
     pub(crate) key_at: Option<usize>,
     /// The hidden columns of indexes, and their values, computed from a row of the table. Plans alone read them.
     pub(crate) computed: Vec<(usize, Expr)>,
+    /// The conditions that a row meets to be there for the role (row security). They are evaluated before anything else
+    /// is computed from the row, and see the rows of no other source.
+    pub(crate) visible: Vec<Expr>,
 }
 
 /// An order of a table's rows: that of the primary key, or of an index by its place in the definition.

@@ -43,6 +43,7 @@ pub mod user_types;
 mod value;
 
 pub use array::Array;
+pub use jiff::tz::TimeZone;
 pub use json::Json;
 pub use numeric::Numeric;
 pub use record::Record;

@@ -88,7 +88,7 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         Ok(Err(Refusal::Silent)) => return,
         Err(_) => return log::info!("a connection took too long to start up"),
     };
-    let Opened { input, mut output, startup, user } = opened;
+    let Opened { input, mut output, startup, user, has_proof } = opened;
     let has_long_secret = startup.minor >= startup::MINOR_MAX;
     let registration = match shared.registry.register(has_long_secret, shared.backend.is_superuser(&user)) {
         Ok(registration) => registration,
@@ -106,6 +106,7 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
     let settings = opening::settings(&startup);
     let opening = Opening {
         user: &user,
+        has_proof,
         database: startup.parameter("database").filter(|name| !name.is_empty()).unwrap_or(&user),
         settings: &settings,
         process: entry.process,

@@ -34,6 +34,8 @@ pub struct Opened {
     pub startup: Startup,
     /// The client's user.
     pub user: String,
+    /// Whether the client has proved to be the user.
+    pub has_proof: bool,
 }
 
 /// The reason why a client did not get a session.
@@ -106,7 +108,7 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
         Err(error) => return Err(Refusal::Told(Box::new(output), error)),
     };
     match authenticate(shared, (&user, method), &mut input, &mut output).await {
-        Ok(()) => Ok(Opened { input, output, startup, user }),
+        Ok(()) => Ok(Opened { input, output, startup, user, has_proof: method != Method::Trust }),
         Err(Unknown::Io(error)) => Err(Refusal::Io(error)),
         Err(Unknown::Told(error)) => {
             if error.state() == SqlState::INVALID_PASSWORD {

@@ -22,7 +22,7 @@ use crate::{
 
 impl Binder<'_> {
     /// Returns the domain that a type's name means.
-    fn domain_named(&self, data_type: &ast::DataType) -> Result<Option<Arc<UserType>>> {
+    pub(super) fn domain_named(&self, data_type: &ast::DataType) -> Result<Option<Arc<UserType>>> {
         let ast::DataType::Custom(name, _) = data_type else { return Ok(None) };
         let found = user_type_of(name, self.environment)?;
         Ok(found.filter(|ty| ty.domain().is_some()).cloned())

@@ -77,6 +77,7 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
         source.on.iter().chain(&source.filter).for_each(|expr| expr.visit(see));
         source.hash.iter().flat_map(|hash| hash.exprs()).for_each(|expr| expr.visit(see));
         if let SourceKind::Table(table) = &source.kind {
+            table.visible.iter().for_each(|expr| expr.visit(see));
             let access = &table.access;
             let sides = [&access.lower, &access.upper].into_iter().flatten().map(|(_, bound)| bound);
             access.equal.iter().chain(sides).for_each(|bound| bound.value.visit(see));

@@ -42,7 +42,7 @@ mod window;
 mod with;
 pub(crate) mod write;
 
-use std::{mem, sync::Arc};
+use std::{borrow::Cow, mem, sync::Arc};
 
 use sqlparser::ast;
 
@@ -64,7 +64,7 @@ use crate::{
     query::{AggregateCall, Query},
     result::Column,
     types::{
-        Environment, Scalar, SqlType, Value,
+        Environment, Scalar, SqlType, TimeZone, Value,
         cast::{self, Context},
         datetime::Style,
         text,
@@ -389,6 +389,18 @@ impl<'a> Binder<'a> {
         Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message))
     }
 
+    /// Returns the environment in which literals are read. Those that the catalog stores have the usual style, and those
+    /// of policies the time zone UTC: the role that they restrict does not choose their meaning.
+    fn literal_environment(&self) -> Cow<'_, Environment> {
+        let (style, is_policy) = (Style::default(), !self.secured.is_empty());
+        let is_other = self.environment.style != style || is_policy && self.environment.time_zone != TimeZone::UTC;
+        if !self.reads_stored || !is_other {
+            return Cow::Borrowed(self.environment);
+        }
+        let time_zone = if is_policy { TimeZone::UTC } else { self.environment.time_zone.clone() };
+        Cow::Owned(Environment { style, time_zone, ..self.environment.clone() })
+    }
+
     /// Gives this type to a literal or parameter that has none.
     fn take(&mut self, typed: Typed, ty: SqlType, modifier: i32) -> Result<Expr> {
         match typed.expr {
@@ -397,14 +409,14 @@ impl<'a> Binder<'a> {
                 Ok(Expr::Cast(Box::new(Expr::Constant(Value::Text(literal))), conversion))
             }
             Expr::Constant(Value::Text(literal)) => {
-                let usual = Style::default();
-                match self.reads_stored && self.environment.style != usual {
-                    true => {
-                        text::parse(ty, modifier, &literal, &Environment { style: usual, ..self.environment.clone() })
-                    }
-                    false => text::parse(ty, modifier, &literal, self.environment),
+                let parsed = text::parse(ty, modifier, &literal, self.literal_environment().as_ref())?;
+                if matches!(ty.scalar, Scalar::TimestampTz | Scalar::TimeTz)
+                    && let Some(recorder) = &mut self.recorder
+                {
+                    let utc = Environment { time_zone: TimeZone::UTC, ..self.environment.clone() };
+                    recorder.depends_on_zone |= text::parse(ty, modifier, &literal, &utc)? != parsed;
                 }
-                .map(Expr::Constant)
+                Ok(Expr::Constant(parsed))
             }
             Expr::Parameter(at) => {
                 let known = *self.parameters[at].get_or_insert(ty);

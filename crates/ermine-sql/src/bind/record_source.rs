@@ -136,6 +136,9 @@ impl Binder<'_> {
                 let message = format!("column \"{name}\" has no type");
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             };
+            if self.domain_named(data_type)?.is_some() {
+                return Err(SqlError::unsupported("a domain in a column definition list"));
+            }
             let (ty, modifier) = type_of(data_type, self.environment)?;
             columns.push(&name, ty, modifier, Expr::Constant(Value::Null));
         }
@@ -198,7 +201,10 @@ impl Binder<'_> {
         match self.relation(name)? {
             Some(Relation::Table(table)) => {
                 self.uses(&table);
-                for (_, column) in table.def.live_columns() {
+                for (at, column) in table.def.live_columns() {
+                    if self.catalog.types.of_column(table.def.id, at).is_some() {
+                        return Err(SqlError::unsupported("the row of a table with a domain in this function"));
+                    }
                     columns.push(&column.name, column.ty, column.modifier, null());
                 }
             }

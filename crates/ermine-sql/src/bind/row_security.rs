@@ -5,18 +5,20 @@
 //! read: of a view, its owner. Conditions of policies come before those of the statement, so that an error or a side
 //! effect of the statement's functions tells nothing about rows that the role does not see.
 //!
-//! Rows that are read by way of an index are found by comparisons, which tell nothing either. The checks of foreign and
-//! unique keys see all rows, as in PostgreSQL.
+//! They are evaluated where a row of the table is read (`TableSource::visible`), so nothing else is ever computed from a
+//! row that they hide: no key of a hash, no argument of a lateral function, no query. Rows that are read by way of an
+//! index are found by comparisons, which tell nothing either. The checks of foreign and unique keys see all rows, as in
+//! PostgreSQL.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
-use sqlparser::ast::{self, ObjectName};
+use sqlparser::ast::{self, ObjectName, Visit as _, Visitor};
 
 use super::{
     Binder, Scope, ScopeColumn,
     join_order::need,
     merge::{Action, When},
-    source::{From, wrap},
+    source::From,
     view::Inside,
     view_write::Writes,
     write::Insert,
@@ -33,7 +35,7 @@ use crate::{
     expr::Expr,
     fold::fold_condition,
     parse,
-    query::{Body, Join, Query, SourceKind, TableSource},
+    query::{Body, Join, Query, Source, SourceKind, TableSource},
     types::Value,
 };
 
@@ -128,13 +130,7 @@ impl Binder<'_> {
         if conditions.is_empty() {
             return Ok(());
         }
-        let source = &mut from.sources[start];
-        // On the nullable side of a join, a row that does not meet them is not met by any other.
-        source.on.extend(conditions);
-        if source.join == Join::Full {
-            source.join = Join::Inner;
-            return wrap(self.catalog, from, start, first, Join::Full);
-        }
+        hide(&mut from.sources[start], conditions);
         Ok(())
     }
 
@@ -144,12 +140,14 @@ impl Binder<'_> {
         let Body::Select(select) = &mut query.body else { return Ok(()) };
         let mut hides = false;
         for source in &mut select.sources {
-            let SourceKind::Table(TableSource { table, key_at: Some(_), .. }) = &source.kind else { continue };
+            let SourceKind::Table(TableSource { table, key_at: Some(_), visible, .. }) = &mut source.kind else {
+                continue;
+            };
             if locked.iter().any(|locked| locked.def.id == table.def.id) {
                 let conditions =
                     self.visible_rows(self.acting(), &table.clone(), PolicyCommand::Update, source.first)?;
                 hides |= !conditions.is_empty();
-                source.filter.extend(conditions);
+                visible.extend(conditions);
             }
         }
         if hides {
@@ -223,8 +221,9 @@ impl Binder<'_> {
     /// Hides rows of the table from a MERGE that is bound, and adds conditions to its actions.
     pub(super) fn secure_merge(&mut self, from: &mut From, table: &Arc<Table>, clauses: &mut [When]) -> Result<()> {
         let role = self.acting();
-        if self.reads(role, table.def.id) {
-            hide(from, self.visible_rows(role, table, PolicyCommand::Select, 0)?);
+        let reads = self.reads(role, table.def.id);
+        if reads {
+            hide_written(from, self.visible_rows(role, table, PolicyCommand::Select, 0)?);
         }
         for When { action, visible, policies, .. } in clauses {
             let command = match action {
@@ -237,7 +236,9 @@ impl Binder<'_> {
                 *visible = self.changeable_rows(role, table, &[command], CheckKind::Target)?;
             }
             if command != PolicyCommand::Delete {
-                *policies = self.written_rows(role, table, command, false)?;
+                // Only what is updated has to be visible afterwards, as in PostgreSQL.
+                let reads = reads && command == PolicyCommand::Update;
+                *policies = self.written_rows(role, table, command, reads)?;
             }
         }
         Ok(())
@@ -258,7 +259,7 @@ impl Binder<'_> {
         if reads {
             hidden.extend(self.visible_rows(role, table, PolicyCommand::Select, 0)?);
         }
-        hide(from, hidden);
+        hide_written(from, hidden);
         match command {
             PolicyCommand::Update => self.written_rows(role, table, command, reads),
             _ => Ok(Vec::new()),
@@ -284,6 +285,10 @@ impl Binder<'_> {
         for policy in &security.policies {
             let is_meant = policy.command.is_none_or(|own| own == command) && self.catalog.has_policy(role, policy);
             let Some(condition) = is_meant.then(|| condition_of(policy, which)).flatten() else { continue };
+            if self.secured.contains(&table.def.id) && has_query(policy)? {
+                let message = format!("infinite recursion detected in policy for relation \"{}\"", table.name());
+                return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+            }
             let bound = self.policy_condition(role, table, condition, first)?;
             match policy.is_permissive {
                 true => permissive.push(bound),
@@ -307,10 +312,6 @@ impl Binder<'_> {
         condition: &PolicyCondition,
         first: usize,
     ) -> Result<Expr> {
-        if self.secured.contains(&table.def.id) {
-            let message = format!("infinite recursion detected in policy for relation \"{}\"", table.name());
-            return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
-        }
         self.count_expanded(1)?;
         let mut held = self.environment.memory.hold();
         held.grow_to(parse::tree_bytes(&condition.text)?, usize::MAX)?;
@@ -356,6 +357,10 @@ impl Binder<'_> {
         let bound = self.new_view(&query);
         self.policies = Policies::All;
         let (text, _, _, notes) = bound?;
+        if notes.depends_on_zone {
+            let what = "a policy with a time without its offset from UTC, in another time zone than UTC,";
+            return Err(SqlError::unsupported(what).hint("Write the offset: '2024-01-01 00:00:00+01'."));
+        }
         let stored = parse::stored_query(&text)?;
         let ast::SetExpr::Select(select) = *stored.body else { return Err(SqlError::unsupported("this policy")) };
         let text = select.selection.map(|condition| condition.to_string()).unwrap_or_default();
@@ -363,10 +368,41 @@ impl Binder<'_> {
     }
 }
 
+/// Hides the rows of a table that do not meet conditions. Those without queries are conditions of the source as well: so
+/// they may choose the path to the rows.
+pub(super) fn hide(source: &mut Source, conditions: Vec<Expr>) {
+    let SourceKind::Table(table) = &mut source.kind else { return };
+    if source.join != Join::Full {
+        source.on.splice(0..0, conditions.iter().filter(|condition| !condition.has_query()).cloned());
+    }
+    table.visible.extend(conditions);
+}
+
 /// Hides rows of the table that a statement writes, whose places are the first ones.
-fn hide(from: &mut From, conditions: Vec<Expr>) {
+fn hide_written(from: &mut From, conditions: Vec<Expr>) {
     if let Some(own) = from.sources.iter_mut().find(|source| source.first == 0) {
-        own.on.splice(0..0, conditions);
+        hide(own, conditions);
+    }
+}
+
+/// Whether one of the conditions of a policy has a query.
+fn has_query(policy: &PolicyDef) -> Result<bool> {
+    for condition in policy.conditions() {
+        if parse::expression(&condition.text)?.visit(&mut FindQuery).is_break() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Looks for a query in an expression.
+struct FindQuery;
+
+impl Visitor for FindQuery {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     names::{name_of, relation_of, simple_name},
     pull_up::{Derived, replace_all},
     record_source::{record_function, refuse_definitions},
+    rights::is_true,
     sequence::sequence_source,
 };
 use crate::{
@@ -348,7 +349,18 @@ impl Binder<'_> {
         let is_visible = |at: usize| known.as_ref().is_none_or(|known| at < known.len());
         if let Some(Relation::View(view)) = relation {
             self.needs(view.def.id, right);
-            let (derived, mut columns) = self.view(&view, from.width)?;
+            let (mut derived, mut columns) = self.view(&view, from.width)?;
+            if let Derived::Unordered(mut unordered) = derived {
+                derived = match is_true(&view, "security_barrier") {
+                    // Nothing around it sees rows that it hides.
+                    true => {
+                        unordered.replace();
+                        let is_repeated = self.scopes.len() > 1;
+                        Derived::Query(Box::new(unordered.into_query(self.catalog, false, is_repeated)))
+                    }
+                    false => Derived::Unordered(unordered),
+                };
+            }
             for (at, (column, def)) in columns.iter_mut().zip(&view.def.columns).enumerate() {
                 column.name = name_at(at, &def.name);
             }
@@ -375,7 +387,7 @@ impl Binder<'_> {
         let named = table.def.live_columns().map(|(at, _)| at).filter(|at| is_visible(*at)).collect::<Vec<_>>();
         let (access, needed, key_at) = (Access::full(Path::Primary), Vec::new(), None);
         let computed = self.in_rules(|this| this.computed(&table.def))?;
-        let source = TableSource { table: table.clone(), access, needed, key_at, computed };
+        let source = TableSource { table: table.clone(), access, needed, key_at, computed, visible: Vec::new() };
         let (start, first) = (from.sources.len(), from.width);
         self.add_named(from, SourceKind::Table(source), (&columns, &named), (&own, alias), join)?;
         // What a statement writes gets others (`write`).
@@ -653,7 +665,7 @@ fn reads(source: &Source, places: Range<usize>) -> bool {
 
 /// Combines the sources from `start` on, whose columns begin at `first`, into one source: they are joined before any
 /// others.
-pub(super) fn wrap(catalog: &Catalog, from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
+fn wrap(catalog: &Catalog, from: &mut From, start: usize, first: usize, join: Join) -> Result<()> {
     wrap_with(catalog, from, (start, first), join, Vec::new())
 }
 

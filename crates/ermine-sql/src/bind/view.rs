@@ -36,6 +36,8 @@ const NESTED_MAX: usize = 32;
 pub(crate) struct Recorder {
     pub(crate) relations: Vec<NamedRelation>,
     pub(crate) uses: BTreeSet<(ObjectId, usize)>,
+    /// Whether a literal is another time in another time zone.
+    pub(crate) depends_on_zone: bool,
     /// The columns that stars stand for, by the places of the stars.
     stars: HashMap<Location, Vec<SelectItem>>,
     /// The schemas of relations, by the places of their names.

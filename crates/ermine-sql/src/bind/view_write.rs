@@ -12,7 +12,7 @@ use super::{
     Binder, Scope,
     names::{relation_of, simple_name},
     pull_up::{Derived, Unordered},
-    rights::Level,
+    rights::{Level, is_true},
     row_security::Policies,
     source::From,
     write::Returned,
@@ -52,6 +52,8 @@ pub(super) struct Below {
     levels: Vec<Level>,
     /// The conditions of the view.
     filter: Vec<Expr>,
+    /// Whether it, or a view below, is a `security_barrier`.
+    is_barrier: bool,
     /// Conditions that rows have to meet after they are written, and the views that have them, the lowest first.
     checks: Vec<(String, Expr)>,
     /// The defaults of the view's columns, by the columns of the table.
@@ -140,12 +142,14 @@ impl Binder<'_> {
             Some(inner) => levels.append(&mut inner.levels),
             None => levels.push(self.in_view(view, |this, _| Ok(this.level(table.def.id, None)))?),
         }
+        let is_barrier = is_true(view, "security_barrier") || inner.as_ref().is_some_and(|inner| inner.is_barrier);
         let checks = checks_of(view, &filter, inner)?;
         let has_writable = output.iter().any(|expr| matches!(expr, Expr::Column(_)));
         if !has_writable && writes != Writes::Delete {
             return Err(refused("Views that have no updatable columns are not automatically updatable."));
         }
-        Ok(Below { view: view.clone(), table, columns, output, source, levels, filter, checks, defaults })
+        let view = view.clone();
+        Ok(Below { view, table, columns, output, source, levels, filter, is_barrier, checks, defaults })
     }
 
     /// Binds the default of a view's column.
@@ -176,6 +180,10 @@ impl Binder<'_> {
         let mut source = below.source.clone();
         if let SourceKind::Table(rows) = &mut source.kind {
             rows.key_at = Some(key_at);
+            if below.is_barrier {
+                // Nothing of the statement sees rows that the view hides.
+                rows.visible.extend(source.on.iter().chain(&below.filter).cloned());
+            }
         }
         from.width = source.width;
         from.sources.push(source);

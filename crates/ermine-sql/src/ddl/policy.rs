@@ -192,6 +192,10 @@ impl ChangeContext<'_> {
     fn policies_table(&self, active: &mut ActiveTransaction, name: &ObjectName) -> Result<Arc<Table>> {
         let table = self.table_alone(active, name, false)?.expect("an error where it is not there");
         let table = active.catalog.table(table.def.id).cloned().ok_or_else(|| changed(table.name()))?;
+        if table.def.materialized.is_some() {
+            let message = format!("\"{}\" is not a table", plain(name));
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         match active.catalog.owns(self.environment.role, Object::new(Kind::Table, table.def.id)) {
             true => Ok(table),
             false => Err(not_owner("table", &plain(name))),

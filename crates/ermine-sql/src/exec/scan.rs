@@ -43,8 +43,15 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let TableSource { table, access, .. } = source;
-        let part = self.part(table, access, &Frame { row, outer })?;
+        let TableSource { table, access, visible, .. } = source;
+        let (part, mut seen) = (self.part(table, access, &Frame { row, outer })?, None);
+        let each: &mut EachJoined<'_> = match visible.is_empty() {
+            true => each,
+            false => seen.insert(|row: &mut Vec<Value>| match self.all_hold(visible, row, outer)? {
+                true => each(row),
+                false => Ok(ControlFlow::Continue(())),
+            }),
+        };
         match (part, access.path) {
             (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
             (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),

@@ -11,19 +11,23 @@ use crate::{
 };
 
 impl SqlDatabase {
-    /// Fails for a user that may not log in. A name that no role has is the first superuser, where such clients are let
-    /// in.
-    pub fn check_login(&self, user: &str) -> Result<()> {
+    /// Begins a session of a client that connects. A name that no role has is the first superuser, but only of a client
+    /// that was let in without a proof: one that has proved to be a user was that user, which is gone meanwhile.
+    ///
+    /// # Errors
+    /// 28000, for a user that may not log in.
+    pub fn login(&self, user: &str, database: &str, has_proof: bool) -> Result<Session> {
+        let session = self.session(user, database);
         let catalog = self.0.catalog.current();
-        let user = cut(user);
-        let is_built_in = BUILT_IN.iter().any(|(name, _)| *name == user);
-        let may_log_in = catalog.role(user).is_none_or(|role| catalog.traits(role.id).can_login);
-        match may_log_in && !is_built_in {
-            true => Ok(()),
-            false => {
-                let message = format!("role \"{user}\" is not permitted to log in");
-                Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message))
-            }
+        let (user, role) = &session.authenticated;
+        let refused = |message: String| Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message));
+        if *role == SUPERUSER && has_proof {
+            return refused(format!("role \"{user}\" does not exist"));
+        }
+        let is_built_in = BUILT_IN.iter().any(|(name, _)| **name == **user);
+        match !is_built_in && (*role == SUPERUSER || catalog.traits(*role).can_login) {
+            true => Ok(session),
+            false => refused(format!("role \"{user}\" is not permitted to log in")),
         }
     }
 

@@ -152,7 +152,7 @@ mod tests {
         let database = SqlDatabase::open(engine).unwrap();
         let attributes = "SELECT rolsuper, rolcanlogin, rolcreaterole FROM pg_roles WHERE rolname = 'ann'";
         assert_eq!(run(&database, "ann", attributes).unwrap(), ["t", "t", "t"]);
-        assert!(database.check_login("ann").is_ok());
+        assert!(database.login("ann", "test", true).is_ok());
         for text in ["SELECT * FROM t", "ALTER TABLE t ADD b int", "CREATE TABLE u (a int)", "CREATE ROLE bob"] {
             run(&database, "ann", text).unwrap();
         }
@@ -161,8 +161,25 @@ mod tests {
         assert_eq!(run(&database, "ann", attributes).unwrap(), ["f", "f", "t"]);
         let denied = run(&database, "ann", "SELECT * FROM t").unwrap_err();
         assert_eq!(denied.state(), SqlState::INSUFFICIENT_PRIVILEGE);
-        assert_eq!(database.check_login("ann").unwrap_err().state(), SqlState::INVALID_AUTHORIZATION);
+        assert_eq!(database.login("ann", "test", true).err().unwrap().state(), SqlState::INVALID_AUTHORIZATION);
         // A table that it has created is its own.
         run(&database, "ann", "INSERT INTO u VALUES (1)").unwrap();
+    }
+
+    /// A client that has proved to be a user whose name is gone when its session begins.
+    #[test]
+    fn a_user_that_is_gone_does_not_become_the_first_superuser() {
+        let engine = Arc::new(ermine::Database::open_in_memory(ermine::Options::default()).unwrap());
+        let database = SqlDatabase::open(engine).unwrap();
+        database.session("first", "test").run("CREATE USER ann PASSWORD 'x'", &mut RowSet::default()).unwrap();
+        assert!(database.login("ann", "test", true).is_ok());
+        database.session("first", "test").run("ALTER USER ann RENAME TO eva", &mut RowSet::default()).unwrap();
+        let refused = database.login("ann", "test", true).err().unwrap();
+        assert_eq!(refused.state(), SqlState::INVALID_AUTHORIZATION);
+        assert!(database.login("eva", "test", true).is_ok());
+        database.session("first", "test").run("DROP USER eva", &mut RowSet::default()).unwrap();
+        assert!(database.login("eva", "test", true).is_err());
+        // Where it was let in without a proof, it is the first superuser.
+        assert!(database.login("eva", "test", false).is_ok());
     }
 }

@@ -42,21 +42,26 @@ fn roles(known: Known<'_>, policy: &PolicyDef) -> Value {
 fn text(known: Known<'_>, table: &Table, condition: Option<&PolicyCondition>) -> Option<String> {
     let condition = condition?;
     let Ok(mut expr) = parse::expression(&condition.text) else { return Some(condition.text.clone()) };
+    let today = table.name().to_lowercase();
+    let is_ambiguous = views::names_in(&expr).contains(&today)
+        && condition.relations.iter().any(|named| named.id == table.def.id && named.name != table.name());
     views::rename_relations(known, &mut expr, &condition.relations);
     if let Some(named) = condition.relations.iter().find(|named| named.id == table.def.id) {
-        let _ = VisitMut::visit(&mut expr, &mut OwnColumns { table, named, depth: 0 });
+        let _ = VisitMut::visit(&mut expr, &mut OwnColumns { table, named, depth: 0, is_ambiguous });
     }
     let is_closed =
         matches!(expr, ast::Expr::Function(_) | ast::Expr::Identifier(_) | ast::Expr::Value(_) | ast::Expr::Nested(_));
-    Some(if is_closed { expr.to_string() } else { format!("({expr})") })
+    Some(views::as_written(if is_closed { expr.to_string() } else { format!("({expr})") }))
 }
 
-/// Gives the columns of a policy's table the names of today.
+/// Gives the columns of a policy's table the names of today. Where another relation in the policy has the table's new
+/// name, the old one stays: it is an error where the text is used, and never another column.
 struct OwnColumns<'p> {
     table: &'p Table,
     named: &'p NamedRelation,
     /// The number of queries around.
     depth: usize,
+    is_ambiguous: bool,
 }
 
 impl OwnColumns<'_> {
@@ -89,6 +94,7 @@ impl VisitorMut for OwnColumns<'_> {
             ast::Expr::CompoundIdentifier(parts) => {
                 if let [table, name] = &mut parts[..]
                     && table.value == self.named.name
+                    && !self.is_ambiguous
                 {
                     self.rename(name);
                     if self.table.name() != self.named.name {

@@ -23,7 +23,20 @@ pub(super) fn definition(known: Known<'_>, view: &View) -> String {
     let Ok(mut query) = parse::stored_query(&view.def.query) else { return view.def.query.clone() };
     rename_relations(known, &mut *query, &view.def.relations);
     name_results(&mut query, view);
-    format!(" {query};")
+    as_written(format!(" {query};"))
+}
+
+/// Returns a text with the words of PostgreSQL that the grammar lacks.
+pub(super) fn as_written(text: String) -> String {
+    let mark = format!("\"{}\"(", parse::VARIADIC);
+    if text.contains(&mark) { text.replace(&mark, "VARIADIC (") } else { text }
+}
+
+/// Returns all names in an expression, in lower case.
+pub(super) fn names_in(tree: &impl Visit) -> HashSet<String> {
+    let mut names = Names::default();
+    let _ = Visit::visit(tree, &mut names);
+    names.all
 }
 
 /// Replaces the names of relations in a query or a condition, with the meanings that the catalog stores, by those of

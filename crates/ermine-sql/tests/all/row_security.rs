@@ -129,6 +129,89 @@ fn hidden_rows_are_as_if_they_were_not_there() {
     }
 }
 
+/// Policies that hide all rows of `s` but the first two, in ways that are evaluated differently.
+const POLICIES: &[&str] = &[
+    "false",
+    "id < 3",
+    "owner = current_user",
+    "owner = current_user AND random() < 2",
+    "owner = current_setting('my.user')",
+    "id IN (SELECT a.id FROM seen a WHERE reader = current_user)",
+    "id = ANY (ARRAY(SELECT a.id FROM seen a WHERE reader = current_user))",
+    "EXISTS (SELECT FROM seen WHERE seen.id = s.id AND reader = current_user)",
+    "NOT EXISTS (SELECT FROM seen a WHERE a.id = s.id AND reader <> current_user)",
+    "(SELECT reader FROM seen a WHERE a.id = s.id) = current_user",
+    "owner = current_user OR EXISTS (SELECT FROM seen a WHERE a.id = s.id AND reader = 'nobody')",
+    "(SELECT count(*) FROM seen a WHERE a.id = s.id AND reader = current_user) > 0",
+];
+
+/// `{P}` fails for a hidden row.
+const PROBES: &[&str] = &[
+    "SELECT id FROM s WHERE {P} <> 7",
+    "SELECT n.x, s.id FROM n LEFT JOIN s ON n.x = {P}",
+    "SELECT n.x, s.id FROM n LEFT JOIN s ON {P} > n.x",
+    "SELECT n.x, s.id FROM n JOIN s ON n.x = {P}",
+    "SELECT n.x, s.id FROM s LEFT JOIN n ON n.x = {P}",
+    "SELECT n.x, s.id FROM s FULL JOIN n ON n.x = {P}",
+    "SELECT n.x, s.id FROM n FULL JOIN s ON n.x = {P}",
+    "SELECT n.x, s.id FROM n RIGHT JOIN s ON n.x = {P}",
+    "SELECT n.x, s.id FROM s RIGHT JOIN n ON n.x = {P}",
+    "SELECT s.id FROM s, LATERAL (SELECT {P} q) l",
+    "SELECT s.id FROM s, LATERAL (SELECT * FROM n WHERE n.x = {P}) l",
+    "SELECT s.id FROM s, generate_series(1, {P}) l",
+    "SELECT x FROM n WHERE x IN (SELECT {P} FROM s)",
+    "SELECT x FROM n WHERE EXISTS (SELECT FROM s WHERE {P} = n.x)",
+    "SELECT x FROM n WHERE NOT EXISTS (SELECT FROM s WHERE {P} = n.x)",
+    "SELECT x, (SELECT count(*) FROM s WHERE {P} = n.x) FROM n",
+    "SELECT max({P}) FROM s, n WHERE s.id = n.x",
+    "SELECT {P}, count(*) FROM s GROUP BY 1",
+    "SELECT id FROM s ORDER BY {P} LIMIT 1",
+    "SELECT id, sum(id) OVER (PARTITION BY {P}) FROM s",
+    "SELECT id FROM s WHERE secret = 30 AND {P} <> 7",
+    "SELECT id FROM s WHERE id = 1 OR {P} <> 7",
+    "SELECT id FROM s WHERE {P} IN (SELECT x FROM n)",
+    "SELECT id FROM (SELECT *, {P} z FROM s) y, n WHERE z = n.x",
+    "SELECT id FROM n LEFT JOIN (s LEFT JOIN n m ON m.x = {P}) ON s.id = n.x",
+    "SELECT a.id FROM s a LEFT JOIN s b ON a.id = 1000 / (b.secret - 30)",
+    "WITH q AS MATERIALIZED (SELECT *, {P} FROM s) SELECT id FROM q",
+    "SELECT n.x, v.id FROM n JOIN v ON n.x = {P}",
+    "SELECT id FROM s, n WHERE {P} = n.x FOR UPDATE OF s",
+    "UPDATE s SET owner = owner FROM n WHERE {P} = n.x",
+    "UPDATE n SET x = x FROM s WHERE {P} = n.x",
+    "UPDATE s SET owner = owner WHERE secret = 30 AND {P} = 7",
+    "DELETE FROM s USING n WHERE {P} = n.x AND false",
+    "DELETE FROM n USING s WHERE {P} = n.x AND false",
+    "MERGE INTO s USING n ON {P} = n.x WHEN MATCHED THEN UPDATE SET owner = owner WHEN NOT MATCHED THEN DO NOTHING",
+    "MERGE INTO n USING s ON {P} = n.x WHEN MATCHED THEN UPDATE SET x = x WHEN NOT MATCHED THEN DO NOTHING",
+    "INSERT INTO n SELECT x FROM n JOIN s ON {P} = n.x",
+];
+
+#[test]
+fn nothing_is_computed_from_a_hidden_row() {
+    let database = database(Scheme::SiSsn);
+    let (mut owner, mut role) = (database.session("tester", "test"), database.session("tester", "test"));
+    let objects = "CREATE TABLE n (x int); INSERT INTO n SELECT generate_series(1, 8);
+        CREATE TABLE seen (id int, reader name); INSERT INTO seen VALUES (1, 'r'), (2, 'r'), (3, 'other'), (4, 'other');
+        CREATE TABLE s (id int PRIMARY KEY, secret int, owner name); CREATE INDEX ON s (secret);
+        INSERT INTO s SELECT g, g * 10, CASE WHEN g < 3 THEN 'r' ELSE 'other' END FROM generate_series(1, 4) g;
+        CREATE ROLE r; GRANT ALL ON n, seen, s TO r; ALTER TABLE s ENABLE ROW LEVEL SECURITY;
+        CREATE VIEW v WITH (security_invoker) AS SELECT * FROM s; GRANT ALL ON v TO r";
+    done(&mut owner, objects);
+    done(&mut role, "SET ROLE r; SET my.user = 'r'");
+    for policy in POLICIES {
+        done(&mut owner, &format!("CREATE POLICY p ON s USING ({policy})"));
+        for probe in PROBES {
+            let statement = probe.replace("{P}", "1000 / (secret - 30)");
+            done(&mut role, &format!("BEGIN; {statement}; ROLLBACK"));
+        }
+        done(&mut owner, "DROP POLICY p ON s");
+    }
+    // Without any policy, too; and they fail where the row is not hidden.
+    let statement = "SELECT n.x, s.id FROM n LEFT JOIN s ON n.x = 1000 / (secret - 30)";
+    done(&mut role, statement);
+    assert_eq!(run(&mut owner, statement), "division by zero (22012)");
+}
+
 #[test]
 fn changed_policies_count_at_once() {
     let database = database(Scheme::SiSsn);
