@@ -114,7 +114,7 @@ pub struct Serve {
     /// Certificates in PEM by which those of clients are signed, for rules with the method cert
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
-    /// Rules for who may connect from where, and by which proof, in the form of PostgreSQL's pg_hba.conf
+    /// Rules for which clients may connect, from where, and by which proof, in the form of PostgreSQL's pg_hba.conf
     ///
     /// Without it, clients need passwords as soon as a user has one.
     #[arg(long, value_name = "FILE", conflicts_with = "trust")]

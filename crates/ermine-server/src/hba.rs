@@ -1,4 +1,5 @@
-//! The rules for who may connect from where, and by which proof: a file in the form of PostgreSQL's `pg_hba.conf`.
+//! The rules for which clients may connect, from where, and by which proof: a file in the form of PostgreSQL's
+//! `pg_hba.conf`.
 //!
 //! ```text
 //! # type   database   user    address        method

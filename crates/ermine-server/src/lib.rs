@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`protocol`] | messages as bytes |
 //! | [`scram`] | whether a client knows a password |
-//! | [`hba`] | who may connect from where |
+//! | [`hba`] | which clients may connect, from where |
 //! | [`registry`] | the open connections |
 //! | [`connection`] | input and output of one client |
 //! | [`server`], [`shared`] | listening, and ending; what all connections share |

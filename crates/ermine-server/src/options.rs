@@ -31,7 +31,7 @@ pub struct ServerOptions {
     pub tls_required: bool,
     /// Whether any user may log in while no user has a password; without effect where there are rules.
     pub trust: bool,
-    /// The rules for who may connect from where, and by which proof.
+    /// The rules for which clients may connect, from where, and by which proof.
     pub rules: Option<Arc<Rules>>,
     /// The database's budget, against which long messages and held results count.
     pub budget: Option<Arc<Budget>>,

@@ -1,4 +1,4 @@
-//! Who may begin a session: names, passwords, and limits of roles.
+//! Which clients get a session: names, passwords, and limits of roles.
 
 use super::{Session, SqlDatabase, cut};
 use crate::{
