@@ -210,9 +210,9 @@ fn rule(fields: &[Vec<Word>]) -> Result<Rule, String> {
     };
     let (databases, users) = (names(1, "database", true)?, names(2, "user", false)?);
     let address = one(3, "address")?;
-    // A netmask may follow in a field of its own.
-    let mask = fields.get(4).and_then(|field| field.first()).filter(|_| !address.contains('/'));
-    let mask = mask.and_then(|(word, _)| word.parse::<IpAddr>().ok());
+    // A netmask may follow an address in a field of its own.
+    let mask = one(4, "method").ok().filter(|_| address.parse::<IpAddr>().is_ok());
+    let mask = mask.and_then(|word| word.parse::<IpAddr>().ok());
     let addresses = addresses(address, mask)?;
     let at = if mask.is_some() { 5 } else { 4 };
     let method = match one(at, "method")? {
@@ -344,6 +344,9 @@ mod tests {
             "host all all 10.0.0.1/33 trust",
             "host all all 10.0.0.0 255.0.255.0 trust",
             "host all all 10.0.0.0 ffff:: trust",
+            "host all all all 255.0.0.0 trust",
+            "host all all samehost 255.0.0.0 trust",
+            "host all all 10.0.0.0 255.0.0.0,255.255.0.0 trust",
             "host all all samenet trust",
             "host samerole all all trust",
             "host all @users all trust",
