@@ -1,5 +1,5 @@
 # Sourced, after server.sh, by scripts that compare: runs PostgreSQL 15 (Debian: postgresql) on a fresh directory and a
-# free port of this machine, with the settings of docs/benchmarks.md and room for the predicate locks of long ranges,
+# free port of this machine, with the settings of docs/benchmarks/sql.md and room for the predicate locks of long ranges,
 # and ends it with the script. If the script runs as root, PostgreSQL runs as the user postgres.
 postgres=
 
@@ -17,11 +17,16 @@ start_postgres() {
     { cat "$scratch/initdb"; return 1; }
   PGPORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   export PGPORT
-  as_postgres postgres -D "$data" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB -c max_wal_size=8GB \
-    -c max_pred_locks_per_transaction=1024 >"$scratch/postgres.log" 2>&1 &
+  run_postgres "CREATE DATABASE $PGDATABASE"
+}
+
+# Runs PostgreSQL on its directory, at the port in PGPORT, and a first statement when it accepts clients.
+run_postgres() {
+  as_postgres postgres -D "$scratch/postgres" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB \
+    -c max_wal_size=8GB -c max_pred_locks_per_transaction=1024 >>"$scratch/postgres.log" 2>&1 &
   postgres=$!
   for _ in $(seq 600); do
-    if psql -XAtq -d postgres -c "CREATE DATABASE $PGDATABASE" 2>/dev/null; then return 0; fi
+    if psql -XAtq -d postgres -c "$1" 2>/dev/null; then return 0; fi
     sleep 0.1
   done
   cat "$scratch/postgres.log"

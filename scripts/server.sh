@@ -3,6 +3,8 @@
 export PATH="$PATH:/usr/lib/postgresql/15/bin" PGHOST=127.0.0.1 PGUSER=bench PGDATABASE=bench PGCONNECT_TIMEOUT=10
 
 ermined=target/debug/ermined
+# 0: any that is free.
+listen_port=0
 scratch=$(mktemp -d)
 server=
 end() {
@@ -17,7 +19,7 @@ trap end EXIT
 start() {
   # The log is emptied first: it may have the lines of an earlier server.
   : >"$scratch/log"
-  "$ermined" serve --create "$scratch/db" --listen 127.0.0.1:0 "$@" 2>>"$scratch/log" &
+  "$ermined" serve --create "$scratch/db" --listen "127.0.0.1:$listen_port" "$@" 2>>"$scratch/log" &
   server=$!
   for _ in $(seq 200); do
     PGPORT=$(sed -n 's/.* is served on 127.0.0.1:\([0-9]*\)$/\1/p' "$scratch/log")

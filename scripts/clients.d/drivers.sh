@@ -16,12 +16,19 @@ install_for() {
       node_packages sequelize 'pg@8' 'knex@3' 'sequelize@6' 'typeorm@1' 'reflect-metadata@0.2' 'drizzle-orm@0.45'
       ;;
     node-postgres) node_packages pg 'pg@8' ;;
+    go) go_packages ;;
   esac
 }
 
 python_packages() {
   { [ -x "$python" ] || python3 -m venv "$drivers/python"; } &&
     "$python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# Where Go keeps packages and what it has compiled.
+export GOMODCACHE=$PWD/$drivers/go/packages GOCACHE=$PWD/$drivers/go/compiled GOFLAGS=-modcacherw
+go_packages() {
+  go version && go -C scripts/clients.d/go mod download
 }
 
 # Installs packages for Node, unless the first name is there.

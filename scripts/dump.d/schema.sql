@@ -84,3 +84,8 @@ CREATE POLICY few ON shop.orders AS RESTRICTIVE FOR SELECT TO dump_reader, dump_
 -- Columns of an index that are no keys, and stored results.
 CREATE UNIQUE INDEX drawn_n ON drawn USING btree (n) INCLUDE (m);
 CREATE MATERIALIZED VIEW drawn_twice AS SELECT drawn.n, (drawn.m * 2) AS twice FROM drawn;
+-- Publications.
+CREATE PUBLICATION of_shop FOR TABLES IN SCHEMA shop WITH (publish = 'insert, update');
+CREATE PUBLICATION few FOR TABLE ONLY drawn, shop.orders;
+ALTER PUBLICATION few OWNER TO dump_owner;
+COMMENT ON PUBLICATION few IS 'for the warehouse';

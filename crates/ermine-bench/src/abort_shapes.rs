@@ -12,10 +12,9 @@
 use std::{
     collections::HashMap,
     fmt::{self, Write},
-    sync::Arc,
 };
 
-use ermine::{Abort, AbortKind, Dependency, Edge};
+use ermine::{Abort, AbortKind, Dependency, Edge, TableName};
 use serde::Serialize;
 
 use crate::report::{Grid, grouped};
@@ -35,7 +34,7 @@ struct Shape {
     /// The number of the transaction in its workload.
     transaction: usize,
     kind: AbortKind,
-    table: Option<Arc<str>>,
+    table: Option<TableName>,
     predecessor: Option<EdgeShape>,
     successor: Option<EdgeShape>,
 }
@@ -44,7 +43,7 @@ struct Shape {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct EdgeShape {
     dependency: Dependency,
-    table: Option<Arc<str>>,
+    table: Option<TableName>,
 }
 
 impl Shape {
@@ -217,14 +216,11 @@ pub struct KeyCount {
     pub at_most: u64,
 }
 
-/// Shapes as a text table; prints nothing if there are none.
+/// Shapes as a table; prints nothing if there are none.
 pub(crate) struct ShapeTable<'a>(pub(crate) &'a [ShapeSummary]);
 
-impl fmt::Display for ShapeTable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
-        }
+impl ShapeTable<'_> {
+    pub(crate) fn grid(&self) -> Grid {
         let all: u64 = self.0.iter().map(|shape| shape.aborts).sum();
         let mut grid = Grid::new(&[
             "aborts of",
@@ -249,7 +245,13 @@ impl fmt::Display for ShapeTable<'_> {
                 keys.collect::<Vec<_>>().join(", "),
             ]);
         }
-        write!(f, "{grid}\n\n")
+        grid
+    }
+}
+
+impl fmt::Display for ShapeTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "{}\n\n", self.grid()) }
     }
 }
 

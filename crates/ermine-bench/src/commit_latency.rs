@@ -20,10 +20,11 @@ use ermine::{Database, Durability, Scheme, Table};
 use serde::Serialize;
 
 use crate::{
-    Error, Result,
+    Error, Result, charts,
     latency::{Latency, Quantiles},
+    page::{self, Axis, Chart, Page, Report},
     random::Random,
-    report::{Grid, Setting, grouped, scheme_name, seconds},
+    report::{Facts, Grid, Setting, grouped, scheme_name, seconds},
     storage::{self, LogSummary, LogUse, Storage},
     tuning::Tuning,
 };
@@ -270,17 +271,19 @@ impl fmt::Display for Point {
     }
 }
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Summary {
+    fn facts(&self) -> Facts {
         let Options { scheme, directory, value_bytes, measured, seed, .. } = &self.options;
-        writeln!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "options      scheme {scheme}, values of {value_bytes} bytes in {}, {:.1} s each load, seed {seed}",
+        let options = format!(
+            "scheme {scheme}, values of {value_bytes} bytes in {}, {:.1} s each load, seed {seed}",
             directory.display(),
             measured.as_secs_f64()
-        )?;
-        writeln!(f, "a commit     {} bytes of log; as many are written plainly\n", self.commit_bytes)?;
+        );
+        let commit = format!("{} bytes of log; as many are written plainly", self.commit_bytes);
+        self.setting.facts().with("options", options).with("a commit", commit)
+    }
+
+    fn grid(&self) -> Grid {
         let mut grid =
             Grid::new(&["us", "commits/s", "bytes/flush", "p50", "p99", "p99.9", "p50 over plain", "p99 over plain"]);
         for point in &self.points {
@@ -306,7 +309,47 @@ impl fmt::Display for Summary {
                 grid.row(name.into_iter().chain(figures));
             }
         }
-        grid.fmt(f)
+        grid
+    }
+
+    /// A line over the numbers of clients.
+    fn over_clients(&self, value: impl Fn(&Point) -> f64) -> Vec<page::Point> {
+        let points = self.points.iter().enumerate();
+        points.map(|(place, point)| page::Point::new(place as f64, value(point))).collect()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n\n{}", self.facts(), self.grid())
+    }
+}
+
+impl Report for Summary {
+    fn page(&self) -> Page {
+        let mut page = Page::new("commit-latency", self.facts());
+        let clients = || Axis::named("clients", self.points.iter().map(|point| point.clients));
+        let mut rates = Chart::new("Commits", clients(), Axis::linear("per second"));
+        rates.line("full load", self.over_clients(|point| point.full.per_second));
+        rates.line("half load", self.over_clients(|point| point.half.per_second));
+        page.chart(rates);
+        let mut slow = Chart::new("99th percentile of latency", clients(), Axis::logarithmic("microseconds"));
+        slow.line("full load", self.over_clients(|point| point.full.latency.p99_us));
+        slow.line("half load", self.over_clients(|point| point.half.latency.p99_us));
+        slow.line("plain overwrite and sync", self.over_clients(|point| point.plain_overwrite.p99_us));
+        slow.line("plain append and sync", self.over_clients(|point| point.plain_append.p99_us));
+        page.chart(slow);
+        for Point { clients, full, half, plain_overwrite, plain_append } in &self.points {
+            let timed = [
+                ("full load", full.latency),
+                ("half load", half.latency),
+                ("plain overwrite and sync", *plain_overwrite),
+                ("plain append and sync", *plain_append),
+            ];
+            page.chart(charts::latencies(format!("Latency: {clients} clients"), timed));
+        }
+        page.table("Latency, in microseconds", self.grid());
+        page
     }
 }
 

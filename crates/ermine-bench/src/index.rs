@@ -19,7 +19,8 @@ use serde::Serialize;
 
 use crate::{
     Error, Result,
-    report::{Setting, mib, seconds},
+    page::{Axis, Bar, Bars, Chart, Page, Point, Report},
+    report::{Facts, Grid, Setting, mib, seconds},
 };
 
 /// Options of a run.
@@ -153,23 +154,51 @@ impl Rate {
     }
 }
 
+impl Summary {
+    fn facts(&self) -> Facts {
+        let Options { keys, rounds, turn, .. } = &self.options;
+        let turn = turn.as_secs_f64();
+        let rounds = format!("{rounds} of {turn:.1} s: median (lowest .. highest), millions a second");
+        let facts = self.setting.facts().with("keys", format!("{keys} of 4 bytes, looked up one after the other"));
+        facts.with("rounds", rounds)
+    }
+
+    fn grid(&self) -> Grid {
+        let threads = self.options.threads.iter().map(|threads| format!("{threads} threads"));
+        let headings: Vec<_> = ["index".to_owned(), "memory".to_owned()].into_iter().chain(threads).collect();
+        let mut grid = Grid::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+        for line in &self.lines {
+            let rate = |Rate { low, median, high, .. }: &Rate| format!("{median:.2} ({low:.2} .. {high:.2})");
+            grid.row([line.name.to_owned(), mib(line.bytes)].into_iter().chain(line.rates.iter().map(rate)));
+        }
+        grid
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { keys, rounds, turn, .. } = &self.options;
-        writeln!(f, "{}", self.setting)?;
-        writeln!(f, "keys         {keys} of 4 bytes, looked up one after the other")?;
-        writeln!(
-            f,
-            "rounds       {rounds} of {:.1} s: median (lowest .. highest), millions a second",
-            turn.as_secs_f64()
-        )?;
+        write!(f, "{}\n\n{}", self.facts(), self.grid())
+    }
+}
+
+impl Report for Summary {
+    fn page(&self) -> Page {
+        let mut page = Page::new("index", self.facts());
+        let threads = Axis::named("threads", &self.options.threads);
+        let mut chart = Chart::new("Lookups", threads, Axis::linear("millions per second"));
         for line in &self.lines {
-            write!(f, "\n{:<20} {:>9}", line.name, mib(line.bytes))?;
-            for Rate { threads, low, median, high } in &line.rates {
-                write!(f, "   {threads} threads {median:>6.2} ({low:.2} .. {high:.2})")?;
-            }
+            let point = |(place, rate): (usize, &Rate)| Point {
+                x: place as f64,
+                y: rate.median,
+                spread: Some([rate.low, rate.high]),
+            };
+            chart.line(line.name, line.rates.iter().enumerate().map(point).collect());
         }
-        Ok(())
+        page.chart(chart);
+        let bar = |line: &Line| Bar { name: line.name.into(), value: line.bytes as f64, text: mib(line.bytes) };
+        page.bars(Bars::single("Memory", self.lines.iter().map(bar).collect()));
+        page.table("Lookups, in millions per second", self.grid());
+        page
     }
 }
 

@@ -41,7 +41,14 @@ impl Latency {
     /// The quantiles that reports show.
     pub fn quantiles(&self) -> Quantiles {
         let at = |quantile| self.nanoseconds.value_at_quantile(quantile) as f64 / 1e3;
-        Quantiles { p50_us: at(0.5), p99_us: at(0.99), p999_us: at(0.999), max_us: at(1.0) }
+        Quantiles {
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            p9999_us: at(0.9999),
+            max_us: at(1.0),
+        }
     }
 }
 
@@ -50,12 +57,26 @@ impl Latency {
 pub struct Quantiles {
     /// Half of the latencies were at most this.
     pub p50_us: f64,
+    /// 90 % of the latencies were at most this.
+    pub p90_us: f64,
     /// 99 % of the latencies were at most this.
     pub p99_us: f64,
     /// 99.9 % of the latencies were at most this.
     pub p999_us: f64,
+    /// 99.99 % of the latencies were at most this.
+    pub p9999_us: f64,
     /// The longest latency.
     pub max_us: f64,
+}
+
+impl Quantiles {
+    /// The names of the quantiles, in the order of [`Self::values`].
+    pub const NAMES: [&str; 6] = ["50 %", "90 %", "99 %", "99.9 %", "99.99 %", "max"];
+
+    /// All of them, from the least to the greatest.
+    pub fn values(&self) -> [f64; 6] {
+        [self.p50_us, self.p90_us, self.p99_us, self.p999_us, self.p9999_us, self.max_us]
+    }
 }
 
 #[cfg(test)]
@@ -70,5 +91,6 @@ mod tests {
         let close = |value: f64, wanted: f64| (value / wanted - 1.0).abs() < 0.01;
         assert!(close(quantiles.p50_us, 500.0) && close(quantiles.p99_us, 990.0), "{quantiles:?}");
         assert!(close(quantiles.max_us, 1_000.0), "{quantiles:?}");
+        assert!(quantiles.values().is_sorted(), "{quantiles:?}");
     }
 }

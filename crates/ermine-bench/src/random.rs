@@ -55,6 +55,20 @@ impl Random {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// Returns a place in `shares`, each with the probability of its share in their sum, which is not zero.
+    #[inline]
+    pub fn weighted(&mut self, shares: &[u32]) -> usize {
+        let mut drawn = self.below(shares.iter().map(|&share| u64::from(share)).sum());
+        let mut is_drawn = |&share: &u32| match drawn.checked_sub(u64::from(share)) {
+            Some(rest) => {
+                drawn = rest;
+                false
+            }
+            None => true,
+        };
+        shares.iter().position(&mut is_drawn).expect("less than the sum was drawn")
+    }
+
     /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -104,6 +118,15 @@ mod tests {
             seen[random.uniform(5..=10) as usize - 5] += 1;
         }
         assert!(seen.iter().all(|&n| (800..1200).contains(&n)), "{seen:?}");
+    }
+
+    #[test]
+    fn weighted_draws_have_their_shares() {
+        let mut random = Random::new(1, 0);
+        let mut seen = [0u32; 4];
+        (0..10_000).for_each(|_| seen[random.weighted(&[1, 0, 6, 3])] += 1);
+        assert!(seen.iter().zip([1_000, 0, 6_000, 3_000]).all(|(n, wanted)| n.abs_diff(wanted) < 200), "{seen:?}");
+        assert_eq!(seen[1], 0);
     }
 
     #[test]

@@ -19,8 +19,9 @@ use serde::Serialize;
 
 use crate::{
     error::{Error, Result},
+    page::{Bar, Bars, Page, Report},
     random::Random,
-    report::{Setting, grouped, mib, scheme_name},
+    report::{Facts, Setting, grouped, mib, scheme_name},
     storage,
     tuning::Tuning,
 };
@@ -68,7 +69,8 @@ impl Options {
     fn open(&self) -> Result<Database> {
         // No automatic checkpoint: segments so long that few are live, and no limit to the log. Each file of the
         // parallel log is read by one thread.
-        let segment_bytes = if self.scheme.has_versions() { 2 << 30 } else { 64 << 20 };
+        let logged = 2 * self.log_bytes + 2 * self.rows * self.value_bytes as u64;
+        let segment_bytes = if self.scheme.has_versions() { logged.clamp(64 << 20, 2 << 30) } else { 64 << 20 };
         let options =
             ermine::Options::default().scheme(self.scheme).segment_bytes(segment_bytes).checkpoint_after(u64::MAX);
         let storage = storage::Storage {
@@ -321,39 +323,66 @@ impl Files {
     }
 }
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Summary {
+    fn facts(&self) -> Facts {
         let Options { scheme, rows, value_bytes, log_bytes, updates, drop_caches, seed, tuning, .. } = &self.options;
-        writeln!(f, "{}", self.setting)?;
-        writeln!(
-            f,
-            "options      scheme {scheme}, {} rows of {value_bytes} bytes, then {} of log by transactions of {updates} \
-             updates, files {}, seed {seed}{tuning}",
+        let options = format!(
+            "scheme {scheme}, {} rows of {value_bytes} bytes, then {} of log by transactions of {updates} updates, \
+             files {}, seed {seed}{tuning}",
             grouped(*rows),
             mib(*log_bytes),
             if *drop_caches { "not in memory" } else { "in memory as far as they fit" },
-        )?;
-        writeln!(f, "files        {}, {} of them the checkpoint\n", mib(self.file_bytes), mib(self.checkpoint_bytes))?;
-        for (name, opening) in [("after a kill", &self.killed), ("after a stop", &self.stopped)] {
-            let Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows } = opening;
-            writeln!(
-                f,
-                "{name:<13}first transaction after {first_seconds:.2} s, all {} rows in memory after \
-                 {loaded_seconds:.2} s; {} transactions in {} of log replayed",
+        );
+        let files = format!("{}, {} of them the checkpoint", mib(self.file_bytes), mib(self.checkpoint_bytes));
+        self.setting.facts().with("options", options).with("files", files)
+    }
+
+    fn times(&self) -> Facts {
+        let opening = |Opening { first_seconds, loaded_seconds, log_bytes, transactions, rows }: &Opening| {
+            format!(
+                "first transaction after {first_seconds:.2} s, all {} rows in memory after {loaded_seconds:.2} s; {} \
+                 transactions in {} of log replayed",
                 grouped(*rows),
                 grouped(*transactions),
                 mib(*log_bytes)
-            )?;
-        }
-        writeln!(f, "stopping     {:.2} s", self.stop_seconds)?;
-        writeln!(
-            f,
-            "plain reads  what was replayed in {:.2} s ({:.2} of the time to the first transaction), all files in \
-             {:.2} s",
+            )
+        };
+        let plain = format!(
+            "what was replayed in {:.2} s ({:.2} of the time to the first transaction), all files in {:.2} s",
             self.read_replayed_seconds,
             self.read_replayed_seconds / self.killed.first_seconds,
             self.read_all_seconds
-        )?;
-        write!(f, "every row is there with every update that was acknowledged")
+        );
+        let times = Facts::default().with("after a kill", opening(&self.killed));
+        let times = times.with("after a stop", opening(&self.stopped));
+        times.with("stopping", format!("{:.2} s", self.stop_seconds)).with("plain reads", plain)
+    }
+}
+
+/// What [`measure`] has checked when it returns a report.
+const VERDICT: &str = "every row is there with every update that was acknowledged";
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n\n{}\n{VERDICT}", self.facts(), self.times())
+    }
+}
+
+impl Report for Summary {
+    fn page(&self) -> Page {
+        let bar = |name: &str, value: f64| Bar { name: name.into(), value, text: format!("{value:.3}") };
+        let bars = vec![
+            bar("after a kill: first transaction", self.killed.first_seconds),
+            bar("after a kill: all rows in memory", self.killed.loaded_seconds),
+            bar("plain reads: what was replayed", self.read_replayed_seconds),
+            bar("plain reads: all files", self.read_all_seconds),
+            bar("stopping", self.stop_seconds),
+            bar("after a stop: first transaction", self.stopped.first_seconds),
+            bar("after a stop: all rows in memory", self.stopped.loaded_seconds),
+        ];
+        let mut page = Page::new("recovery", self.facts());
+        page.bars(Bars::single("Seconds", bars));
+        page.text("Times", format!("{}\n{VERDICT}", self.times()));
+        page
     }
 }

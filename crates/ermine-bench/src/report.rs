@@ -33,12 +33,41 @@ impl Setting {
     pub fn uncalibrated() -> Self {
         Self { machine: Machine::here(), calibration: None }
     }
+
+    /// The machine, and its speed if that was measured.
+    pub fn facts(&self) -> Facts {
+        let facts = Facts::default().with("machine", &self.machine);
+        self.calibration.iter().fold(facts, |facts, calibration| facts.with("calibration", calibration))
+    }
+}
+
+/// The first lines of a report: short texts with names.
+#[derive(Clone, Debug, Default)]
+pub struct Facts(Vec<(&'static str, String)>);
+
+impl Facts {
+    /// Adds a fact.
+    pub fn with(mut self, name: &'static str, text: impl ToString) -> Self {
+        self.0.push((name, text.to_string()));
+        self
+    }
+
+    /// The names and the texts.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, text)| (*name, text.as_str()))
+    }
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<_> = self.iter().map(|(name, text)| format!("{name:<12} {text}")).collect();
+        f.write_str(&lines.join("\n"))
+    }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "machine      {}", self.machine)?;
-        self.calibration.iter().try_for_each(|calibration| write!(f, "\ncalibration  {calibration}"))
+        self.facts().fmt(f)
     }
 }
 
@@ -90,15 +119,19 @@ impl fmt::Display for Memory {
 
 /// Writes a report as JSON; `-` is the standard output.
 pub fn write_json(report: &impl Serialize, path: &Path) -> Result<()> {
-    let write = |out: &mut dyn Write| -> io::Result<()> {
+    write_file(path, |out| {
         serde_json::to_writer_pretty(&mut *out, report)?;
-        writeln!(out)?;
-        out.flush()
-    };
+        writeln!(out)
+    })
+}
+
+/// Writes a file; `-` is the standard output.
+pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let to = |out: &mut dyn Write| write(out).and_then(|()| out.flush());
     let written = if path == Path::new("-") {
-        write(&mut io::stdout().lock())
+        to(&mut io::stdout().lock())
     } else {
-        fs::File::create(path).and_then(|file| write(&mut io::BufWriter::new(file)))
+        fs::File::create(path).and_then(|file| to(&mut io::BufWriter::new(file)))
     };
     written.map_err(|source| Error::File { path: path.to_owned(), source })
 }
@@ -121,9 +154,10 @@ pub fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// A text table: the first column to the left, the others to the right.
+/// A table: the first column to the left, the others to the right.
 #[derive(Default)]
 pub struct Grid {
+    /// The headings, then the rows.
     rows: Vec<Vec<String>>,
 }
 
@@ -136,6 +170,16 @@ impl Grid {
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The headings.
+    pub fn headings(&self) -> &[String] {
+        self.rows.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// The rows below the headings.
+    pub fn rows(&self) -> &[Vec<String>] {
+        self.rows.get(1..).unwrap_or_default()
     }
 }
 

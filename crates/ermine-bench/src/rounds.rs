@@ -12,9 +12,13 @@ use serde::Serialize;
 use crate::{
     Result,
     abort_shapes::{ShapeSummary, ShapeTable},
-    report::{Grid, Setting, grouped, scheme_name},
+    charts,
+    page::{Bar, Bars, Group, Page, Report},
+    report::{Facts, Grid, Setting, grouped, scheme_name},
+    series::Series,
     storage::{LogSummary, LogUse},
-    trial::{Counts, KindSummary, KindTables, RunOptions},
+    summary::{self, KindSummary, KindTables},
+    trial::{Counts, RunOptions},
     verdict::Check,
 };
 
@@ -107,6 +111,8 @@ pub fn interleave<D>(
     Ok(counted)
 }
 
+/// The name of the sum of all kinds of transactions.
+pub const ALL_KINDS: &str = "all";
 /// The scheme that the others are compared with.
 const BASE: Scheme = Scheme::Si;
 
@@ -145,6 +151,8 @@ pub struct SchemeSummary {
     /// Use of the log, if the database had a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogSummary>,
+    /// Throughput over time, of all rounds one after the other.
+    pub series: Series,
     /// Aborted attempts by shape, if they are to be explained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abort_shapes: Vec<ShapeSummary>,
@@ -177,9 +185,10 @@ impl Point {
             rounds.iter().for_each(|round| sum.add(round));
             SchemeSummary {
                 scheme: contender.scheme,
-                kinds: sum.summaries(names),
+                kinds: KindSummary::all(&sum, names),
                 ratio_to_si: (0..names.len()).map(|kind| ratio(kind, rounds)).collect(),
                 log: sum.log.map(LogUse::summary),
+                series: sum.series,
                 abort_shapes: sum.shapes.summaries(names),
             }
         };
@@ -208,6 +217,43 @@ impl<O> Comparison<O> {
         self.checks.iter().all(Check::passes)
     }
 
+    fn facts(&self) -> Facts
+    where
+        O: fmt::Display,
+    {
+        self.setting.facts().with("options", &self.options)
+    }
+
+    fn speed(&self) -> Grid {
+        self.grid("commits/s", |summary, kind| grouped(summary.kinds[kind].per_second as u64))
+    }
+
+    fn ratio(&self) -> Grid {
+        self.grid("over si: median (lowest-highest round)", |summary, kind| {
+            summary.ratio_to_si[kind].map_or_else(String::new, |Spread { median, lowest, highest }| {
+                format!("{median:.2} ({lowest:.2}-{highest:.2})")
+            })
+        })
+    }
+
+    fn commits(&self) -> Grid {
+        self.grid("commits per attempt", |summary, kind| format!("{:.4}", 1.0 - summary.kinds[kind].abort_rate))
+    }
+
+    /// A line for each check, and whether the schemes have kept their promises.
+    fn verdict(&self) -> String {
+        let line = |check: &Check| format!("{:<6}  {check}", check.scheme.name());
+        summary::verdict(self.checks.iter().map(line), self.holds())
+    }
+
+    /// The schemes in detail, where that is not too much.
+    fn detailed(&self) -> &[SchemeSummary] {
+        match &*self.points {
+            [only] => &only.schemes,
+            _ => &[],
+        }
+    }
+
     /// A row per point and kind, a column per scheme.
     fn grid(&self, what: &str, cell: impl Fn(&SchemeSummary, usize) -> String) -> Grid {
         let schemes = self.points.first().map_or(&[][..], |point| &point.schemes);
@@ -230,30 +276,96 @@ impl<O> Comparison<O> {
 
 impl<O: fmt::Display> fmt::Display for Comparison<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workload, setting, options, points, .. } = self;
-        writeln!(f, "{workload}\n{setting}\noptions      {options}\n")?;
-        let speed = self.grid("commits/s", |summary, kind| grouped(summary.kinds[kind].per_second as u64));
-        let ratio = self.grid("over si: median (lowest-highest round)", |summary, kind| {
-            summary.ratio_to_si[kind].map_or_else(String::new, |Spread { median, lowest, highest }| {
-                format!("{median:.2} ({lowest:.2}-{highest:.2})")
-            })
-        });
-        let commits =
-            self.grid("commits per attempt", |summary, kind| format!("{:.4}", 1.0 - summary.kinds[kind].abort_rate));
-        writeln!(f, "{speed}\n\n{ratio}\n\n{commits}\n")?;
-        for summary in points.iter().flat_map(|point| &point.schemes).filter(|_| points.len() == 1) {
+        writeln!(f, "{}\n{}\n", self.workload, self.facts())?;
+        writeln!(f, "{}\n\n{}\n\n{}\n", self.speed(), self.ratio(), self.commits())?;
+        for summary in self.detailed() {
             writeln!(f, "{}", summary.scheme)?;
             summary.log.iter().try_for_each(|log| writeln!(f, "log          {log}"))?;
             KindTables(&summary.kinds).fmt(f)?;
         }
-        for point in points {
+        for point in &self.points {
             for summary in point.schemes.iter().filter(|summary| !summary.abort_shapes.is_empty()) {
                 writeln!(f, "{} {}", summary.scheme, point.name)?;
                 ShapeTable(&summary.abort_shapes).fmt(f)?;
             }
         }
-        self.checks.iter().try_for_each(|check| writeln!(f, "{:<6}  {check}", check.scheme.name()))?;
-        f.write_str(if self.holds() { "everything promised holds" } else { "A PROMISE IS BROKEN" })
+        f.write_str(&self.verdict())
+    }
+}
+
+impl Point {
+    /// The numbers of the kinds that charts show: the sum of all, or each where there is no sum.
+    fn charted(&self) -> Vec<usize> {
+        let kinds = self.schemes.first().map_or(&[][..], |summary| &summary.kinds);
+        match kinds.iter().position(|kind| kind.name == ALL_KINDS) {
+            Some(sum) => vec![sum],
+            None => (0..kinds.len()).collect(),
+        }
+    }
+
+    /// What a chart of a kind is about.
+    fn name_of(&self, kind: usize) -> String {
+        let kind = self.schemes.first().map_or("", |summary| &summary.kinds[kind].name);
+        match (&*self.name, self.charted().len()) {
+            ("", _) => kind.to_owned(),
+            (point, 1) => point.to_owned(),
+            (point, _) => format!("{point}, {kind}"),
+        }
+    }
+
+    /// The schemes' rates, beside each other for each kind.
+    fn rates(&self) -> impl Iterator<Item = Group> {
+        self.charted().into_iter().map(move |kind| {
+            let bar = |summary: &SchemeSummary| {
+                let (name, value) = (summary.scheme.to_string(), summary.kinds[kind].per_second);
+                Bar { name, value, text: grouped(value as u64) }
+            };
+            Group { name: self.name_of(kind), bars: self.schemes.iter().map(bar).collect() }
+        })
+    }
+
+    /// Adds the charts of this point.
+    fn show(&self, page: &mut Page) {
+        let runs: Vec<_> = self.schemes.iter().map(|summary| (summary.scheme.name(), &summary.series)).collect();
+        charts::side_by_side(page, &self.name, &runs);
+        for kind in self.charted() {
+            let timed = self.schemes.iter().map(|summary| (summary.scheme.name(), summary.kinds[kind].latency));
+            page.chart(charts::latencies(charts::titled("Latency", &self.name_of(kind)), timed));
+        }
+    }
+
+    /// Lost conflicts by cause, of each scheme.
+    fn causes(&self) -> impl Iterator<Item = (String, Vec<(&'static str, u64)>)> {
+        self.schemes.iter().map(move |summary| {
+            let charted = self.charted().into_iter().map(|kind| summary.kinds[kind].conflicts.clone());
+            (charts::titled(summary.scheme.name(), &self.name), charts::sum(charted))
+        })
+    }
+}
+
+impl<O: fmt::Display + Serialize> Report for Comparison<O> {
+    fn page(&self) -> Page {
+        let mut page = Page::new(self.workload, self.facts());
+        page.bars(Bars::grouped("Commits per second", self.points.iter().flat_map(Point::rates).collect()));
+        page.bars(charts::causes(self.points.iter().flat_map(Point::causes)));
+        self.points.iter().for_each(|point| point.show(&mut page));
+        page.table("Commits per second", self.speed());
+        page.table("Over si in the same round", self.ratio());
+        page.table("Commits per attempt", self.commits());
+        for summary in self.detailed() {
+            let (scheme, tables) = (summary.scheme, KindTables(&summary.kinds));
+            page.table(format!("Transactions under {scheme}"), tables.throughput());
+            page.table(format!("Lost conflicts under {scheme}"), tables.conflicts());
+            page.text(format!("Log under {scheme}"), summary.log.map_or_else(String::new, |log| log.to_string()));
+        }
+        for point in &self.points {
+            for summary in &point.schemes {
+                let title = format!("Lost conflicts by shape under {}", summary.scheme);
+                page.table(charts::titled(&title, &point.name), ShapeTable(&summary.abort_shapes).grid());
+            }
+        }
+        page.text("Conditions", self.verdict());
+        page
     }
 }
 

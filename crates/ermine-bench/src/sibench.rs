@@ -17,8 +17,9 @@ use crate::{
     Result,
     random::Random,
     report::{Setting, grouped, listed, scheme_name},
+    summary::Summary,
     threads::Tick,
-    trial::{self, Client, ClientContext, MEASURED, RunOptions, Summary},
+    trial::{self, Client, ClientContext, MEASURED, RunOptions},
     verdict::{Check, Promise, Verdict},
     zipf::Choice,
 };

@@ -191,8 +191,8 @@ impl LogUse {
 
     /// Use of the log in the statistics of a database.
     pub fn of(statistics: &ermine::Statistics) -> Self {
-        let &ermine::Statistics { commits, log_bytes, log_flushes, .. } = statistics;
-        Self { commits, bytes: log_bytes, flushes: log_flushes }
+        let ermine::Statistics { commits, log_bytes, log_flushes, .. } = statistics;
+        Self { commits: *commits, bytes: *log_bytes, flushes: log_flushes.count() }
     }
 
     /// Difference to `earlier`.

@@ -2,7 +2,7 @@
 //!
 //! A workload defines the names of its kinds and the next action of a client ([`Client::step`]); the client runs its
 //! transactions through its [`ClientContext`], which retries and counts them. The rest is the same for all workloads:
-//! the threads ([`threads`]), the counts ([`Tally`]), the report ([`Summary`]).
+//! the threads ([`threads`]), the counts ([`Tally`]), the report ([`crate::summary`]).
 //!
 //! A latency lasts from a moment that the client chooses to the acknowledgement:
 //! - from the call of [`ClientContext::run`]: two readings of the clock per transaction;
@@ -18,20 +18,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine::{Database, Error, Job, Receipt, Scheme, Transaction, observer::Observer};
+use ermine::{Aborts, Database, Error, Job, Receipt, Scheme, Transaction, observer::Observer};
 use serde::Serialize;
 
 use crate::{
     Result,
-    abort_shapes::{AbortShapes, ShapeSummary, ShapeTable},
-    conflicts::{self, Conflicts, Counted, KINDS},
-    latency::{Latency, Quantiles},
+    abort_shapes::AbortShapes,
+    conflicts::{Conflicts, Counted},
+    latency::Latency,
     machine::processor_seconds,
-    report::{Grid, Setting, grouped, seconds},
-    storage::{self, LogSummary, LogUse, Outstanding, Storage},
+    report::seconds,
+    series::Series,
+    storage::{self, LogUse, Outstanding, Storage},
     threads::{self, Event, Pace, Progress, Tick, Worker},
     tuning::Tuning,
-    verdict::Check,
 };
 
 /// The schemes whose rates are compared: the transactions of a workload that measures them are compiled for each of
@@ -391,9 +391,11 @@ pub struct Counts {
     /// Counts by kind of transaction.
     pub tallies: Vec<Tally>,
     /// Aborted attempts as the engine counts them, in the order of [`ermine::AbortKind::ALL`].
-    pub engine_aborts: [u64; KINDS],
+    pub engine_aborts: Aborts,
     /// Aborts by shape, if they are to be explained.
     pub shapes: AbortShapes,
+    /// Throughput over time.
+    pub series: Series,
 }
 
 impl Counts {
@@ -408,8 +410,9 @@ impl Counts {
         self.processor_seconds += later.processor_seconds;
         self.log = LogUse::sum([self.log, later.log]);
         self.tallies.iter_mut().zip(&later.tallies).for_each(|(own, later)| own.merge(later));
-        self.engine_aborts.iter_mut().zip(later.engine_aborts).for_each(|(own, later)| *own += later);
+        self.engine_aborts.add(&later.engine_aborts);
         self.shapes.merge(&later.shapes);
+        self.series.extend(&later.series);
     }
 
     /// The counts of all kinds together.
@@ -423,15 +426,6 @@ impl Counts {
     /// Commits per second of a kind.
     pub fn per_second(&self, kind: usize) -> f64 {
         self.tallies[kind].committed as f64 / self.seconds.max(f64::MIN_POSITIVE)
-    }
-
-    /// Summaries of the kinds, with their names.
-    pub fn summaries(&self, names: &[impl AsRef<str>]) -> Vec<KindSummary> {
-        names
-            .iter()
-            .zip(&self.tallies)
-            .map(|(name, tally)| KindSummary::new(name.as_ref(), tally, self.seconds))
-            .collect()
     }
 }
 
@@ -449,16 +443,27 @@ pub fn run<C: Client>(
         .map(|client| ClientWorker { client, context: ClientContext::new(db, kinds, run_options) })
         .collect();
     let pace = Pace { warmup: run_options.warmup, measured: run_options.measured, least: run_options.least };
-    let (mut processor, mut before) = (0.0, db.statistics());
-    let done = threads::run(workers, pace, &mut |event| match event {
-        Event::Second(tick) => watch(tick),
-        Event::Measuring => (processor, before) = (processor_seconds(), db.statistics()),
-    })?;
     let mut counts = Counts::new(kinds);
+    let (mut processor, mut before) = (0.0, db.statistics());
+    let mut last = before.clone();
+    let done = threads::run(workers, pace, &mut |event| match event {
+        Event::Second(tick) => {
+            if !tick.warmup {
+                let now = db.statistics();
+                counts.series.add(&tick, &last, &now);
+                last = now;
+            }
+            watch(tick);
+        }
+        Event::Measuring => {
+            (processor, before) = (processor_seconds(), db.statistics());
+            last = before.clone();
+        }
+    })?;
     counts.processor_seconds = processor_seconds() - processor;
     let after = db.statistics();
     counts.log = run_options.storage.as_ref().map(|_| LogUse::of(&after).since(LogUse::of(&before)));
-    counts.engine_aborts = std::array::from_fn(|kind| after.aborts[kind] - before.aborts[kind]);
+    counts.engine_aborts = after.aborts.since(&before.aborts);
     let threads = done.len() as f64;
     let mut clients = Vec::with_capacity(done.len());
     for threads::Done { worker: ClientWorker { client, context }, measured } in done {
@@ -468,160 +473,6 @@ pub fn run<C: Client>(
         clients.push(client);
     }
     Ok((clients, counts))
-}
-
-/// Results of one kind of transaction.
-#[derive(Clone, Debug, Serialize)]
-pub struct KindSummary {
-    /// Its name.
-    pub name: String,
-    /// Commits per second.
-    pub per_second: f64,
-    /// Transactions that committed.
-    pub committed: u64,
-    /// Transactions dropped after a lost conflict (without retries).
-    pub dropped: u64,
-    /// Attempts that lost a conflict; with retries, there are as many retries.
-    pub aborted: u64,
-    /// Share of attempts that lost a conflict.
-    pub abort_rate: f64,
-    /// Attempts that lost the same conflict as the attempt before: same kind, table and key.
-    pub repeated: u64,
-    /// Repeated conflicts that were lost against the same transaction, if both attempts name one.
-    pub same_opponent: u64,
-    /// Aborted attempts by cause.
-    pub conflicts: Vec<(&'static str, u64)>,
-    /// Latencies, with all retries, up to the acknowledgement.
-    pub latency: Quantiles,
-}
-
-impl KindSummary {
-    fn new(name: &str, tally: &Tally, seconds: f64) -> Self {
-        let Tally { committed, dropped, conflicts, latency, .. } = tally;
-        let attempts = committed + conflicts.aborted;
-        Self {
-            name: name.to_owned(),
-            per_second: *committed as f64 / seconds.max(f64::MIN_POSITIVE),
-            committed: *committed,
-            dropped: *dropped,
-            aborted: conflicts.aborted,
-            abort_rate: conflicts.aborted as f64 / attempts.max(1) as f64,
-            repeated: conflicts.repeated,
-            same_opponent: conflicts.same_opponent,
-            conflicts: conflicts.named(),
-            latency: latency.quantiles(),
-        }
-    }
-}
-
-/// Kinds of transactions as text tables: throughput, and lost conflicts.
-pub(crate) struct KindTables<'a>(pub(crate) &'a [KindSummary]);
-
-impl fmt::Display for KindTables<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut speed = Grid::new(&[
-            "transaction",
-            "commits/s",
-            "committed",
-            "dropped",
-            "abort rate",
-            "p50 us",
-            "p99 us",
-            "p99.9 us",
-        ]);
-        for kind in self.0 {
-            let Quantiles { p50_us, p99_us, p999_us, .. } = kind.latency;
-            speed.row([
-                kind.name.clone(),
-                grouped(kind.per_second as u64),
-                grouped(kind.committed),
-                grouped(kind.dropped),
-                format!("{:.2} %", 100.0 * kind.abort_rate),
-                format!("{p50_us:.1}"),
-                format!("{p99_us:.1}"),
-                format!("{p999_us:.1}"),
-            ]);
-        }
-        let mut lost = conflicts::grid();
-        for KindSummary { name, conflicts, aborted, repeated, same_opponent, .. } in self.0 {
-            lost.row(conflicts::row(name, conflicts, [*aborted, *repeated, *same_opponent]));
-        }
-        write!(f, "{speed}\n\n{lost}\n\n")
-    }
-}
-
-/// The report of a workload under one scheme. `O` are its options; their text describes the run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Summary<O> {
-    /// The name on the command line.
-    pub workload: &'static str,
-    /// The machine.
-    pub setting: Setting,
-    /// The options of the run.
-    pub options: O,
-    /// Measured time.
-    pub seconds: f64,
-    /// Processor time of the whole process during it: less than threads x seconds if the machine is shared.
-    pub processor_seconds: f64,
-    /// Use of the log, if the database had a directory.
-    pub log: Option<LogSummary>,
-    /// Results of each kind of transaction.
-    pub kinds: Vec<KindSummary>,
-    /// Aborted attempts by shape, if they are to be explained.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub abort_shapes: Vec<ShapeSummary>,
-    /// Anomalies that no serial history has, if the workload counts them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub violations: Option<u64>,
-    /// Results of the checks after the run.
-    pub checks: Vec<Check>,
-}
-
-impl<O> Summary<O> {
-    /// Summarizes counts and checks; `names` are those of the kinds.
-    pub fn new(
-        workload: &'static str,
-        setting: Setting,
-        options: O,
-        names: &[impl AsRef<str>],
-        counts: &Counts,
-        checks: Vec<Check>,
-    ) -> Self {
-        Self {
-            workload,
-            setting,
-            options,
-            seconds: counts.seconds,
-            processor_seconds: counts.processor_seconds,
-            log: counts.log.map(LogUse::summary),
-            kinds: counts.summaries(names),
-            abort_shapes: counts.shapes.summaries(names),
-            violations: None,
-            checks,
-        }
-    }
-
-    /// Whether everything holds that the scheme promises.
-    pub fn holds(&self) -> bool {
-        self.checks.iter().all(Check::passes)
-    }
-}
-
-impl<O: fmt::Display> fmt::Display for Summary<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workload, setting, options, seconds, processor_seconds, kinds, .. } = self;
-        writeln!(f, "{workload}\n{setting}\noptions      {options}")?;
-        writeln!(f, "processor    {processor_seconds:.1} s in {seconds:.1} s")?;
-        self.log.iter().try_for_each(|log| writeln!(f, "log          {log}"))?;
-        writeln!(f)?;
-        KindTables(kinds).fmt(f)?;
-        ShapeTable(&self.abort_shapes).fmt(f)?;
-        if let Some(violations) = self.violations {
-            writeln!(f, "violations   {}", grouped(violations))?;
-        }
-        self.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
-        f.write_str(if self.holds() { "everything promised holds" } else { "A PROMISE IS BROKEN" })
-    }
 }
 
 #[cfg(test)]

@@ -22,8 +22,9 @@ use crate::{
     pause::Pause,
     random::Random,
     report::{Setting, scheme_name},
+    summary::Summary,
     threads::Tick,
-    trial::{self, Client, ClientContext, RunOptions, Summary},
+    trial::{self, Client, ClientContext, RunOptions},
     verdict::{Check, Promise, Verdict},
 };
 

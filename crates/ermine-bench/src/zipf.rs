@@ -49,6 +49,15 @@ impl Choice {
         }
     }
 
+    /// Draws a rank, of which 0 is the most frequent: a record before the ranks are scattered.
+    #[inline]
+    pub fn draw_rank(&self, random: &mut Random) -> u64 {
+        match &self.skew {
+            None => random.below(self.records),
+            Some(skew) => self.rank(skew, random.fraction()),
+        }
+    }
+
     fn rank(&self, skew: &Skew, u: f64) -> u64 {
         let uz = u * skew.zeta;
         if uz < 1.0 {

@@ -1,12 +1,8 @@
-//! `ermine bench`: progress while a workload runs, and its report.
-//!
-//! Progress goes to the standard error, the report to the standard output; with `--json -` only JSON goes there.
-
-use std::path::Path;
+//! `ermine bench`: progress while a workload runs, to the standard error, and its report.
 
 use ermine::Recovery;
 use ermine_bench::{
-    Error, Result, batch, churn, commit_latency, index, micro, read_mostly, recovery,
+    Error, Result, batch, brokerage, changes, churn, commit_latency, compare, index, micro, read_mostly, recovery,
     report::{self, Setting},
     sibench, stock, tpcc, write_skew,
 };
@@ -14,9 +10,10 @@ use indicatif::ProgressBar;
 
 use crate::{
     arguments::{
-        Batch, Churn, CommitLatency, Index, Micro, ReadMostly, Recovery as RecoveryArguments, Run, Sibench, Stock,
-        WriteSkew,
+        Batch, Brokerage, Changes, Churn, CommitLatency, Index, Micro, ReadMostly, Recovery as RecoveryArguments, Run,
+        Sibench, Stock, WriteSkew,
     },
+    output::show,
     progress,
     watch::Watch,
 };
@@ -42,7 +39,7 @@ pub fn tpcc(mut options: tpcc::Options, run: &Run) -> Result<bool> {
         }
         tpcc::Event::Second(tick) => eprintln!("{}", tick.line()),
     })?;
-    show(run, &summary)?;
+    show(&run.output, &summary)?;
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
@@ -60,7 +57,7 @@ pub fn micro(arguments: &Micro) -> Result<bool> {
         micro::Event::Begins(operation) => eprintln!("{}", operation.name()),
         micro::Event::Second(tick) => eprintln!("{}", tick.line()),
     })?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     watch.judge(options.scheme)
 }
 
@@ -72,8 +69,44 @@ pub fn churn(arguments: &Churn) -> Result<bool> {
     options.observer = watch.observer();
     let setting = calibrated();
     let summary = churn::drive(&options, setting, &loading(), &mut |sample| eprintln!("{sample}"))?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     Ok(watch.judge(options.scheme)? && summary.holds())
+}
+
+/// Runs a brokerage; returns whether everything promised held.
+pub fn brokerage(arguments: &Brokerage) -> Result<bool> {
+    let mut options = arguments.options();
+    let watch = Watch::new(&arguments.run);
+    options.run_options.observer = watch.observer();
+    options.check()?;
+    let setting = if options.scale == brokerage::Scale::FULL { calibrated() } else { Setting::uncalibrated() };
+    let summary = brokerage::drive(&options, setting, &loading(), &mut |event| match event {
+        brokerage::Event::Loaded(scheme, time) => eprintln!("{scheme}: loaded in {:.1} s", time.as_secs_f64()),
+        brokerage::Event::Checked(scheme, checks) => {
+            let verdict = if checks.iter().all(|check| check.passes()) { "PASS" } else { "FAIL" };
+            eprintln!("{scheme}: conditions: {verdict}");
+        }
+        brokerage::Event::Turn(turn) => eprintln!("{turn}"),
+    })?;
+    show(&arguments.run.output, &summary)?;
+    Ok(watch.judge(options.schemes[0])? && summary.holds())
+}
+
+/// Compares schemes on a workload; returns whether everything promised held.
+pub fn compare<W: compare::Workload>(mut options: compare::Options<W>, run: &Run) -> Result<bool> {
+    let watch = Watch::new(run);
+    options.run_options.observer = watch.observer();
+    options.check()?;
+    let summary = compare::drive(&options, calibrated(), &loading(), &mut |event| match event {
+        compare::Event::Loaded(scheme, time) => eprintln!("{scheme}: loaded in {:.1} s", time.as_secs_f64()),
+        compare::Event::Turn(inputs, turn) => eprintln!("{inputs}{}{turn}", if inputs.is_empty() { "" } else { "  " }),
+        compare::Event::Checked(scheme, checks) => {
+            let verdict = if checks.iter().all(|check| check.passes()) { "PASS" } else { "FAIL" };
+            eprintln!("{scheme}: conditions: {verdict}");
+        }
+    })?;
+    show(&run.output, &summary)?;
+    Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
 /// Runs random reads, then writes; returns whether all values found were committed.
@@ -83,7 +116,7 @@ pub fn sibench(arguments: &Sibench) -> Result<bool> {
     options.run_options.observer = watch.observer();
     options.check()?;
     let summary = sibench::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
@@ -94,7 +127,7 @@ pub fn write_skew(arguments: &WriteSkew) -> Result<bool> {
     options.run_options.observer = watch.observer();
     options.check()?;
     let summary = write_skew::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
@@ -105,7 +138,7 @@ pub fn batch(arguments: &Batch) -> Result<bool> {
     options.run_options.observer = watch.observer();
     options.check()?;
     let summary = batch::drive(&options, calibrated(), &mut |tick| eprintln!("{}", tick.line()))?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     Ok(watch.judge(options.scheme)? && summary.holds())
 }
 
@@ -116,7 +149,7 @@ pub fn stock(arguments: &Stock) -> Result<bool> {
     options.run_options.observer = watch.observer();
     options.check()?;
     let summary = stock::drive(&options, calibrated(), &mut |point, turn| eprintln!("{point}  {turn}"))?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
@@ -127,7 +160,7 @@ pub fn read_mostly(arguments: &ReadMostly) -> Result<bool> {
     options.run_options.observer = watch.observer();
     options.check()?;
     let summary = read_mostly::drive(&options, calibrated(), &mut |turn| eprintln!("{turn}"))?;
-    show(&arguments.run, &summary)?;
+    show(&arguments.run.output, &summary)?;
     Ok(watch.judge(options.schemes[0])? && summary.holds())
 }
 
@@ -136,7 +169,7 @@ pub fn index(arguments: &Index) -> Result<bool> {
     let options = arguments.options();
     options.check()?;
     let summary = index::drive(&options, calibrated(), &mut |line| eprintln!("{line}"))?;
-    show_as(arguments.json.as_deref(), &summary)?;
+    show(&arguments.output, &summary)?;
     Ok(true)
 }
 
@@ -145,7 +178,16 @@ pub fn commit_latency(arguments: &CommitLatency) -> Result<bool> {
     let options = arguments.options();
     options.check()?;
     let summary = commit_latency::drive(&options, calibrated(), &mut |point| eprintln!("{point}"))?;
-    show_as(arguments.json.as_deref(), &summary)?;
+    show(&arguments.output, &summary)?;
+    Ok(true)
+}
+
+/// Measures the reading of changes.
+pub fn changes(arguments: &Changes) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = changes::drive(&options, calibrated(), &mut |round| eprintln!("{round}"))?;
+    show(&arguments.output, &summary)?;
     Ok(true)
 }
 
@@ -176,7 +218,7 @@ pub fn recovery(arguments: &RecoveryArguments) -> Result<bool> {
         return Err(Error::Workload("the database could not be built".into()));
     }
     let summary = recovery::measure(&options, calibrated())?;
-    show_as(arguments.json.as_deref(), &summary)?;
+    show(&arguments.output, &summary)?;
     Ok(true)
 }
 
@@ -198,15 +240,4 @@ fn calibrated() -> Setting {
 
 fn loading() -> ProgressBar {
     progress::bar().with_message("loading")
-}
-
-fn show<S: std::fmt::Display + serde::Serialize>(run: &Run, summary: &S) -> Result<()> {
-    show_as(run.json.as_deref(), summary)
-}
-
-fn show_as<S: std::fmt::Display + serde::Serialize>(json: Option<&Path>, summary: &S) -> Result<()> {
-    if json != Some(Path::new("-")) {
-        println!("\n{summary}");
-    }
-    json.map_or(Ok(()), |path| report::write_json(summary, path))
 }

@@ -252,6 +252,7 @@ fn describe(record: &Record) -> String {
         }
         Record::Chain { offset, rows_before } => format!("chain   the block at {offset}, {rows_before} rows before"),
         Record::Unlogged => "a row of a table that is in memory only".into(),
+        Record::Key { table, row, key } => format!("key     table {table} row {row} key {}", hex(key)),
         Record::Moved { table, row, stamp, value_bytes, diverted } => {
             format!("moved   table {table} row {row} stamp {stamp} {}", value(value_bytes, diverted))
         }

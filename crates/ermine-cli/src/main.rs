@@ -10,9 +10,15 @@ mod inspect;
 mod inspect_checkpoint;
 mod inspect_output;
 mod inspect_parallel;
+mod output;
+mod packaging;
 mod progress;
+mod record;
 mod restore;
 mod sim;
+mod sim_cores;
+mod sim_output;
+mod sim_page;
 mod verify;
 mod watch;
 
@@ -30,6 +36,10 @@ fn main() -> ExitCode {
             Workload::CreditCheck(arguments) => {
                 arguments.options().and_then(|options| bench::tpcc(options, &arguments.tpcc.run))
             }
+            Workload::Brokerage(arguments) => bench::brokerage(&arguments),
+            Workload::SmallBank(arguments) => bench::compare(arguments.options(), &arguments.compare.run),
+            Workload::Tatp(arguments) => bench::compare(arguments.options(), &arguments.compare.run),
+            Workload::Ycsb(arguments) => bench::compare(arguments.options(), &arguments.compare.run),
             Workload::Sibench(arguments) => bench::sibench(&arguments),
             Workload::WriteSkew(arguments) => bench::write_skew(&arguments),
             Workload::Batch(arguments) => bench::batch(&arguments),
@@ -38,17 +48,24 @@ fn main() -> ExitCode {
             Workload::Micro(arguments) => bench::micro(&arguments),
             Workload::Index(arguments) => bench::index(&arguments),
             Workload::CommitLatency(arguments) => bench::commit_latency(&arguments),
+            Workload::Changes(arguments) => bench::changes(&arguments),
             Workload::Recovery(arguments) => bench::recovery(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
         Command::Sim { what: Sim::Run(arguments) } => sim::run(&arguments),
         Command::Sim { what: Sim::Figure(arguments) } => sim::figure(&arguments),
+        Command::Sim { what: Sim::Cores(arguments) } => sim_cores::cores(&arguments),
+        Command::Sim { what: Sim::HtmSize(arguments) } => sim::htm_size(&arguments),
+        Command::Sim { what: Sim::HtmDuration(arguments) } => sim::htm_duration(&arguments),
+        Command::Sim { what: Sim::HtmRestarts(arguments) } => sim::htm_restarts(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => restore::restore(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Inspect { what: Inspect::Log(arguments) } => inspect::log(&arguments),
         Command::Inspect { what: Inspect::Checkpoint(arguments) } => inspect_checkpoint::inspect(&arguments),
+        Command::Completions { shell } => packaging::completions(shell),
+        Command::Man { dir } => packaging::man(&dir),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

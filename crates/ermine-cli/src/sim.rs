@@ -1,19 +1,23 @@
 //! `ermine sim`: simulates schemes, and reports what became of their transactions.
 //!
-//! Progress goes to the standard error, the report to the standard output; with `--json -` only JSON goes there.
+//! Progress goes to the standard error, the report to the standard output, unless a file of the report is to go there.
 
-use std::{fs, path::Path};
+use std::fmt;
 
 use ermine_bench::{
-    Error, Result,
-    report::{self, Grid},
+    Result,
+    page::{self, Page},
+    report::Grid,
 };
-use ermine_sim::{Drawing, GroupOutcome, Options, Outcome, Panel, Usage, draw, simulate};
+use ermine_sim::{GroupOutcome, Options, Outcome, draw, draw_durations, draw_restarts, draw_sizes, simulate};
 use serde::Serialize;
 
 use crate::{
-    arguments::{SimFigure, SimRun},
-    progress,
+    arguments::{SimFigure, SimHtmDuration, SimHtmRestarts, SimHtmSize, SimRun},
+    output::show,
+    progress, record,
+    sim_output::{self, usage},
+    sim_page::run_page,
 };
 
 /// The report of `ermine sim run`.
@@ -35,10 +39,7 @@ pub fn run(arguments: &SimRun) -> Result<bool> {
     }
     bar.finish_and_clear();
     let report = Report { options, outcomes };
-    if !is_stdout(arguments.json.as_deref()) {
-        println!("{}", table(&report));
-    }
-    arguments.json.as_deref().map_or(Ok(()), |path| report::write_json(&report, path))?;
+    show(&arguments.output, &report)?;
     let broken: Vec<_> = report.outcomes.iter().filter(|outcome| !outcome.holds()).collect();
     for outcome in &broken {
         eprintln!("{} is not serializable: {:?}", outcome.scheme.title(), outcome.cycles);
@@ -52,37 +53,54 @@ pub fn figure(arguments: &SimFigure) -> Result<bool> {
     let mut show = |done, all| progress::show(&bar, "simulating", done, all);
     let drawing = draw(arguments.figure, &arguments.options(), &mut show).map_err(usage)?;
     bar.finish_and_clear();
-    if !is_stdout(arguments.json.as_deref()) {
-        print_figure(&drawing);
-    }
-    let write =
-        |path: &Path, text: String| fs::write(path, text).map_err(|source| Error::File { path: path.into(), source });
-    arguments.csv.as_deref().map_or(Ok(()), |path| write(path, drawing.csv()))?;
-    arguments.svg.as_deref().map_or(Ok(()), |path| write(path, drawing.svg()))?;
-    arguments.json.as_deref().map_or(Ok(()), |path| report::write_json(&drawing, path))?;
+    sim_output::show(&drawing, &arguments.files)?;
     for broken in &drawing.broken {
         eprintln!("not serializable: {broken}");
     }
     Ok(drawing.broken.is_empty())
 }
 
-fn usage(Usage(why): Usage) -> Error {
-    Error::Usage(why)
+/// Draws the aborts of hardware transactions by size.
+pub fn htm_size(SimHtmSize { ways, cache, drawn }: &SimHtmSize) -> Result<bool> {
+    let drawing = draw_sizes(*cache, ways, &drawn.samples()).map_err(usage)?;
+    sim_output::show(&drawing, &drawn.files).map(|()| true)
 }
 
-fn is_stdout(path: Option<&Path>) -> bool {
-    path == Some(Path::new("-"))
+/// Draws the aborts of hardware transactions by duration.
+pub fn htm_duration(SimHtmDuration { interval, drawn }: &SimHtmDuration) -> Result<bool> {
+    let drawing = draw_durations(*interval, &drawn.samples()).map_err(usage)?;
+    sim_output::show(&drawing, &drawn.files).map(|()| true)
+}
+
+/// Draws the aborts of hardware transactions by restarts.
+pub fn htm_restarts(arguments: &SimHtmRestarts) -> Result<bool> {
+    let SimHtmRestarts { cores, zones, recorded, seeds, files } = arguments;
+    let drawing = draw_restarts(&record::tpcc(recorded)?, cores, zones, *seeds).map_err(usage)?;
+    sim_output::show(&drawing, files).map(|()| true)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options: Options { records, groups, seed, load, .. }, outcomes } = self;
+        writeln!(f, "{records} records, seed {seed}, load {load}")?;
+        for (number, (group, outcome)) in groups.iter().zip(&outcomes[0].groups).enumerate() {
+            writeln!(f, "group {}: {group}, {} transactions offered", number + 1, outcome.offered)?;
+        }
+        write!(f, "\n{}", table(self))
+    }
+}
+
+impl page::Report for Report {
+    fn page(&self) -> Page {
+        run_page(&self.options, &self.outcomes, table(self))
+    }
 }
 
 /// The outcomes as a table, with a row for each scheme, or for each scheme and group if there are several.
-fn table(report: &Report) -> String {
+fn table(report: &Report) -> Grid {
     let Report { options, outcomes } = report;
-    let mut text = format!("{} records, seed {}, load {}\n", options.records, options.seed, options.load);
-    for (number, (group, outcome)) in options.groups.iter().zip(&outcomes[0].groups).enumerate() {
-        text += &format!("group {}: {group}, {} transactions offered\n", number + 1, outcome.offered);
-    }
     let mut grid = Grid::new(&[
-        "", "commits", "rate%", "wdl", "skew", "certif", "safe", "mean", "p50", "p99", "cycles", "failures",
+        "", "commits", "rate%", "wdl", "skew", "cert", "safe", "coll", "mean", "p50", "p99", "cycles", "failed",
     ]);
     let one_group = options.groups.len() == 1;
     for outcome in outcomes {
@@ -95,17 +113,17 @@ fn table(report: &Report) -> String {
             grid.row([name].into_iter().chain(cells(&outcome.groups[0])).chain(cycles));
             continue;
         }
-        let total = cells(&outcome.total()).into_iter().take(6).chain(["", "", ""].map(str::to_owned));
+        let total = cells(&outcome.total()).into_iter().take(7).chain(["", "", ""].map(str::to_owned));
         grid.row([name].into_iter().chain(total).chain(cycles));
         for (number, group) in outcome.groups.iter().enumerate() {
             grid.row([format!("  group {}", number + 1)].into_iter().chain(cells(group)));
         }
     }
-    text + "\n" + &grid.to_string()
+    grid
 }
 
 /// Commits, completion rate, aborts by cause, and latencies.
-fn cells(outcome: &GroupOutcome) -> [String; 9] {
+fn cells(outcome: &GroupOutcome) -> [String; 10] {
     let GroupOutcome { committed, aborted, latency, .. } = outcome;
     [
         committed.to_string(),
@@ -114,29 +132,9 @@ fn cells(outcome: &GroupOutcome) -> [String; 9] {
         aborted.temporal_skew.to_string(),
         aborted.certifier.to_string(),
         aborted.safe_snapshot.to_string(),
+        aborted.collision.to_string(),
         format!("{:.1}", latency.mean),
         format!("{:.1}", latency.p50),
         format!("{:.1}", latency.p99),
     ]
-}
-
-/// Prints the means, and for each curve the greatest distance of a value from the mean.
-fn print_figure(drawing: &Drawing) {
-    let Drawing { number, title, x_label, y_label, transactions, seeds, panels, .. } = drawing;
-    println!("Figure {number}: {title}. {y_label} by {x_label}");
-    println!("means of {seeds} simulations of {transactions} transactions; spread: how far single ones are from them");
-    for Panel { title, curves } in panels {
-        let names = curves.iter().map(|curve| curve.name.as_str());
-        let mut grid = Grid::new(&[""].into_iter().chain(names).collect::<Vec<_>>());
-        for (row, point) in curves[0].points.iter().enumerate() {
-            let means = curves.iter().map(|curve| format!("{:.2}", curve.points[row].mean));
-            grid.row([point.x.to_string()].into_iter().chain(means));
-        }
-        let spread = |curve: &ermine_sim::Curve| {
-            let of_points = curve.points.iter().map(|point| (point.max - point.mean).max(point.mean - point.min));
-            format!("{:.2}", of_points.fold(0.0, f64::max))
-        };
-        grid.row(["spread".to_owned()].into_iter().chain(curves.iter().map(spread)));
-        println!("\n{title}\n{grid}");
-    }
 }

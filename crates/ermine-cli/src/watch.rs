@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io::{BufWriter, Write},
-    path::Path,
     sync::Arc,
 };
 
@@ -42,8 +41,8 @@ impl<'a> Watch<'a> {
         let bar = progress::bar();
         let found = ermine_check::judge(&history, &mut |of| progress::show(&bar, of.step, of.done, of.total));
         bar.finish_and_clear();
-        // With `--json -` only JSON goes to the standard output.
-        match self.run.json.as_deref() == Some(Path::new("-")) {
+        // A file of the report that goes to the standard output is alone there.
+        match self.run.output.is_stdout() {
             true => eprintln!("\n{found}"),
             false => println!("\n{found}"),
         }

@@ -1,12 +1,28 @@
 //! The arguments of every verb, with their help texts.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell as CompletedShell;
 use ermine::{Durability, Options, Order, Scheme};
-use ermine_server::options::ServerOptions;
+use ermine_server::{
+    hba::Rules,
+    logger::Format as LogFormat,
+    options::ServerOptions,
+    tls::{self, Tls},
+    traces::Endpoint,
+};
 use ermine_shell::{Format, Layout, Step, Task};
 use log::LevelFilter;
+
+use crate::replication::Cluster;
+
+/// Groups of options.
+const CONNECTIONS: &str = "Connections";
+const AUTHENTICATION: &str = "Authentication and TLS";
+const STORAGE: &str = "Storage and transactions";
+const LOG: &str = "Log";
+const CLUSTER: &str = "Cluster";
 
 /// Ermine, a memory-optimized OLTP engine: a server for clients of PostgreSQL, and a shell
 #[derive(Debug, Parser)]
@@ -24,7 +40,7 @@ pub enum Command {
     Init(Init),
     /// Open a database and serve it
     ///
-    /// Ends after SIGTERM or SIGINT: clients outside of transactions are disconnected at once, transactions may go on
+    /// SIGHUP or pg_reload_conf() reads the configuration again. Ends after SIGTERM or SIGINT: clients outside of transactions are disconnected at once, transactions may go on
     /// for a while. A second signal ends them too. Ends with status 1 when the log can no longer be written, after a
     /// sync that failed: started again, it recovers.
     Serve(Box<Serve>),
@@ -34,12 +50,35 @@ pub enum Command {
     /// without prompts. Exits with 1 when a statement of a script failed. \\? lists the commands that begin with a
     /// backslash.
     Shell(Box<Shell>),
+    /// Watch a server in a terminal
+    ///
+    /// Shows rates, latencies, lost conflicts and memory, and the longest transactions, the statements that take most
+    /// time and the rows with most conflicts, again and again, up to Ctrl-C. What the first screen shows is since the
+    /// start of the server. Where the output is no terminal, screens follow one another as text, 80 or COLUMNS wide.
+    Top(Top),
     /// Verify a database that is not being served
     ///
     /// Reads every byte of its files, as `ermine verify` does; then decodes every row and compares the entries of all
     /// indexes with the rows. Changes nothing. Needs the memory that serving needs. Exits with 1 when something is
     /// wrong.
-    Verify(Verify),
+    Verify(Closed),
+    /// Bring a directory of an earlier version up to this one
+    ///
+    /// Verifies it first, and changes nothing if something is wrong; then opens it, writes a checkpoint, and verifies it
+    /// again. `serve` opens such a directory as well: this finds trouble before clients are let in, and makes the first
+    /// start short. An earlier version may refuse the directory afterwards: make a backup with that version before.
+    Upgrade(Closed),
+    /// Make a standby a database of its own, when its cluster is lost
+    ///
+    /// Not needed for a failover: the nodes of a cluster replace a primary by themselves. What the standby has received
+    /// is kept; commits after that are lost. Promote one standby only, and none while the cluster goes on.
+    Promote {
+        /// Directory of the standby: of a node of a cluster, NODE/database
+        dir: PathBuf,
+    },
+    /// Show and check the configuration of a server
+    #[command(subcommand)]
+    Config(Config),
     /// Manage the users who may log in to a database that is not being served
     ///
     /// In a session, CREATE USER, ALTER USER and DROP USER do the same.
@@ -47,14 +86,45 @@ pub enum Command {
         #[command(subcommand)]
         what: User,
     },
+    /// Print the script with which a shell completes the arguments of this command
+    ///
+    /// For bash: ermined completions bash > /usr/share/bash-completion/completions/ermined
+    Completions {
+        /// The shell
+        shell: CompletedShell,
+    },
+    /// Write the man pages of this command and its verbs to a directory
+    ///
+    /// The directory is made if it does not exist. For all users: ermined man /usr/local/share/man/man1
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
 }
 
+/// A database that is not being served.
 #[derive(Debug, Args)]
-pub struct Verify {
+pub struct Closed {
     /// The database's directory
     pub dir: PathBuf,
     #[command(flatten)]
     pub engine: Engine,
+}
+
+#[derive(Debug, Args)]
+pub struct Top {
+    /// The server at postgres://user[:password]@host[:port]/database
+    ///
+    /// As for the shell: parts that are left out are taken from PGHOST, PGPORT, PGUSER, PGPASSWORD and so on. Members of
+    /// pg_monitor see the statements of all users.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_value = "", default_missing_value = "", hide_default_value = true)]
+    pub connect: String,
+    /// Seconds from one screen to the next
+    #[arg(long, default_value_t = 2.0, value_name = "S", value_parser = interval)]
+    pub interval: f64,
+    /// Number of screens, after which it ends
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -64,96 +134,231 @@ pub struct Init {
     /// Concurrency control, by whose family files are written; as for serve
     #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
+    /// Write ermined.toml into the directory: all options of serve with their defaults, as comments
+    #[arg(long)]
+    pub config: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Read a file, and report the first mistake
+    ///
+    /// Exits with 1 when there is one. Changes nothing.
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print the values that `ermined serve` with these arguments would use, and where each comes from
+    Show(Box<Serve>),
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct Serve {
     /// Directory of the database
     pub dir: PathBuf,
     /// Make the database when there is none
     #[arg(long)]
     pub create: bool,
+    /// Configuration in TOML, whose keys are the names of these options [default: ermined.toml in DIR, if there is one]
+    ///
+    /// An option is taken from the command line, else from the variable ERMINED_ with its name (ERMINED_MAX_CONNECTIONS),
+    /// else from ermined.auto.toml in DIR, which ALTER SYSTEM writes, else from this file.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Value of a setting for sessions that set none, such as work_mem=64MB; may be given more than once
+    ///
+    /// In a file: the table [set].
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
     /// Address to listen on; may be given more than once
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
+    #[arg(help_heading = CONNECTIONS, long, value_name = "ADDR", default_value = "127.0.0.1:5432", value_delimiter = ',')]
     pub listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub engine: Engine,
+    /// Replicate the log through NATS JetStream at these servers, as a node of a cluster: nats://host:4222,..
+    ///
+    /// The database is in DIR/database. One node of a cluster is the primary, and is served; the others follow it, and
+    /// one takes its place when it is lost. A commit is acknowledged when most of the servers have it (see
+    /// synchronous_commit). The servers need `sync_interval: always`.
+    #[arg(help_heading = CLUSTER, long, value_name = "URLS", requires = "cluster")]
+    pub replicate: Option<String>,
+    /// Name of the cluster: letters, digits and -
+    #[arg(help_heading = CLUSTER, long, value_name = "NAME", requires = "replicate")]
+    pub cluster: Option<String>,
+    /// Name of this node in the cluster [default: the first address that it listens on]
+    #[arg(help_heading = CLUSTER, long, value_name = "NAME", requires = "replicate")]
+    pub node: Option<String>,
+    /// Only follow: never become the primary
+    #[arg(help_heading = CLUSTER, long, requires = "replicate", conflicts_with = "create")]
+    pub follow: bool,
+    /// MiB of log after which the primary stores another base, or as many as the last base has; standbys follow from
+    /// every second one
+    #[arg(help_heading = CLUSTER, long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub base_after: u64,
+    /// Number of servers of NATS that store each message, of which most have to run: 3, or 1 without protection
+    #[arg(help_heading = CLUSTER, long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub replicas: u8,
+    /// Seconds without an answer of the primary after which another node takes its place; the same for all nodes
+    #[arg(help_heading = CLUSTER, long, default_value_t = 5, value_name = "S", value_parser = clap::value_parser!(u64).range(2..=300))]
+    pub lease: u64,
     /// Bytes of a file of the log; its buffer is no larger [default: 64 MiB]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(65_536..=1 << 35))]
+    #[arg(help_heading = STORAGE, long, value_name = "N", value_parser = clap::value_parser!(u64).range(65_536..=1 << 35))]
     pub segment_bytes: Option<u64>,
     /// Bytes of log after which a checkpoint is made [default: 1 GiB, or more where the last checkpoint is large]
     ///
     /// A statement CHECKPOINT makes one at once.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(help_heading = STORAGE, long, value_name = "BYTES")]
     pub checkpoint_after: Option<u64>,
+    /// Contents of the log; logical: with the keys of changed rows, for publications and replication slots
+    ///
+    /// Then other systems follow the changes of tables, with START_REPLICATION and pgoutput, as PostgreSQL's subscribers
+    /// do. An update or delete takes the bytes of its key more in the log.
+    #[arg(help_heading = STORAGE, long, value_enum, default_value_t = WalLevel::Replica, value_name = "LEVEL")]
+    pub wal_level: WalLevel,
+    /// MiB of log that a replication slot may hold back, at least 128; one that is farther behind is lost [default: as
+    /// many as the device has room for]
+    #[arg(help_heading = STORAGE, long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(128..=1 << 30))]
+    pub max_slot_wal_keep_size: Option<u64>,
+    /// Address for HTTP: /metrics for Prometheus, /healthz, /readyz, and a live page at /
+    ///
+    /// The page is for clients of this machine, and for users of the database once one has a password. There is no TLS:
+    /// put a proxy in front of it for others.
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<SocketAddr>,
+    /// File that has the number of the process, in the form of PostgreSQL's postmaster.pid, while clients are served
+    ///
+    /// It is written after recovery, and removed at the end. One that is there is replaced.
+    #[arg(long, value_name = "FILE")]
+    pub pid_file: Option<PathBuf>,
     /// Directory below which clients may make backups
     ///
     /// BACKUP TO 'monday' then makes the directory `monday` there. Without it, clients cannot make backups.
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = STORAGE, long, value_name = "DIR")]
     pub backup_dir: Option<PathBuf>,
     /// Maximum number of clients at the same time
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(help_heading = CONNECTIONS, long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
     /// Number of these clients that only superusers can be
     ///
     /// So an administrator gets in when all others are taken.
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(help_heading = CONNECTIONS, long, default_value_t = 3, value_name = "N")]
     pub superuser_reserved_connections: u32,
     /// Milliseconds that a client with a wrong password waits for the answer, so that guessing takes long
-    #[arg(long, default_value_t = 500, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=30_000))]
+    #[arg(help_heading = CONNECTIONS, long, default_value_t = 500, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=30_000))]
     pub auth_delay: u32,
     /// Certificate for TLS in PEM, optionally followed by those it is signed by
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's key in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Refuse clients without TLS
-    #[arg(long, requires = "tls_cert")]
+    #[arg(help_heading = AUTHENTICATION, long, requires = "tls_cert")]
     pub tls_required: bool,
     /// Certificates in PEM by which those of clients are signed, for rules with the method cert
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
     /// Rules for which clients may connect, from where, and by which proof, in the form of PostgreSQL's pg_hba.conf
     ///
     /// Without it, clients need passwords as soon as a user has one.
-    #[arg(long, value_name = "FILE", conflicts_with = "trust")]
+    #[arg(help_heading = AUTHENTICATION, long, value_name = "FILE", conflicts_with = "trust")]
     pub hba_file: Option<PathBuf>,
     /// Let all clients in while no user has a password, also from other machines
     ///
     /// Without it, a database without users is served on addresses of this machine only.
-    #[arg(long)]
+    #[arg(help_heading = AUTHENTICATION, long)]
     pub trust: bool,
     /// Seconds that transactions may go on after the server is asked to end
-    #[arg(long, default_value_t = 10, value_name = "S")]
+    #[arg(help_heading = CONNECTIONS, long, default_value_t = 10, value_name = "S")]
     pub drain_seconds: u64,
     /// Longest message of a client in MiB
-    #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1023))]
+    #[arg(help_heading = CONNECTIONS, long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1023))]
     pub max_message: u32,
     /// Threads that serve clients [default: two per core, at least eight]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(help_heading = CONNECTIONS, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
     /// Microseconds that a thread looks for a lone client's next message before it sleeps; 0: it sleeps at once
     ///
     /// A client that sends one statement after the other does not wait for the thread to wake up then. When no message
     /// comes, it is tried less often. Not with TLS.
-    #[arg(long, default_value_t = 50, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(help_heading = CONNECTIONS, long, default_value_t = 50, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub busy_poll: u32,
     /// Messages to write to the standard error: off, error, warn, info, debug, trace
-    #[arg(long, default_value_t = LevelFilter::Info, value_name = "LEVEL")]
+    #[arg(help_heading = LOG, long, default_value_t = LevelFilter::Info, value_name = "LEVEL")]
     pub log: LevelFilter,
+    /// Form of the messages: text, or json with one object a line
+    #[arg(help_heading = LOG, long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+    /// Collector of OpenTelemetry to which spans are sent: of slow statements, and of those that name a sampled trace
+    ///
+    /// OTLP over HTTP, as JSON; the port is 4318 and the path /v1/traces unless it says otherwise. A statement names its
+    /// trace in a comment: /*traceparent='00-..'*/. No TLS.
+    #[arg(help_heading = LOG, long, value_name = "URL")]
+    pub otlp: Option<Endpoint>,
+    /// Write a message when a client has connected
+    #[arg(help_heading = LOG, long)]
+    pub log_connections: bool,
+    /// Write a message when a client has gone
+    #[arg(help_heading = LOG, long)]
+    pub log_disconnections: bool,
+}
+
+/// The contents of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum WalLevel {
+    /// For recovery, backups and standbys.
+    Replica,
+    /// Also for readers of changes.
+    Logical,
 }
 
 impl Serve {
     /// Returns the engine's options.
     pub fn engine_options(&self) -> Options {
-        let mut options = self.engine.options();
+        /// Bytes of log that a publisher may be behind.
+        const KEPT: u64 = 1 << 30;
+        let mut options = self.engine.options().log_keys(self.wal_level == WalLevel::Logical);
+        if self.replicate.is_some() {
+            options = options.keep_log(KEPT);
+        }
         if let Some(bytes) = self.checkpoint_after {
             options.checkpoint_after = bytes;
         }
         let Some(bytes) = self.segment_bytes else { return options };
         let buffer = options.log_buffer_bytes.min(1 << bytes.ilog2());
         options.segment_bytes(bytes).log_buffer_bytes(buffer)
+    }
+
+    /// Returns the cluster of which the server is a node, if it is one.
+    pub fn cluster(&self) -> Option<Cluster> {
+        let (servers, name) = (self.replicate.clone()?, self.cluster.clone()?);
+        let address = self.listen.first().map_or_else(String::new, ToString::to_string);
+        Some(Cluster {
+            servers,
+            name,
+            node: self.node.clone().unwrap_or(address),
+            replicas: self.replicas.into(),
+            lease_lifetime: Duration::from_secs(self.lease),
+            base_after: self.base_after << 20,
+            creates: self.create,
+            only_follows: self.follow,
+        })
+    }
+
+    /// Reads the rules for which clients may connect, if there are any.
+    pub fn rules(&self) -> Result<Option<Arc<Rules>>, String> {
+        let Some(path) = &self.hba_file else { return Ok(None) };
+        let rules = Rules::read(path).map_err(|error| error.to_string())?;
+        if rules.ask_for_certificates() && self.tls_client_ca.is_none() {
+            return Err("a rule with the method cert needs --tls-client-ca".into());
+        }
+        Ok(Some(Arc::new(rules)))
+    }
+
+    /// Reads the certificate of the server, if it has one.
+    pub fn tls(&self) -> Result<Option<Tls>, String> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        tls::tls(certificate, key, self.tls_client_ca.as_deref()).map(Some).map_err(|error| error.to_string())
     }
 
     /// Returns the bounds of the server.
@@ -167,6 +372,8 @@ impl Serve {
         options.tls_required = self.tls_required;
         options.trust = self.trust || self.is_local();
         options.threads = self.threads.map(|threads| threads as usize);
+        options.log_connections = self.log_connections;
+        options.log_disconnections = self.log_disconnections;
         options.busy_poll = Duration::from_micros(self.busy_poll.into());
         options
     }
@@ -177,28 +384,41 @@ impl Serve {
     }
 }
 
+/// Parses a name and a value.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has no =, as in work_mem=64MB")?;
+    Ok((name.trim().to_lowercase(), value.trim().to_owned()))
+}
+
+/// Parses seconds between two screens.
+fn interval(text: &str) -> Result<f64, String> {
+    const RANGE: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
+    let seconds = text.parse::<f64>().ok().filter(|seconds| RANGE.contains(seconds));
+    seconds.ok_or_else(|| format!("it is no number of seconds from {} to {}", RANGE.start(), RANGE.end()))
+}
+
 /// Options with which a database is opened.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Engine {
     /// Concurrency control: rc, si, or one of the serializable rc-ssn, si-ssn, si-ssi, mvocc; or a single-version
     /// scheme: silo, 2pl-nowait, 2pl-waitdie, 2pl-wdl, serial, sto, sto-32, tso, tso-validate, vll, partitioned
-    #[arg(long, default_value_t = Scheme::default(), value_name = "SCHEME")]
+    #[arg(help_heading = STORAGE, long, default_value_t = Scheme::default(), value_name = "SCHEME")]
     pub scheme: Scheme,
     /// Order of transactions, under rc-ssn and si-ssn: strict, a transaction comes after all that had been acknowledged
     /// when it began; session, after those of its session; none. Sessions change it with SET ermine.transaction_order
-    #[arg(long, default_value_t = Order::default(), value_name = "ORDER")]
+    #[arg(help_heading = STORAGE, long, default_value_t = Order::default(), value_name = "ORDER")]
     pub order: Order,
     /// When a commit is acknowledged: durable, when it is on the device; async, at once; none, nothing is ever written
-    #[arg(long, default_value_t = Durability::default(), value_name = "WHEN")]
+    #[arg(help_heading = STORAGE, long, default_value_t = Durability::default(), value_name = "WHEN")]
     pub durability: Durability,
     /// Memory that the database may take in MiB, for rows, indexes, statements and messages [default: three quarters of
     /// the machine's or the control group's, less of a small one]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
+    #[arg(help_heading = STORAGE, long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 30))]
     pub memory_limit: Option<u64>,
     /// Archive of the log: files of the log are copied there before they are freed
     ///
     /// With a backup, `ermine restore` goes on from there to any later moment. Name it whenever the database is opened.
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = STORAGE, long, value_name = "DIR")]
     pub archive: Option<PathBuf>,
 }
 

@@ -10,7 +10,8 @@ use std::{
 };
 
 use ermine_sql::{
-    Column, Completion, Notification, Result, RowSink, SqlError, SqlState, Status,
+    Column, Completion, Effort, Notification, Result, RowSink, SqlError, SqlState, Status, WaitEvents,
+    logical::ChangeStream,
     types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
 };
@@ -75,6 +76,36 @@ pub trait Session: Send {
     /// Fails if the user has more connections than it may have; called once, when the session has its connection.
     fn check_connections(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Fails without the right to commands of replication.
+    fn check_replicates(&self) -> Result<()> {
+        Err(SqlError::unsupported("replication"))
+    }
+
+    /// Returns the end of the log.
+    fn log_position(&self) -> Result<u64> {
+        Err(SqlError::unsupported("replication"))
+    }
+
+    /// Creates a replication slot, and returns its position; with `uses_snapshot`, the transaction that has just begun
+    /// sees what committed before that.
+    fn create_slot(&mut self, name: &str, plugin: &str, uses_snapshot: bool) -> Result<u64> {
+        let _ = (name, plugin, uses_snapshot);
+        Err(SqlError::unsupported("replication"))
+    }
+
+    /// Drops a replication slot; `waits`: as soon as it has no reader.
+    fn drop_slot(&mut self, name: &str, waits: bool) -> Result<()> {
+        let _ = (name, waits);
+        Err(SqlError::unsupported("replication"))
+    }
+
+    /// Returns a reader of the changes of publications, which begins where its slot is; commits before `from` are left
+    /// out.
+    fn changes(&mut self, slot: &str, from: u64, publications: Vec<String>) -> Result<ChangeStream> {
+        let _ = (slot, from, publications);
+        Err(SqlError::unsupported("replication"))
     }
 
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
@@ -171,12 +202,38 @@ pub trait Session: Send {
         Vec::new()
     }
 
+    /// Returns what shows other sessions that this one waits for its client or the log.
+    fn wait_events(&self) -> WaitEvents {
+        WaitEvents::default()
+    }
+
     /// Returns the settings that the texts of values depend on.
     fn environment(&self) -> Environment;
 
     /// Returns the types that statements have created, as the next statement sees them.
     fn types(&self) -> Arc<UserTypes> {
         Arc::default()
+    }
+
+    /// Returns what the last statement has spent its time on.
+    fn effort(&self) -> Effort {
+        Effort::default()
+    }
+
+    /// Returns the shape of the plan of a text, if it is known.
+    fn shape_of(&self, text: &str) -> Option<String> {
+        let _ = text;
+        None
+    }
+
+    /// Returns the time from which on a statement is slow, and logged.
+    fn slow_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether statements that fail are logged.
+    fn logs_failures(&self) -> bool {
+        true
     }
 
     /// Returns how long a client may be silent within a transaction (`idle_in_transaction_session_timeout`).
@@ -192,6 +249,11 @@ pub trait Statement: Send + Sync {
 
     /// Returns the columns of the result; `None` if the statement returns no rows.
     fn columns(&self) -> Option<&[Column]>;
+
+    /// Returns the shape of its plan, for the log.
+    fn shape(&self) -> Option<String> {
+        None
+    }
 
     /// Whether it may take long, so that it must not run where it could block others. Whatever this says, a statement
     /// that took long once is expected to do so again.

@@ -10,8 +10,11 @@
 //! | [`server`], [`shared`] | listening, and ending; what all connections share |
 //! | [`backend`] | the interface to the layer that is served |
 //! | [`sql`], [`codec`] | Ermine as that layer, and its values |
+//! | [`http`] | metrics, and the live page for operators |
+//! | [`status`] | the query of the live page and of `ermined top` |
+//! | [`traces`] | spans of statements, for OpenTelemetry |
 //!
-//! Only `sql` and `codec` depend on the SQL layer's sessions and the forms of its values; the rest depends on its
+//! Only `sql`, `codec` and `http` depend on the SQL layer's sessions and the forms of its values; the rest depends on its
 //! errors, columns and values, and `scram` on its form of stored passwords.
 
 #![forbid(unsafe_code)]
@@ -21,6 +24,7 @@ mod certificate;
 pub mod codec;
 pub mod connection;
 pub mod hba;
+pub mod http;
 pub mod logger;
 pub mod options;
 pub mod protocol;
@@ -29,4 +33,6 @@ pub mod scram;
 pub mod server;
 pub mod shared;
 pub mod sql;
+pub mod status;
 pub mod tls;
+pub mod traces;

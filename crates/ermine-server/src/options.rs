@@ -1,10 +1,16 @@
 //! Options of a server: one plain struct with defaults.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use ermine::Budget;
 
-use crate::hba::Rules;
+use crate::{hba::Rules, traces::Traces};
+
+/// Upper bound of the number of clients.
+pub const CONNECTIONS_MAX: usize = 100_000;
 
 /// The bounds of a server.
 #[derive(Clone, Debug)]
@@ -35,6 +41,12 @@ pub struct ServerOptions {
     pub rules: Option<Arc<Rules>>,
     /// The database's budget, against which long messages and held results count.
     pub budget: Option<Arc<Budget>>,
+    /// Whether the begin of each connection is logged, at the level info.
+    pub log_connections: bool,
+    /// Whether the end of each connection is logged, at the level info.
+    pub log_disconnections: bool,
+    /// Where spans of statements go.
+    pub traces: Option<Traces>,
     /// Threads that serve clients [default: two per core, and at least eight].
     pub threads: Option<usize>,
     /// How long the thread of a lone client looks for input before it sleeps; zero: not at all.
@@ -56,6 +68,9 @@ impl Default for ServerOptions {
             trust: false,
             rules: None,
             budget: None,
+            log_connections: false,
+            log_disconnections: false,
+            traces: None,
             threads: None,
             busy_poll: Duration::from_micros(50),
         }
@@ -70,9 +85,32 @@ impl ServerOptions {
         let threads = self.threads.unwrap_or((2 * cores).max(8)).max(1);
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
-            .max_blocking_threads(self.connections_max + threads + 16)
+            // The number of connections may be raised later.
+            .max_blocking_threads(CONNECTIONS_MAX + threads + 16)
             .thread_name("ermined")
             .enable_all()
             .build()
+    }
+}
+
+/// The options of a running server, which may be replaced. Connections take over most of them when they begin; the
+/// addresses, the threads and the memory stay those that the server has begun with.
+#[derive(Debug)]
+pub struct CurrentOptions(RwLock<Arc<ServerOptions>>);
+
+impl CurrentOptions {
+    /// Returns the options of a server that begins.
+    pub fn new(options: ServerOptions) -> Self {
+        Self(RwLock::new(Arc::new(options)))
+    }
+
+    /// Returns the options now.
+    pub fn get(&self) -> Arc<ServerOptions> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the options.
+    pub fn replace(&self, options: ServerOptions) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
     }
 }

@@ -1,8 +1,8 @@
 //! The open connections: which may be opened, which are to be cancelled, which are to end.
 //!
 //! Invariants
-//! 1. At most `sessions_max` entries are held, the last `reserved` of them by superusers, and at most that number of
-//!    connections plus a hundred have no session yet.
+//! 1. No entry is added beyond `sessions_max`, the last `reserved` of them for superusers only, and at most that number
+//!    of connections plus a hundred have no session yet.
 //! 2. A secret is compared in constant time, and a wrong one looks like an unknown number.
 
 use std::{
@@ -42,9 +42,9 @@ pub struct Registry {
     entries: Mutex<HashMap<i32, Arc<Entry>>>,
     next: AtomicI32,
     starting: AtomicUsize,
-    sessions_max: usize,
+    sessions_max: AtomicUsize,
     /// The number of sessions that only superusers get.
-    reserved: usize,
+    reserved: AtomicUsize,
     stage: AtomicU8,
 }
 
@@ -88,17 +88,25 @@ impl Registry {
             entries: Mutex::default(),
             next: AtomicI32::new(1),
             starting: AtomicUsize::new(0),
-            sessions_max,
-            reserved: reserved.min(sessions_max.saturating_sub(1)),
+            sessions_max: AtomicUsize::new(sessions_max),
+            reserved: AtomicUsize::new(reserved),
             stage: AtomicU8::new(Stage::Serving as u8),
         }
+    }
+
+    /// Changes the room. Sessions that are there stay.
+    pub fn limit(&self, sessions_max: usize, reserved: usize) {
+        // Relaxed: bounds that no other state depends on.
+        self.sessions_max.store(sessions_max, Ordering::Relaxed);
+        self.reserved.store(reserved, Ordering::Relaxed);
     }
 
     /// Takes a place for a connection that has no session yet; `None` if there are too many.
     pub fn starting(self: &Arc<Self>) -> Option<Starting> {
         let place = Starting(self.clone());
         // Relaxed: this is only a count; dropping the place returns it.
-        (self.starting.fetch_add(1, Ordering::Relaxed) < self.sessions_max + STARTING_EXTRA).then_some(place)
+        let most = self.sessions_max.load(Ordering::Relaxed) + STARTING_EXTRA;
+        (self.starting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 
     /// Takes a place for a session; fails if there are too many.
@@ -106,9 +114,11 @@ impl Registry {
         let mut secret = vec![0; if has_long_secret { SECRET_LENGTH } else { SECRET_LENGTH_OLD }];
         SystemRandom::new().fill(&mut secret).expect("the system has random bytes");
         let mut entries = self.entries();
+        let sessions_max = self.sessions_max.load(Ordering::Relaxed);
+        let reserved = self.reserved.load(Ordering::Relaxed).min(sessions_max.saturating_sub(1));
         match entries.len() {
-            taken if taken >= self.sessions_max => return Err(Full::All),
-            taken if taken >= self.sessions_max - self.reserved && !is_superuser => return Err(Full::Others),
+            taken if taken >= sessions_max => return Err(Full::All),
+            taken if taken >= sessions_max - reserved && !is_superuser => return Err(Full::Others),
             _ => {}
         }
         let process = loop {
@@ -218,7 +228,13 @@ mod tests {
         drop(first);
         assert_eq!(registry.register(false, false).err(), Some(Full::Others));
         drop(others);
+        let kept = registry.register(false, false).unwrap();
+        // Under other limits.
+        registry.limit(1, 3);
+        assert_eq!(registry.register(false, true).err(), Some(Full::All));
+        registry.limit(2, 0);
         assert!(registry.register(false, false).is_ok());
+        drop(kept);
     }
 
     #[test]

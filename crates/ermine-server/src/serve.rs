@@ -1,82 +1,273 @@
 //! `ermined serve`.
 
 use std::{
+    ffi::OsString,
     fs::DirBuilder,
+    io,
+    net::SocketAddr,
     os::unix::fs::DirBuilderExt as _,
-    sync::{Arc, OnceLock, Weak},
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicU64},
     time::Duration,
 };
 
 use ermine::Database;
+use ermine_replication::ReplicatedLog as _;
 use ermine_server::{
     backend::Backend as _,
-    hba::Rules,
+    http::{Pages, StandbyPages},
     logger,
+    options::ServerOptions,
     server::{Control, Server},
     sql::SqlBackend,
-    tls,
+    tls::Tls,
+    traces::Traces,
 };
-use ermine_sql::SqlDatabase;
+use ermine_sql::{ServerControl as _, SqlDatabase, WeakSqlDatabase, logical::slots_kept_from};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
-use crate::{Failure, arguments::Serve, check_exists, failed};
+use crate::{
+    Failure,
+    arguments::Serve,
+    check_exists,
+    configuration::Effective,
+    failed,
+    notify::{self, State},
+    operator::{self, Operator},
+    pid_file::PidFile,
+    replication::{Cluster, Lead, Node, Primary, Standbys},
+};
 
-pub fn serve(arguments: &Serve) -> Result<(), Failure> {
-    logger::start(arguments.log);
+pub fn serve(arguments: Serve, effective: Effective, command_line: Vec<OsString>) -> Result<(), Failure> {
+    logger::start(arguments.log, arguments.log_format);
     let mut options = arguments.options();
-    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => {
-            Some(tls::tls(certificate, key, arguments.tls_client_ca.as_deref()).map_err(failed)?)
-        }
-        _ => None,
-    };
-    if let Some(path) = &arguments.hba_file {
-        let rules = Rules::read(path).map_err(failed)?;
-        if rules.ask_for_certificates() && arguments.tls_client_ca.is_none() {
-            return Err(Failure::Usage("a rule with the method cert needs --tls-client-ca".into()));
-        }
-        options.rules = Some(Arc::new(rules));
-    }
-    if !arguments.create {
+    let tls = arguments.tls().map_err(failed)?;
+    options.rules = arguments.rules().map_err(Failure::Usage)?;
+    let cluster = arguments.cluster();
+    if !arguments.create && cluster.is_none() {
         check_exists(&arguments.dir)?;
     }
     let backup_dir = arguments.backup_dir.as_ref().map(std::path::absolute).transpose().map_err(failed)?;
     if let Some(directory) = &backup_dir {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    let database = Arc::new(Database::open(&arguments.dir, arguments.engine_options()).map_err(failed)?);
-    let watched = Arc::downgrade(&database);
-    options.budget = Some(database.budget().clone());
-    let database = SqlDatabase::open(database).map_err(failed)?;
-    database.confine_backups(backup_dir);
-    let backend = SqlBackend::new(database, arguments.engine.scheme.waits());
-    if options.rules.is_none() && !options.trust && !backend.has_passwords() {
-        let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, \
-            or say --trust";
-        return Err(Failure::Usage(what.into()));
+    let (dir, mut engine_options) = (arguments.dir.clone(), arguments.engine_options());
+    if engine_options.log_keys && !engine_options.scheme.has_versions() {
+        let what =
+            format!("--wal-level logical needs a scheme that keeps versions, which {} does not", engine_options.scheme);
+        return Err(Failure::Usage(what));
     }
-    raise_file_limit();
-    let runtime = options.runtime().map_err(failed)?;
-    let failure = Arc::new(OnceLock::new());
-    let served = runtime.block_on(async {
-        let server = Server::listen(backend, options, tls, &arguments.listen)?;
-        // Before the process can be known and signalled.
-        let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-        tokio::spawn(end_at_signals(signals, server.control()));
-        tokio::spawn(end_at_failure(watched, server.control(), failure.clone()));
-        for address in server.addresses()? {
-            log::info!("{} is served on {address}", arguments.dir.display());
+    if let Some(position) = slots_kept_from(&dir).map_err(failed)? {
+        engine_options = engine_options.keep_changes_from(position);
+    }
+    let service = Service { arguments, effective, command_line, options, tls, backup_dir };
+    match cluster {
+        None => service.run(Arc::new(Database::open(&dir, engine_options).map_err(failed)?), None),
+        Some(cluster) => {
+            let http = service.arguments.http;
+            as_node(cluster, &dir, http, engine_options, |database, leading| service.run(database, Some(leading)))
         }
-        server.run().await;
-        std::io::Result::Ok(())
-    });
-    // Sessions that remain hold the database open; without them it is closed here, and all of it is durable.
+    }
+}
+
+/// The signals that tell the process to end.
+type EndSignals = [Signal; 2];
+
+/// What a primary has beside its database.
+struct Leading {
+    /// They are listened to already.
+    signals: EndSignals,
+    standbys: Arc<Standbys>,
+}
+
+/// Serves as a node of a cluster: waits until the node is the primary, and serves until it ends.
+fn as_node(
+    cluster: Cluster,
+    dir: &Path,
+    http: Option<SocketAddr>,
+    options: ermine::Options,
+    serve: impl FnOnce(Arc<Database>, Leading) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // Apart from the sessions: their threads may all wait for commits to be replicated.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).thread_name("ermine-replica").enable_all().build().map_err(failed)?;
+    let served = lead_and_serve(&runtime, cluster, (dir, http), options, serve);
+    // A backup that is being copied as a base ends with the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    served.map_err(failed)?;
-    match failure.get() {
-        None => Ok(()),
-        Some(why) => Err(Failure::Failed(format!("the server ended because its database failed: {why}"))),
+    served
+}
+
+fn lead_and_serve(
+    runtime: &Runtime,
+    cluster: Cluster,
+    (dir, http): (&Path, Option<SocketAddr>),
+    options: ermine::Options,
+    serve: impl FnOnce(Arc<Database>, Leading) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // One listens from here on: a signal that comes between two steps is seen by the next one.
+    let mut signals = {
+        let _inside = runtime.enter();
+        end_signals().map_err(failed)?
+    };
+    let position = Arc::new(AtomicU64::new(0));
+    let pages = match http {
+        Some(address) => {
+            let pages = runtime.block_on(StandbyPages::listen(address, position.clone())).map_err(failed)?;
+            Some(runtime.spawn(pages.run()))
+        }
+        None => None,
+    };
+    let Some((node, lead)) = runtime.block_on(lead(cluster, dir, position, &mut signals))? else { return Ok(()) };
+    let (log, lease) = (node.log.clone(), lead.keeper.lease().clone());
+    let published = lead.publisher.as_ref().map(|publisher| publisher.end().position.0);
+    let options = match published {
+        Some(position) => options.keep_log_from(position),
+        None => options,
+    };
+    let database = match Database::open(node.database(), options) {
+        Ok(database) => Arc::new(database),
+        Err(error) => {
+            runtime.block_on(lead.keeper.release());
+            return Err(failed(error));
+        }
+    };
+    let beginning = unless_told_to_end(&mut signals, Primary::begin(node, lead, &database));
+    let Some(primary) = runtime.block_on(beginning)? else {
+        // The publisher's thread ends with the process, as in a crash.
+        let _ = runtime.block_on(log.release(&lease));
+        return Ok(());
+    };
+    if let Some(pages) = pages {
+        // Until they are those of the database. Its socket is closed when the task has ended.
+        pages.abort();
+        let _ = runtime.block_on(pages);
+    }
+    let served = serve(database, Leading { signals, standbys: primary.standbys() });
+    runtime.block_on(primary.end());
+    served
+}
+
+/// What serves a database.
+struct Service {
+    arguments: Serve,
+    effective: Effective,
+    command_line: Vec<OsString>,
+    options: ServerOptions,
+    tls: Option<Tls>,
+    backup_dir: Option<PathBuf>,
+}
+
+impl Service {
+    /// Serves until told to end by a signal; `leading`: as the primary of a cluster.
+    fn run(self, database: Arc<Database>, leading: Option<Leading>) -> Result<(), Failure> {
+        let (signals, standbys) = leading.map(|Leading { signals, standbys }| (signals, standbys)).unzip();
+        let Self { arguments, effective, command_line, mut options, tls, backup_dir } = self;
+        let runtime = options.runtime().map_err(failed)?;
+        let watched = Arc::downgrade(&database);
+        options.budget = Some(database.budget().clone());
+        let database = SqlDatabase::open(database).map_err(failed)?;
+        database.confine_backups(backup_dir);
+        database.open_slots(&arguments.dir).map_err(failed)?;
+        database.limit_slots(arguments.max_slot_wal_keep_size.map(|mebibytes| mebibytes << 20));
+        operator::defaults(&database, &effective).map_err(Failure::Usage)?;
+        let backend = SqlBackend::new(database.clone(), arguments.engine.scheme.waits());
+        if options.rules.is_none() && !options.trust && !backend.has_passwords() {
+            let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, \
+            or say --trust";
+            return Err(Failure::Usage(what.into()));
+        }
+        raise_file_limit();
+        let failure = Arc::new(OnceLock::new());
+        let mut pid_file = None;
+        let served = runtime.block_on(async {
+            let traces = arguments.otlp.clone().map(Traces::start);
+            options.traces.clone_from(&traces);
+            let server = Server::listen(backend, options, tls, &arguments.listen)?;
+            // Before the process can be known and signalled.
+            let signals = signals.map_or_else(end_signals, Ok)?;
+            let hangup = signal(SignalKind::hangup())?;
+            if let Some(address) = arguments.http {
+                let pages = Pages::listen(address, database.clone(), server.control()).await?;
+                log::info!("metrics and a live page are on http://{}/", pages.address()?);
+                tokio::spawn(pages.run());
+            }
+            tokio::spawn(end_at_signals(signals, server.control()));
+            tokio::spawn(end_at_failure(watched.clone(), server.control(), failure.clone()));
+            tokio::spawn(look_at_slots(database.downgrade()));
+            let (dir, addresses) = (arguments.dir.clone(), server.addresses()?);
+            if let (Some(path), Some(address)) = (&arguments.pid_file, addresses.first()) {
+                pid_file = Some(PidFile::write(path, &dir, *address)?);
+            }
+            let configured = (arguments, effective);
+            let served = (server.control(), addresses.clone());
+            let operator = Operator::begin(configured, command_line, (&database, watched), served, standbys)
+                .map_err(std::io::Error::other)?;
+            drop(database);
+            tokio::spawn(reload_at_signals(hangup, operator));
+            for address in addresses {
+                log::info!("{} is served on {address}", dir.display());
+            }
+            notify::tell(State::Ready);
+            server.run().await;
+            if let Some(traces) = traces {
+                traces.end().await;
+            }
+            std::io::Result::Ok(())
+        });
+        // Sessions that remain hold the database open; without them it is closed here, and all of it is durable.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        drop(pid_file);
+        served.map_err(failed)?;
+        match failure.get() {
+            None => Ok(()),
+            Some(why) => Err(Failure::Failed(format!("the server ended because its database failed: {why}"))),
+        }
+    }
+}
+
+/// Waits until this node may be the primary of its cluster; `None`: it was told to end before.
+async fn lead(
+    cluster: Cluster,
+    directory: &Path,
+    position: Arc<AtomicU64>,
+    signals: &mut EndSignals,
+) -> Result<Option<(Arc<Node>, Lead)>, Failure> {
+    let connecting = Node::connect(cluster, directory, position);
+    let Some(node) = unless_told_to_end(signals, connecting).await? else { return Ok(None) };
+    let lead = unless_told_to_end(signals, node.lead()).await;
+    if !matches!(lead, Ok(Some(_))) {
+        node.release().await;
+    }
+    Ok(lead?.map(|lead| (Arc::new(node), lead)))
+}
+
+/// Returns what a step of a node has, or nothing if the process is told to end before it has it.
+async fn unless_told_to_end<T>(
+    signals: &mut EndSignals,
+    step: impl Future<Output = Result<T, String>>,
+) -> Result<Option<T>, Failure> {
+    tokio::select! {
+        biased;
+        () = next_of(signals) => {
+            log::info!("told to end");
+            Ok(None)
+        }
+        done = step => done.map(Some).map_err(Failure::Failed),
+    }
+}
+
+fn end_signals() -> io::Result<EndSignals> {
+    Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?])
+}
+
+async fn next_of([terminate, interrupt]: &mut EndSignals) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
 }
 
@@ -92,26 +283,51 @@ fn raise_file_limit() {
 async fn end_at_failure(database: Weak<Database>, control: Control, failure: Arc<OnceLock<String>>) {
     const INTERVAL: Duration = Duration::from_millis(200);
     loop {
-        tokio::time::sleep(INTERVAL).await;
         let Some(failed) = database.upgrade().map(|database| database.failure()) else { return };
         if let Some(why) = failed {
             log::error!("the server ends: {why}");
+            notify::tell(State::Stopping);
             let _ = failure.set(why.to_string());
             // Open transactions cannot commit.
             control.end();
             control.end();
             return;
         }
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 
-async fn end_at_signals([mut terminate, mut interrupt]: [Signal; 2], control: Control) {
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+/// Gives up replication slots that hold back too much log.
+async fn look_at_slots(database: WeakSqlDatabase) {
+    const INTERVAL: Duration = Duration::from_secs(1);
+    while let Some(database) = database.upgrade() {
+        // Reads files.
+        let looked = tokio::task::spawn_blocking(move || database.look_at_slots()).await;
+        if looked.is_err() {
+            return;
         }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+async fn reload_at_signals(mut hangup: Signal, operator: Arc<Operator>) {
+    while hangup.recv().await.is_some() {
+        let operator = operator.clone();
+        // Reads files.
+        let reload = move || {
+            notify::tell(State::Reloading);
+            operator.reload();
+            notify::tell(State::Ready);
+        };
+        let _ = tokio::task::spawn_blocking(reload).await;
+    }
+}
+
+async fn end_at_signals(mut signals: EndSignals, control: Control) {
+    loop {
+        next_of(&mut signals).await;
         log::info!("told to end");
+        notify::tell(State::Stopping);
         control.end();
     }
 }

@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     backend::Backend,
     connection::{self, polling::Arrivals},
-    options::ServerOptions,
+    options::{CurrentOptions, ServerOptions},
     registry::{Registry, Stage},
     shared::Shared,
     tls::Tls,
@@ -38,20 +38,47 @@ pub struct Server<B> {
     listeners: Vec<TcpListener>,
 }
 
-/// Ends a server.
+/// Ends a server, or changes its options.
 #[derive(Clone)]
-pub struct Control(Arc<Registry>);
+pub struct Control {
+    registry: Arc<Registry>,
+    options: Arc<CurrentOptions>,
+}
 
 impl Control {
     /// Lets transactions end; a second call ends them at once.
     pub fn end(&self) {
-        let is_draining = self.0.stage() == Stage::Draining;
-        self.0.go_to(if is_draining { Stage::Ending } else { Stage::Draining });
+        let is_draining = self.registry.stage() == Stage::Draining;
+        self.registry.go_to(if is_draining { Stage::Ending } else { Stage::Draining });
+    }
+
+    /// Whether clients of this machine need no password while no user has one.
+    pub fn trusts(&self) -> bool {
+        let options = self.options.get();
+        options.trust && options.rules.is_none()
+    }
+
+    /// Returns the server's stage.
+    pub fn stage(&self) -> Stage {
+        self.registry.stage()
+    }
+
+    /// Whether the server has ended: no connection is served any more.
+    pub fn is_ended(&self) -> bool {
+        self.stage() == Stage::Ending
     }
 
     /// Returns how many clients have a session.
     pub fn sessions(&self) -> usize {
-        self.0.sessions()
+        self.registry.sessions()
+    }
+
+    /// Changes the options ([`CurrentOptions`]).
+    pub fn change(&self, change: impl FnOnce(&mut ServerOptions)) {
+        let mut options = (*self.options.get()).clone();
+        change(&mut options);
+        self.registry.limit(options.connections_max, options.connections_reserved);
+        self.options.replace(options);
     }
 }
 
@@ -67,7 +94,7 @@ impl<B: Backend> Server<B> {
             listeners: listeners.collect::<io::Result<_>>()?,
             shared: Arc::new(Shared {
                 backend,
-                options,
+                options: Arc::new(CurrentOptions::new(options)),
                 tls,
                 registry,
                 watch: Arc::default(),
@@ -83,7 +110,7 @@ impl<B: Backend> Server<B> {
 
     /// Returns the control that ends the server.
     pub fn control(&self) -> Control {
-        Control(self.shared.registry.clone())
+        Control { registry: self.shared.registry.clone(), options: self.shared.options.clone() }
     }
 
     /// Serves until [`Control::end`].
@@ -97,7 +124,7 @@ impl<B: Backend> Server<B> {
         }
         wait(&registry, Stage::Draining, Duration::MAX, |_| false).await;
         log::info!("no more clients are taken; {} are there", registry.sessions());
-        wait(&registry, Stage::Ending, shared.options.drain_max, |registry| registry.sessions() == 0).await;
+        wait(&registry, Stage::Ending, shared.options.get().drain_max, |registry| registry.sessions() == 0).await;
         accepting.shutdown().await;
         registry.go_to(Stage::Ending);
         registry.cancel_all();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     connection::{aside::Watch, polling::Arrivals},
-    options::ServerOptions,
+    options::CurrentOptions,
     registry::Registry,
     tls::Tls,
 };
@@ -14,7 +14,7 @@ pub struct Shared<B> {
     /// The layer that is served.
     pub backend: B,
     /// The server's bounds.
-    pub options: ServerOptions,
+    pub options: Arc<CurrentOptions>,
     /// The certificate, if any.
     pub tls: Option<Tls>,
     /// The open connections.

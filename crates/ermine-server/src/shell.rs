@@ -11,7 +11,7 @@ use ermine::Database;
 use ermine_shell::{Connected, Local, Statements, Target};
 use ermine_sql::SqlDatabase;
 
-use crate::{Failure, arguments::Shell, check_exists, failed};
+use crate::{Failure, arguments::Shell, check_exists, failed, options_in};
 
 pub fn shell(arguments: &Shell) -> Result<(), Failure> {
     let statements: Box<dyn Statements> = match (&arguments.connect, &arguments.dir) {
@@ -23,7 +23,7 @@ pub fn shell(arguments: &Shell) -> Result<(), Failure> {
             if !arguments.create {
                 check_exists(dir)?;
             }
-            let database = Arc::new(Database::open(dir, arguments.engine.options()).map_err(failed)?);
+            let database = Arc::new(Database::open(dir, options_in(dir, &arguments.engine)?).map_err(failed)?);
             Box::new(local(&SqlDatabase::open(database).map_err(failed)?, dir))
         }
         (None, None) => return Err(Failure::Usage("a directory is wanted, or --connect".into())),
@@ -54,6 +54,6 @@ fn history() -> Option<PathBuf> {
 }
 
 /// Returns a variable of the environment that is not empty.
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -12,8 +12,9 @@ use std::{
 
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Held, Notification, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError, SqlState,
-    Status,
+    Column, Completion, Effort, Held, Notification, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError,
+    SqlState, Status, WaitEvents,
+    logical::ChangeStream,
     types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
 };
@@ -103,6 +104,10 @@ impl Statement for Arc<Prepared> {
     fn columns(&self) -> Option<&[Column]> {
         Prepared::columns(self)
     }
+
+    fn shape(&self) -> Option<String> {
+        Some(Prepared::shape(self))
+    }
 }
 
 impl Session for SqlSession {
@@ -111,6 +116,26 @@ impl Session for SqlSession {
 
     fn check_connections(&self) -> Result<()> {
         self.0.check_connections()
+    }
+
+    fn check_replicates(&self) -> Result<()> {
+        self.0.check_replicates()
+    }
+
+    fn log_position(&self) -> Result<u64> {
+        self.0.log_position()
+    }
+
+    fn create_slot(&mut self, name: &str, plugin: &str, uses_snapshot: bool) -> Result<u64> {
+        self.0.create_slot(name, plugin, uses_snapshot)
+    }
+
+    fn drop_slot(&mut self, name: &str, waits: bool) -> Result<()> {
+        self.0.drop_slot(name, waits)
+    }
+
+    fn changes(&mut self, slot: &str, from: u64, publications: Vec<String>) -> Result<ChangeStream> {
+        self.0.stream(slot, from, publications)
     }
 
     fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
@@ -217,12 +242,33 @@ impl Session for SqlSession {
         self.0.notifications()
     }
 
+    fn wait_events(&self) -> WaitEvents {
+        self.0.wait_events()
+    }
+
     fn environment(&self) -> Environment {
         self.0.environment().clone()
     }
 
     fn types(&self) -> Arc<UserTypes> {
         self.0.types()
+    }
+
+    fn effort(&self) -> Effort {
+        self.0.effort()
+    }
+
+    fn shape_of(&self, text: &str) -> Option<String> {
+        self.0.shape_of(text)
+    }
+
+    #[inline]
+    fn slow_after(&self) -> Option<Duration> {
+        self.0.slow_after()
+    }
+
+    fn logs_failures(&self) -> bool {
+        self.0.logs_failures()
     }
 
     fn silence_max(&self) -> Option<Duration> {

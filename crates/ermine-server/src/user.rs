@@ -8,7 +8,7 @@ use std::{
 use ermine::Database;
 use ermine_sql::{RowSet, Session, SqlDatabase, SqlError, SqlState, verifier::Verifier};
 
-use crate::{Failure, arguments::Place, check_exists, failed};
+use crate::{Failure, arguments::Place, check_exists, failed, options_in};
 
 pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
     let mut session = open(place)?;
@@ -42,7 +42,7 @@ pub fn list(place: &Place) -> Result<(), Failure> {
 fn open(place: &Place) -> Result<Session, Failure> {
     let Place { dir, engine } = place;
     check_exists(dir)?;
-    let database = Database::open(dir, engine.options()).map_err(|error| {
+    let database = Database::open(dir, options_in(dir, engine)?).map_err(|error| {
         let in_use = if error.to_string().contains(" is in use by ") {
             "; if that is a server, say CREATE USER, ALTER USER or DROP USER in a session there"
         } else {

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use ermine::Database;
 use ermine_sql::SqlDatabase;
 
-use crate::{Failure, arguments::Verify, failed};
+use crate::{Failure, arguments::Closed, failed};
 
 /// Maximum number of findings that are printed one by one.
 const FINDINGS_MAX: usize = 100;
 
-pub fn verify(arguments: &Verify) -> Result<(), Failure> {
-    let Verify { dir, engine } = arguments;
+pub fn verify(Closed { dir, engine }: &Closed) -> Result<(), Failure> {
     let files = ermine::verify(dir, &engine.options(), &mut |_| ()).map_err(failed)?;
     for finding in files.findings.iter().take(FINDINGS_MAX) {
         println!("{} at byte {}: {}", finding.file, finding.offset, finding.what);

@@ -3,8 +3,9 @@
 use std::{io, path::Path};
 
 use crate::{
-    copy, describe,
-    input::Lines,
+    buffer, copy, describe,
+    input::{Lines, split::Splitter},
+    output::{Destination, Expanded, Paging},
     shell::{Outcome, Shell},
 };
 
@@ -13,6 +14,13 @@ Statements
   \\i FILE                run statements and commands of a file
   \\copy TABLE|(QUERY) from|to 'FILE'|stdin|stdout [OPTIONS]
                          copy between a table and a file of this machine
+  \\g [FILE]              run the statement typed so far, or the last one again; its result in a file
+  \\gx [FILE]             as \\g, with a line for each value
+  \\watch [SECONDS] [c=N] run it every so many seconds (2), N times or until Ctrl-C
+  \\e [FILE]              edit it, or a file, with PSQL_EDITOR, EDITOR, VISUAL or vi; then run what is complete
+  \\p                     print it
+  \\r                     drop the statement typed so far
+  \\?                     show this list
   \\q                     end
 What there is
   \\d [NAME]              tables and sequences, or what those of that name have; * and ? stand for others
@@ -24,14 +32,16 @@ Output
   \\echo [-n] TEXT        write a text
   \\o [FILE]              send results to a file, or back
   \\timing [on|off]       tell how long statements took
-  \\x [on|off]            a line for each value
+  \\x [on|off|auto]       a line for each value; auto: where the rows are wider than the terminal
   \\t [on|off]            rows only
-  \\pset [format aligned|csv|unaligned | null TEXT | expanded on|off | tuples_only on|off]
-                         how rows are shown; without more, how they are
-In a terminal, Ctrl-C gives up what is being typed or ends the statement that runs; Ctrl-D ends.";
+  \\pset [NAME VALUE]     set how rows are shown; without more, list it: format aligned|csv|unaligned, null TEXT,
+                         expanded on|off|auto, columns N (the width for auto; 0 is the terminal's), tuples_only on|off,
+                         pager on|off|always
+In a terminal, Tab completes, Ctrl-C gives up what is being typed or ends the statement that runs, Ctrl-D ends.
+Results that do not fit on the screen are shown by PSQL_PAGER, PAGER, less or more; NO_COLOR turns colors off.";
 
-/// Runs a command, which is passed without its backslash.
-pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
+/// Runs a command, which is passed without its backslash; `typed` has the statement typed so far.
+pub fn run(shell: &mut Shell, text: &str, typed: &mut Splitter, lines: &mut Lines) -> io::Result<Outcome> {
     let (name, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
     let origin = lines.origin();
     if name == "copy" {
@@ -42,6 +52,9 @@ pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outco
         Err(what) => return shell.complain(format!("\\{name}: {what}"), origin),
     };
     let words: Vec<_> = words.iter().map(String::as_str).collect();
+    if let Some(done) = buffer::run(shell, (name, &words), typed, lines) {
+        return done;
+    }
     if let (Some(kind), [] | [_]) = (describe::Kind::of(name), &*words) {
         return match describe::describe(shell, kind, words.first().copied())? {
             Ok(()) => Ok(Outcome::Done),
@@ -51,15 +64,18 @@ pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outco
     let done: Result<(), String> = match (name, &*words) {
         ("q" | "quit", []) => return Ok(Outcome::Quit),
         ("i" | "include", [path]) => return shell.file(Path::new(path)),
-        ("?" | "help", []) => return said(shell.say(HELP)),
+        ("?" | "help", []) => return said(shell.say_all(HELP)),
         ("conninfo", []) => {
             let description = shell.description();
             return said(shell.say(description));
         }
         ("echo", ["-n", words @ ..]) => return said(shell.write(&words.join(" "))),
         ("echo", words) => return said(shell.say(words.join(" "))),
-        ("o" | "out", []) => return said(shell.redirect(None)),
-        ("o" | "out", [path]) => shell.redirect(Some(path)).map_err(|error| format!("{path}: {error}")),
+        ("o" | "out", []) => return said(shell.redirect(Destination::standard()).map(drop)),
+        ("o" | "out", [path]) => Destination::file(path)
+            .and_then(|file| shell.redirect(file))
+            .map(drop)
+            .map_err(|error| format!("{path}: {error}")),
         ("x", words) => set(shell, "expanded", words),
         ("t", words) => set(shell, "tuples_only", words),
         ("timing", words) => set(shell, "timing", words),
@@ -74,8 +90,11 @@ pub fn run(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outco
     }
 }
 
-/// Commands that accept only certain arguments, or none.
-const NAMES: [&str; 8] = ["q", "quit", "i", "include", "?", "help", "conninfo", "out"];
+/// The names of all commands.
+pub const NAMES: [&str; 31] = [
+    "?", "conninfo", "copy", "d", "di", "dn", "ds", "dt", "du", "e", "echo", "edit", "g", "gx", "help", "i", "include",
+    "l", "o", "out", "p", "print", "pset", "q", "quit", "r", "reset", "t", "timing", "watch", "x",
+];
 
 fn said(written: io::Result<()>) -> io::Result<Outcome> {
     written.map(|()| Outcome::Done)
@@ -94,8 +113,33 @@ fn set(shell: &mut Shell, name: &str, words: &[&str]) -> Result<(), String> {
             format!("Null display is \"{null}\".")
         }
         ("expanded", words) => {
-            layout.is_expanded = switched(layout.is_expanded, words)?;
-            format!("Expanded display is {}.", on(layout.is_expanded))
+            layout.expanded = match words {
+                ["auto"] => Expanded::Auto,
+                words if switched(layout.expanded != Expanded::Off, words)? => Expanded::On,
+                _ => Expanded::Off,
+            };
+            match layout.expanded {
+                Expanded::Auto => "Expanded display is used automatically.".to_owned(),
+                expanded => format!("Expanded display is {}.", expanded.name()),
+            }
+        }
+        ("pager", words) => {
+            layout.paging = match words {
+                [] if layout.paging == Paging::Off => Paging::On,
+                [] => Paging::Off,
+                words => words.join(" ").parse()?,
+            };
+            match layout.paging {
+                Paging::On => "Pager is used for long output.",
+                Paging::Off => "Pager usage is off.",
+                Paging::Always => "Pager is always used.",
+            }
+            .to_owned()
+        }
+        ("columns", [columns]) => {
+            let columns = columns.parse().map_err(|_| format!("\"{columns}\" is no number of columns"))?;
+            layout.columns = Some(columns).filter(|columns| *columns > 0);
+            format!("Target width is {columns}.")
         }
         ("tuples_only", words) => {
             layout.rows_only = switched(layout.rows_only, words)?;
@@ -105,7 +149,7 @@ fn set(shell: &mut Shell, name: &str, words: &[&str]) -> Result<(), String> {
             shell.has_timing = switched(shell.has_timing, words)?;
             format!("Timing is {}.", on(shell.has_timing))
         }
-        ("format" | "null", _) => return Err(format!("{name} wants one value")),
+        ("format" | "null" | "columns", _) => return Err(format!("{name} wants one value")),
         _ => return Err(format!("there is no {name} to set")),
     };
     shell.confirm(told).map_err(|error| error.to_string())
@@ -114,10 +158,12 @@ fn set(shell: &mut Shell, name: &str, words: &[&str]) -> Result<(), String> {
 fn settings(shell: &Shell) -> String {
     let layout = &shell.layout;
     let null = layout.null.replace('\'', "''");
-    let (expanded, rows_only) = (on(layout.is_expanded), on(layout.rows_only));
+    let (columns, rows_only) = (layout.columns.unwrap_or(0), on(layout.rows_only));
+    let paging = layout.paging.name();
+    let (expanded, format) = (layout.expanded.name(), layout.format.name());
     format!(
-        "expanded    {expanded}\nformat      {}\nnull        '{null}'\ntuples_only {rows_only}",
-        layout.format.name()
+        "columns     {columns}\nexpanded    {expanded}\nformat      {format}\nnull        '{null}'\n\
+         pager       {paging}\ntuples_only {rows_only}"
     )
 }
 
@@ -177,6 +223,16 @@ mod tests {
             assert_eq!(words(line).unwrap(), wanted, "{line}");
         }
         assert!(words("'a").is_err());
+    }
+
+    #[test]
+    fn help_tells_of_all_commands() {
+        let told: Vec<_> = HELP.split('\\').skip(1).map(|rest| rest.split([' ', '\n', ',']).next().unwrap()).collect();
+        let aliases = ["edit", "help", "include", "out", "print", "quit", "reset"];
+        for name in NAMES.iter().filter(|name| !aliases.contains(*name)) {
+            assert!(told.contains(name), "{name}");
+        }
+        assert!(told.iter().all(|name| *name == "?" || NAMES.contains(name)), "{told:?}");
     }
 
     #[test]

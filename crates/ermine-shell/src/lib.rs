@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `statements` | the interface for running statements |
 //! | `local`, `connected` | its implementations, in this process and on a server |
-//! | `input` | lines, typed or not; the pieces they are cut into |
-//! | `output`, `report` | rows; failures |
-//! | `commands`, `describe`, `copy` | commands with a backslash; `\d`; `\copy` |
+//! | `input` | lines, typed or not; the pieces they are cut into; completion |
+//! | `output`, `report` | rows, the pager and colors; failures |
+//! | `commands`, `describe`, `copy`, `meter` | commands with a backslash; `\d`; `\copy`, and its progress |
+//! | `building` | the progress of CREATE INDEX |
+//! | `buffer`, `edit` | commands on the statement that is being typed, like `\g` and `\watch`; the user's editor |
 //! | `shell` | running one after the other |
 //!
 //! It is a crate of its own, beside the server: it depends on SQL's sessions and the client's side of the protocol, and
@@ -18,12 +20,16 @@
 
 #![forbid(unsafe_code)]
 
+mod buffer;
+mod building;
 mod commands;
 mod connected;
 mod copy;
 mod describe;
+mod edit;
 mod input;
 mod local;
+mod meter;
 mod output;
 mod report;
 mod shell;
@@ -31,6 +37,6 @@ mod statements;
 
 pub use connected::{Connected, Target};
 pub use local::Local;
-pub use output::{Format, Layout};
+pub use output::{Expanded, Format, Layout, Paging};
 pub use shell::{Step, Task, run};
-pub use statements::{Column, Ends, Failure, Reply, Standing, Statements, Table};
+pub use statements::{Beside, Column, Ends, Failure, Reply, Standing, Statements, Table};

@@ -10,11 +10,13 @@ use ermine_sql::{
     types::{Environment, SqlType, Value, text, user_types::UserTypes},
 };
 
-use crate::statements::{Column, Ends, Failure, Reply, Standing, Statements, Table};
+use crate::statements::{Beside, Column, Ends, Failure, Reply, Standing, Statements, Table};
 
 /// A session of a database that is open in this process.
 pub struct Local {
     session: Session,
+    database: SqlDatabase,
+    user: String,
     /// The location of the database.
     place: String,
 }
@@ -22,7 +24,8 @@ pub struct Local {
 impl Local {
     /// Begins a session; `name` is the database's name, `place` its location.
     pub fn new(database: &SqlDatabase, user: &str, name: &str, place: &str) -> Self {
-        Self { session: database.session(user, name), place: place.to_owned() }
+        let session = database.session(user, name);
+        Self { session, database: database.clone(), user: user.to_owned(), place: place.to_owned() }
     }
 }
 
@@ -65,6 +68,12 @@ impl Statements for Local {
     fn canceller(&self) -> Box<dyn Fn() + Send> {
         let cancel = self.session.cancel();
         Box::new(move || cancel.store(true, Ordering::Relaxed))
+    }
+
+    fn beside(&self) -> Beside {
+        let (database, user, place) = (self.database.clone(), self.user.clone(), self.place.clone());
+        let Environment { process, database: name, .. } = self.session.environment().clone();
+        Beside { process, open: Box::new(move || Some(Box::new(Self::new(&database, &user, &name, &place)))) }
     }
 
     fn database(&self) -> &str {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthChar as _;
 
-use crate::statements::Failure;
+use crate::{output::style::Style, statements::Failure};
 
 /// Maximum width of the part of a line that is shown.
 const SHOWN: usize = 60;
@@ -12,7 +12,13 @@ const SHOWN: usize = 60;
 const BEHIND: usize = 10;
 
 /// Writes a failure of a text; `origin` is the file and line of the text, if they are to be reported.
-pub fn write(failure: &Failure, text: &str, origin: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(
+    failure: &Failure,
+    text: &str,
+    origin: Option<&str>,
+    has_colors: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let Failure { severity, state, message, detail, hint, context, position } = failure;
     if let Some(origin) = origin {
         write!(out, "{origin}: ")?;
@@ -20,10 +26,16 @@ pub fn write(failure: &Failure, text: &str, origin: Option<&str>, out: &mut dyn 
     if severity.is_empty() {
         writeln!(out, "{message}")?;
     } else {
-        writeln!(out, "{severity}:  {state}: {message}")?;
+        let style = match &**severity {
+            "ERROR" | "FATAL" | "PANIC" => Style::Red,
+            "WARNING" => Style::Yellow,
+            _ => Style::Bold,
+        };
+        let severity = style.paint(&format!("{severity}:"), has_colors);
+        writeln!(out, "{severity}  {state}: {message}")?;
     }
     if let Some((line, below)) = position.and_then(|position| excerpt(text, position)) {
-        writeln!(out, "{line}\n{below}^")?;
+        writeln!(out, "{line}\n{below}{}", Style::Red.paint("^", has_colors))?;
     }
     for (name, more) in [("DETAIL", detail), ("HINT", hint), ("CONTEXT", context)] {
         if let Some(more) = more {
@@ -43,20 +55,24 @@ fn excerpt(text: &str, position: usize) -> Option<(String, String)> {
     let number = text[..begin].matches('\n').count() + 1;
     let characters: Vec<_> = text[begin..end].chars().map(|one| if one == '\t' { ' ' } else { one }).collect();
     let place = text[begin..place].chars().count();
-    let width = |part: &[char]| part.iter().map(|one| one.width().unwrap_or(1)).sum::<usize>();
+    let of_one = |one: &char| one.width().unwrap_or(1);
+    let width = |part: &[char]| part.iter().map(of_one).sum::<usize>();
+    // How many characters fit: sums that go on, since a line may be long.
+    let fits = |part: &mut dyn Iterator<Item = &char>, most: usize| {
+        let mut all = 0;
+        part.take_while(|one| {
+            all += of_one(one);
+            all <= most
+        })
+        .count()
+    };
     let (mut from, mut to) = (0, characters.len());
     if width(&characters) > SHOWN {
         if width(&characters[..place]) + BEHIND > SHOWN {
-            while width(&characters[place..to]) > BEHIND {
-                to -= 1;
-            }
-            while width(&characters[from..to]) > SHOWN {
-                from += 1;
-            }
+            to = place + fits(&mut characters[place..].iter(), BEHIND);
+            from = to - fits(&mut characters[..to].iter().rev(), SHOWN);
         } else {
-            while width(&characters[..to]) > SHOWN {
-                to -= 1;
-            }
+            to = fits(&mut characters.iter(), SHOWN);
         }
     }
     let dots = |is_cut| if is_cut { "..." } else { "" };
@@ -82,12 +98,17 @@ mod tests {
             position: Some(15),
         };
         let mut out = Vec::new();
-        write(&failure, "SELECT a,\n    b\nFROM t", Some("a.sql:7"), &mut out).unwrap();
+        write(&failure, "SELECT a,\n    b\nFROM t", Some("a.sql:7"), false, &mut out).unwrap();
         let wanted = "a.sql:7: ERROR:  42703: column \"b\" does not exist\nLINE 2:     b\n            ^\n\
             DETAIL:  more\nHINT:  less\nCONTEXT:  around\n";
         assert_eq!(String::from_utf8(out).unwrap(), wanted);
         let mut out = Vec::new();
-        write(&Failure::of_shell("no such file"), "", None, &mut out).unwrap();
+        write(&failure, "SELECT a,\n    b\nFROM t", None, true, &mut out).unwrap();
+        let colored = String::from_utf8(out).unwrap();
+        assert!(colored.starts_with("\x1b[1;31mERROR:\x1b[0m  42703: "), "{colored}");
+        assert!(colored.contains("\n            \x1b[1;31m^\x1b[0m\n"), "{colored}");
+        let mut out = Vec::new();
+        write(&Failure::of_shell("no such file"), "", None, true, &mut out).unwrap();
         assert_eq!(out, b"no such file\n");
     }
 

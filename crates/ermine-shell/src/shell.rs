@@ -4,25 +4,27 @@
 //! ended, so that nothing is shown that may not last.
 
 use std::{
-    fs::File,
-    io::{self, BufWriter, Read, Write},
+    cell::RefCell,
+    io::{self, IsTerminal as _, Read, Write},
     path::{Path, PathBuf},
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use signal_hook::{consts::SIGINT, iterator::Signals};
 
 use crate::{
-    commands,
+    building, commands,
     input::{
-        Inline, Line, Lines, Terminal,
+        Inline, Line, Lines, Prompt, Terminal,
         split::{Piece, Splitter},
     },
-    output::{Frame, Layout},
+    meter::Metered,
+    output::{Destination, Frame, Layout, Paged, Paging, Screen, pager, pager_shows_colors, style, style::Style},
     report,
     statements::{Ends, Failure, Reply, Standing, Statements, Table},
 };
@@ -58,6 +60,8 @@ pub enum Outcome {
     Done,
     /// It failed, and the failure was reported.
     Failed,
+    /// It has replaced the statement that is being typed by another text.
+    Edited,
     /// The shell is to end.
     Quit,
 }
@@ -67,12 +71,19 @@ const DEPTH: usize = 32;
 
 /// A shell.
 pub struct Shell {
-    statements: Box<dyn Statements>,
+    /// Shared with the completion of what is being typed.
+    statements: Rc<RefCell<Box<dyn Statements>>>,
     pub(crate) layout: Layout,
     pub(crate) has_timing: bool,
     pub(crate) is_quiet: bool,
+    /// The text of the statement that ran last.
+    pub(crate) previous: String,
+    /// The user's terminal.
+    screen: Option<Screen>,
+    /// The line above results.
+    pub(crate) title: Option<String>,
     goes_on: bool,
-    output: Box<dyn Write>,
+    output: Destination,
     /// Whether Ctrl-C was pressed since the last statement began.
     interrupted: Arc<AtomicBool>,
     depth: usize,
@@ -81,12 +92,15 @@ pub struct Shell {
 /// Runs the task's steps, or else lines that are typed or come from a pipe; returns whether all of it succeeded.
 pub fn run(statements: Box<dyn Statements>, task: Task, is_typed: bool) -> io::Result<bool> {
     let mut shell = Shell {
-        statements,
+        statements: Rc::new(RefCell::new(statements)),
         layout: task.layout,
         has_timing: false,
         is_quiet: task.is_quiet,
+        previous: String::new(),
+        screen: None,
+        title: None,
         goes_on: task.goes_on,
-        output: stdout(),
+        output: Destination::standard(),
         interrupted: Arc::default(),
         depth: 0,
     };
@@ -106,7 +120,7 @@ impl Shell {
                 Some(history) => {
                     self.listen()?;
                     writeln!(io::stdout(), "Statements end with ;  Commands begin with \\, \\? lists them, \\q ends.")?;
-                    Lines::Terminal(Box::new(Terminal::new(history)?))
+                    Lines::Terminal(Box::new(Terminal::new(history, self.statements.clone(), &commands::NAMES)?))
                 }
                 None => Lines::stdin(),
             };
@@ -119,7 +133,7 @@ impl Shell {
                 Step::Text(text) => {
                     let mut lines = Lines::stdin();
                     match text.trim_start().strip_prefix('\\') {
-                        Some(command) => commands::run(self, command, &mut lines)?,
+                        Some(command) => commands::run(self, command, &mut Splitter::default(), &mut lines)?,
                         None => self.statement(text, &mut lines)?,
                     }
                 }
@@ -135,7 +149,7 @@ impl Shell {
     /// Makes Ctrl-C end the running statement, not the shell.
     fn listen(&self) -> io::Result<()> {
         let mut signals = Signals::new([SIGINT])?;
-        let (interrupted, cancel) = (self.interrupted.clone(), self.statements.canceller());
+        let (interrupted, cancel) = (self.interrupted.clone(), self.statements.borrow().canceller());
         std::thread::spawn(move || {
             for _ in signals.forever() {
                 interrupted.store(true, Ordering::Relaxed);
@@ -165,7 +179,13 @@ impl Shell {
         let mut splitter = Splitter::default();
         let mut outcome = Outcome::Done;
         loop {
-            match lines.next(&prompt(self.statements.database(), self.statements.standing(), &splitter)) {
+            let text = prompt(self.statements.borrow().database(), self.standing(), &splitter);
+            let style = match self.standing() {
+                Standing::Idle | Standing::Lost => Style::Bold,
+                Standing::Open => Style::Yellow,
+                Standing::Failed => Style::Red,
+            };
+            match lines.next(&Prompt { text, style, before: Some(splitter.text()) }) {
                 Ok(Line::Text(line)) => splitter.push(&line),
                 Ok(Line::Interrupted) => {
                     splitter.clear();
@@ -174,6 +194,8 @@ impl Shell {
                 Ok(Line::End) => break,
                 Err(error) => return self.complain(error, lines.origin()),
             }
+            self.screen = lines.screen().or(self.screen);
+            let mut is_edited = false;
             while let Some(piece) = splitter.next() {
                 let ended = match piece {
                     Piece::Statement(statement) => {
@@ -181,19 +203,23 @@ impl Shell {
                         self.statement(&statement, lines)?
                     }
                     Piece::Command(command) => {
-                        lines.remember(&format!("\\{command}"));
-                        commands::run(self, &command, lines)?
+                        lines.remember(format!("{} \\{command}", splitter.text()).trim_start());
+                        commands::run(self, &command, &mut splitter, lines)?
                     }
                 };
                 match ended {
                     Outcome::Done => {}
+                    Outcome::Edited => is_edited = true,
                     // Ends only these lines; the caller goes on.
                     Outcome::Quit => return Ok(outcome),
-                    Outcome::Failed if self.statements.standing() == Standing::Lost => return Ok(Outcome::Failed),
+                    Outcome::Failed if self.standing() == Standing::Lost => return Ok(Outcome::Failed),
                     Outcome::Failed if lines.is_terminal() => {}
                     Outcome::Failed if !self.may_go_on() => return Ok(Outcome::Failed),
                     Outcome::Failed => outcome = Outcome::Failed,
                 }
+            }
+            if is_edited && splitter.is_begun() && lines.is_terminal() {
+                self.say(splitter.text())?;
             }
         }
         // The last statement of a file may lack its end; an unfinished statement that is being typed is dropped.
@@ -206,18 +232,23 @@ impl Shell {
         Ok(outcome)
     }
 
+    fn standing(&self) -> Standing {
+        self.statements.borrow().standing()
+    }
+
     /// Whether a script may go on after a failure.
     fn may_go_on(&self) -> bool {
-        self.goes_on && !self.interrupted.load(Ordering::Relaxed) && self.statements.standing() != Standing::Lost
+        self.goes_on && !self.interrupted.load(Ordering::Relaxed) && self.standing() != Standing::Lost
     }
 
     /// Runs a statement and shows its result; the data that it copies in is among the lines, the data that it copies
     /// out goes to the output.
-    fn statement(&mut self, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
+    pub(crate) fn statement(&mut self, text: &str, lines: &mut Lines) -> io::Result<Outcome> {
+        text.clone_into(&mut self.previous);
         self.execute(text, lines, None, None)
     }
 
-    /// As [`Shell::statement`], with other ends for the copied data.
+    /// As [`Shell::statement`], with files as other ends for the copied data, whose progress is reported.
     pub(crate) fn execute(
         &mut self,
         text: &str,
@@ -231,18 +262,26 @@ impl Shell {
         self.interrupted.store(false, Ordering::Relaxed);
         let began = Instant::now();
         let is_sent_elsewhere = sink.is_some();
+        let (mut source, mut sink) = (
+            source.map(|file| Metered::new(file, !self.is_quiet)),
+            sink.map(|file| Metered::new(file, !self.is_quiet)),
+        );
         let ends = Ends {
-            source: match source {
+            source: match &mut source {
                 Some(source) => source,
                 None => &mut inline,
             },
-            sink: match sink {
+            sink: match &mut sink {
                 Some(sink) => sink,
-                None => &mut *self.output,
+                None => &mut self.output,
             },
         };
-        let done = self.statements.run(text, ends, &mut replies);
+        let done = building::run(&mut **self.statements.borrow_mut(), text, !self.is_quiet, |statements| {
+            statements.run(text, ends, &mut replies)
+        });
         let took = began.elapsed();
+        // Their reports end before others are shown.
+        drop((source, sink));
         inline.skip()?;
         for reply in replies {
             self.show(&reply, text, is_sent_elsewhere)?;
@@ -265,11 +304,14 @@ impl Shell {
             Reply::CopiedOut { .. } => Ok(()),
             Reply::Notice(notice) => {
                 self.output.flush()?;
-                report::write(notice, text, None, &mut io::stderr())
+                report::write(notice, text, None, has_colors(), &mut io::stderr())
             }
             Reply::Done { table, tag } => {
-                if let Some(table) = table {
-                    self.layout.write(table, &Frame::COUNT, &mut self.output)?;
+                let title = self.title.clone();
+                match (table, &title) {
+                    (Some(table), _) => self.show_table(table, &Frame { title, ..Frame::COUNT })?,
+                    (None, Some(title)) if !self.layout.rows_only => writeln!(self.output, "{title}")?,
+                    (None, _) => {}
                 }
                 // The number below the rows has the same information.
                 let is_told =
@@ -286,7 +328,7 @@ impl Shell {
     pub(crate) fn query(&mut self, text: &str) -> Result<Table, Box<Failure>> {
         let mut replies = Vec::new();
         let ends = Ends { source: &mut io::empty(), sink: &mut io::sink() };
-        self.statements.run(text, ends, &mut replies)?;
+        self.statements.borrow_mut().run(text, ends, &mut replies)?;
         let mut tables = replies.into_iter().filter_map(|reply| match reply {
             Reply::Done { table, .. } => table,
             Reply::CopiedOut { .. } | Reply::Notice(_) => None,
@@ -296,12 +338,37 @@ impl Shell {
 
     /// Describes the session in a sentence.
     pub(crate) fn description(&self) -> String {
-        self.statements.description()
+        self.statements.borrow().description()
     }
 
     /// Shows a table of the shell's own.
     pub(crate) fn table(&mut self, table: &Table, frame: &Frame) -> io::Result<()> {
-        self.layout.write(table, frame, &mut self.output)?;
+        self.show_table(table, frame)?;
+        self.output.flush()
+    }
+
+    fn show_table(&mut self, table: &Table, frame: &Frame) -> io::Result<()> {
+        let layout = self.layout.clone();
+        self.paged(|screen, out| layout.write(table, frame, screen, out))
+    }
+
+    /// Writes to the output: through the pager if that is the user's screen, on which the text does not fit.
+    fn paged(&mut self, write: impl FnOnce(Option<Screen>, &mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let screen = self.screen.filter(|_| self.output.is_standard());
+        // A result that is watched is replaced by the next one.
+        let is_paged = self.layout.paging != Paging::Off && self.title.is_none();
+        let Some((screen, command)) = screen.filter(|_| is_paged).and_then(|screen| Some((screen, pager()?))) else {
+            return write(screen, &mut self.output);
+        };
+        let screen = Screen { has_colors: screen.has_colors && pager_shows_colors(), ..screen };
+        let mut paged = Paged::new(&mut self.output, screen, self.layout.paging, command);
+        write(Some(screen), &mut paged)?;
+        paged.finish()
+    }
+
+    /// Writes a text of several lines to the output, in the pager if it does not fit on the screen.
+    pub(crate) fn say_all(&mut self, text: &str) -> io::Result<()> {
+        self.paged(|_, out| writeln!(out, "{text}"))?;
         self.output.flush()
     }
 
@@ -324,7 +391,7 @@ impl Shell {
     /// Reports a failed statement.
     pub(crate) fn fail(&mut self, failure: &Failure, text: &str, origin: Option<String>) -> io::Result<Outcome> {
         self.output.flush()?;
-        report::write(failure, text, origin.as_deref(), &mut io::stderr())?;
+        report::write(failure, text, origin.as_deref(), has_colors(), &mut io::stderr())?;
         Ok(Outcome::Failed)
     }
 
@@ -333,14 +400,26 @@ impl Shell {
         self.fail(&Failure::of_shell(what), "", origin)
     }
 
-    /// Redirects the output into a file, or back to the standard output.
-    pub(crate) fn redirect(&mut self, path: Option<&str>) -> io::Result<()> {
+    /// Sends results to a place from now on; returns the place that they were sent to before.
+    pub(crate) fn redirect(&mut self, destination: Destination) -> io::Result<Destination> {
         self.output.flush()?;
-        self.output = match path {
-            Some(path) => Box::new(BufWriter::new(File::create(path)?)),
-            None => stdout(),
-        };
-        Ok(())
+        Ok(std::mem::replace(&mut self.output, destination))
+    }
+
+    /// Waits; returns whether all of the time has passed without Ctrl-C since the last statement began.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        /// Between two looks at Ctrl-C.
+        const STEP: Duration = Duration::from_millis(50);
+        let began = Instant::now();
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            match time.saturating_sub(began.elapsed()) {
+                Duration::ZERO => return true,
+                rest => std::thread::sleep(rest.min(STEP)),
+            }
+        }
     }
 }
 
@@ -355,8 +434,9 @@ fn prompt(database: &str, standing: Standing, splitter: &Splitter) -> String {
     format!("{database}{missing}{standing}> ")
 }
 
-fn stdout() -> Box<dyn Write> {
-    Box::new(BufWriter::new(io::stdout()))
+/// Whether failures are shown in colors.
+fn has_colors() -> bool {
+    io::stderr().is_terminal() && style::are_wanted()
 }
 
 /// Formats milliseconds, and longer times also in the form of a clock.

@@ -15,11 +15,22 @@ pub trait Statements {
     /// thread.
     fn canceller(&self) -> Box<dyn Fn() + Send>;
 
+    /// Returns the way to another session of the same user on the same database.
+    fn beside(&self) -> Beside;
+
     /// Returns the database's name, for the prompt.
     fn database(&self) -> &str;
 
     /// Describes the database and the user in a sentence.
     fn description(&self) -> String;
+}
+
+/// The way to a session beside one.
+pub struct Beside {
+    /// The number of the first session, as `pg_backend_pid()` returns it.
+    pub process: i32,
+    /// Opens the other session, without asking the user anything, from any thread.
+    pub open: Box<dyn FnOnce() -> Option<Box<dyn Statements>> + Send>,
 }
 
 /// The source and the destination of a COPY's bytes.

@@ -17,7 +17,7 @@ pub(crate) struct Database {
     pub(crate) clock: Stamp,
     /// The stamp of the last safe snapshot; zero if there was none.
     pub(crate) safe_snapshot: Stamp,
-    /// The transactions for which an access that was refused has to wait.
+    /// The transactions for which an access that was refused, or the retry of its transaction, has to wait.
     predecessors: Vec<Slot>,
 }
 
@@ -44,7 +44,13 @@ impl Database {
         Refusal::Wait
     }
 
-    /// Takes the transactions for which the refused access has to wait.
+    /// Refuses an access for good; a retry of the transaction would be in vain until the opponent has ended, too.
+    pub(crate) fn lose_to(&mut self, opponent: Slot, cause: Cause) -> Refusal {
+        self.predecessors.push(opponent);
+        Refusal::Abort(cause)
+    }
+
+    /// Takes the transactions for which the refused access, or the retry, has to wait.
     pub(crate) fn take_predecessors(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.predecessors)
     }

@@ -23,6 +23,12 @@ pub(crate) struct Access {
     pub(crate) record: RecordId,
     pub(crate) takes: Ticks,
     pub(crate) is_write: bool,
+    /// The partition of the record, if the table has partitions.
+    pub(crate) partition: Option<u32>,
+    /// The table of the record.
+    pub(crate) table: u32,
+    /// Whether the write inserts the record.
+    pub(crate) is_insert: bool,
 }
 
 /// A transaction to come.
@@ -75,6 +81,9 @@ impl Client {
             record: RecordId(self.random.u32(0..options.records)),
             takes: duration(&mut self.random),
             is_write: at >= reads,
+            partition: None,
+            table: 0,
+            is_insert: false,
         }));
         offer.commit_takes = duration(&mut self.random);
     }
@@ -85,6 +94,6 @@ fn clients_of(group: &Group) -> usize {
 }
 
 /// The time of an access: the mean, half of it more or less.
-fn duration(random: &mut Rng) -> Ticks {
+pub(crate) fn duration(random: &mut Rng) -> Ticks {
     random.u64(ACCESS_TICKS / 2..ACCESS_TICKS * 3 / 2)
 }

@@ -19,6 +19,8 @@ pub(crate) enum Cause {
     Certifier,
     /// The same, with a safe snapshot in the cycle.
     SafeSnapshot,
+    /// An access met one of another transaction that is younger or may still run.
+    Collision,
 }
 
 /// Transactions of a group that aborted, by cause.
@@ -32,6 +34,9 @@ pub struct Aborts {
     pub certifier: u64,
     /// The same, with a safe snapshot in the cycle.
     pub safe_snapshot: u64,
+    /// An access met one of another transaction that is younger or may still run: timestamp ordering, hardware
+    /// transactions.
+    pub collision: u64,
 }
 
 impl Aborts {
@@ -41,12 +46,13 @@ impl Aborts {
             Cause::TemporalSkew => &mut self.temporal_skew,
             Cause::Certifier => &mut self.certifier,
             Cause::SafeSnapshot => &mut self.safe_snapshot,
+            Cause::Collision => &mut self.collision,
         } += 1;
     }
 
     /// All of them.
     pub fn sum(&self) -> u64 {
-        self.wait_depth + self.temporal_skew + self.certifier + self.safe_snapshot
+        self.wait_depth + self.temporal_skew + self.certifier + self.safe_snapshot + self.collision
     }
 }
 
@@ -131,6 +137,7 @@ impl Outcome {
             total.aborted.temporal_skew += aborted.temporal_skew;
             total.aborted.certifier += aborted.certifier;
             total.aborted.safe_snapshot += aborted.safe_snapshot;
+            total.aborted.collision += aborted.collision;
         }
         total
     }

@@ -25,11 +25,50 @@ pub enum Scheme {
     SiSsi,
     /// Snapshot isolation, certified by the Serial Safety Net.
     SiSsn,
+    /// Snapshot isolation, with validation of the read set at commit.
+    MvOcc,
+    /// Private writes, with validation of the read set at commit.
+    Silo,
+    /// Strict timestamp ordering.
+    Sto,
+    /// Timestamp ordering without waiting.
+    Tso,
+    /// Timestamp ordering by the safe timestamp alone, as the HTM paper has it.
+    TsoSafe,
+    /// A transaction as one hardware transaction, in a buffer without limits.
+    Hardware,
+    /// One transaction at a time.
+    Serial,
+    /// One transaction at a time in each partition.
+    Partitioned,
+    /// Very lightweight locking.
+    Vll,
 }
 
 impl Scheme {
     /// All of them.
-    pub const ALL: [Self; 8] =
+    pub const ALL: [Self; 17] = [
+        Self::TwoPhase,
+        Self::Rcl,
+        Self::RclSsn,
+        Self::Rc,
+        Self::RcSsn,
+        Self::Si,
+        Self::SiSsi,
+        Self::SiSsn,
+        Self::MvOcc,
+        Self::Silo,
+        Self::Sto,
+        Self::Tso,
+        Self::TsoSafe,
+        Self::Hardware,
+        Self::Serial,
+        Self::Partitioned,
+        Self::Vll,
+    ];
+
+    /// Those of the SSN paper.
+    pub const SSN_PAPER: [Self; 8] =
         [Self::TwoPhase, Self::Rcl, Self::RclSsn, Self::Rc, Self::RcSsn, Self::Si, Self::SiSsi, Self::SiSsn];
 
     /// The name on the command line.
@@ -43,10 +82,19 @@ impl Scheme {
             Self::Si => "si",
             Self::SiSsi => "si-ssi",
             Self::SiSsn => "si-ssn",
+            Self::MvOcc => "mvocc",
+            Self::Silo => "silo",
+            Self::Sto => "sto",
+            Self::Tso => "tso",
+            Self::TsoSafe => "tso-safe",
+            Self::Hardware => "htm",
+            Self::Serial => "serial",
+            Self::Partitioned => "partitioned",
+            Self::Vll => "vll",
         }
     }
 
-    /// The paper's name.
+    /// The papers' name.
     pub fn title(self) -> &'static str {
         match self {
             Self::TwoPhase => "2PL",
@@ -57,7 +105,21 @@ impl Scheme {
             Self::Si => "SI",
             Self::SiSsi => "SSI",
             Self::SiSsn => "SI+SSN",
+            Self::MvOcc => "MVOCC",
+            Self::Silo => "Silo",
+            Self::Sto => "STO",
+            Self::Tso => "TSO",
+            Self::TsoSafe => "TSO, safe",
+            Self::Hardware => "HTM, whole",
+            Self::Serial => "serial",
+            Self::Partitioned => "partitioned",
+            Self::Vll => "VLL",
         }
+    }
+
+    /// Whether its transactions never abort, and wait in a queue instead, which has no bound where clients do not wait.
+    pub fn only_queues(self) -> bool {
+        matches!(self, Self::Serial | Self::Partitioned | Self::Vll)
     }
 
     /// Whether every history of it is serializable.

@@ -19,6 +19,12 @@ impl<T> EngineResult<T> for ermine::Result<T> {
     }
 }
 
+/// Returns the error of a commit that could not be made durable.
+pub fn outcome_unknown(error: &Error) -> SqlError {
+    SqlError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, error.to_string())
+        .detail("The commit could not be made durable; it may or may not be there after a restart.")
+}
+
 /// Returns the transaction that won the conflict, if the error is about one and it is known.
 pub(crate) fn opponent(error: &SqlError) -> Option<Tid> {
     error.report().lost.and_then(|lost| lost.to).map(Tid::from_u64)
@@ -59,7 +65,10 @@ pub fn sql_error(error: Error) -> SqlError {
             .hint("Delete rows, or start the server with a larger --memory-limit."),
         Error::Limit(what) => SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what),
         Error::Poisoned(why) => SqlError::new(SqlState::IO_ERROR, format!("the log can no longer be written: {why}"))
-            .hint("Mend the cause and start the server again; whether the last transactions happened shows then."),
+            .hint(
+                "Mend the cause and start the server again, or connect to the new primary of the cluster; whether the \
+                 last transactions happened shows then.",
+            ),
         Error::Corrupt { .. } | Error::Decode { .. } => SqlError::new(SqlState::DATA_CORRUPTED, error.to_string()),
         Error::DiskFull(why) => SqlError::new(SqlState::DISK_FULL, format!("no room is left on the device: {why}"))
             .hint("Rows can be read and deleted. Writing goes on when there is room: free some, or delete rows."),

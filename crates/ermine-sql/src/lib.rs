@@ -15,6 +15,7 @@
 //! | `fold` | constant folding |
 //! | `plan` | plans, and the statement that each of them runs |
 //! | `exec` | loops, groups, orders, writes |
+//! | `configuration`, `parameters` | the server's configuration; the settings of sessions |
 //! | `copy` | COPY, in and out, in text, csv and binary |
 //! | `ddl` | statements that change the catalog |
 //! | `budget`, `failure` | the engine's memory and errors, as statements see them |
@@ -30,6 +31,7 @@ mod budget;
 mod catalog;
 mod claims;
 mod collation;
+mod configuration;
 mod copy;
 mod cursors;
 mod ddl;
@@ -40,6 +42,9 @@ mod failure;
 mod fold;
 mod key;
 mod level;
+pub mod logical;
+mod normal;
+mod parameters;
 mod parse;
 mod plan;
 mod prepared;
@@ -48,6 +53,7 @@ mod result;
 mod row_buffer;
 mod session;
 mod storage;
+mod synchronous;
 mod system;
 mod transaction;
 pub mod verifier;
@@ -57,10 +63,19 @@ pub use ermine_types as types;
 // The modules of that crate that this one uses as its own.
 use ermine_types::{error, functions, keywords, memory, operators};
 
-pub use catalog::notifications::Notification;
+pub use bind::call::function_names;
+pub use catalog::{
+    notifications::Notification,
+    wait_event::{During, WaitEvent, WaitEvents},
+};
+pub use configuration::{Alteration, Origin, ServerConfiguration, ServerControl, ServerOption, Standby};
 pub use error::{Report, Result, SqlError, SqlState};
+pub use failure::outcome_unknown;
 pub use memory::Held;
 pub use parse::password_in;
 pub use result::{Column, CopyFormat, RowSet, RowSink};
 pub use row_buffer::RowBuffer;
-pub use session::{Completion, CopyIn, Prepared, Session, SqlDatabase, SqlVerification, Status};
+pub use session::activity::shown as loggable;
+pub use session::{
+    Completion, CopyIn, Effort, Prepared, Session, SqlDatabase, SqlStatistics, SqlVerification, Status, WeakSqlDatabase,
+};

@@ -19,7 +19,7 @@ use crate::{
     },
     error::{Result, SqlError},
     exec::Run,
-    explain,
+    explain::{self, Explained, Facts},
     failure::EngineResult as _,
     fold::Folder,
     query::Query,
@@ -41,7 +41,7 @@ pub(crate) enum Plan {
     Declare(Declare),
     Explain {
         plan: Box<Plan>,
-        analyze: bool,
+        how: HowToExplain,
     },
     /// Changes the catalog.
     Definition(Definition),
@@ -55,10 +55,32 @@ pub(crate) enum Plan {
     Nothing,
 }
 
+/// The options of EXPLAIN.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct HowToExplain {
+    /// The plan is run, and measured.
+    pub(crate) analyze: bool,
+    pub(crate) form: Form,
+    /// Whether estimated rows are shown, if the statement says so; otherwise they are in JSON, and beside actual ones.
+    pub(crate) estimates: Option<bool>,
+    /// The times of nodes are left out.
+    pub(crate) has_no_times: bool,
+    /// The time of the whole run is left out.
+    pub(crate) has_no_summary: bool,
+}
+
+/// The form in which a plan is explained.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Form {
+    #[default]
+    Text,
+    Json,
+}
+
 impl Plan {
     /// Whether the statistics of its parts are to be reported.
     pub(crate) fn is_analyzed(&self) -> bool {
-        matches!(self, Self::Explain { analyze: true, .. })
+        matches!(self, Self::Explain { how: HowToExplain { analyze: true, .. }, .. })
     }
 
     /// Returns the first words of its statement.
@@ -79,7 +101,7 @@ impl Plan {
             Self::CopyFrom(_) => Some("COPY FROM"),
             Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
             Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
-            Self::Explain { plan, analyze: true } => plan.writes(),
+            Self::Explain { plan, how: HowToExplain { analyze: true, .. } } => plan.writes(),
             // It is allowed to take locks.
             Self::Definition(Definition::Lock(_)) => None,
             Self::Definition(definition) => Some(definition.words()),
@@ -137,16 +159,26 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
             let (word, written) = (parts.main.word(), run.parts(parts, &mut each)?);
             format!("{word} {}{written}", if word == "INSERT" { "0 " } else { "" })
         }
-        Plan::Explain { plan, analyze } => {
-            let mut analysis = Vec::new();
-            if *analyze {
+        Plan::Explain { plan, how } => {
+            let mut facts = None;
+            if how.analyze {
                 let (began, before) = (Instant::now(), run.txn.work().sql()?);
                 let tag = self::run(plan, run, &mut |_| Ok(()))?;
-                let (took, work) = (began.elapsed(), run.txn.work().sql()?.since(before));
-                analysis.extend(explain::analysis(&tag, &work, took));
+                facts = Some(Facts { tag, work: run.txn.work().sql()?.since(before), took: began.elapsed() });
             }
-            for line in explain::lines(plan, run.instrumentation.as_ref()).into_iter().chain(analysis) {
-                let _ = each(&[Value::Text(line.into())])?;
+            let explained = Explained {
+                plan,
+                catalog: how.estimates.unwrap_or(how.analyze || how.form == Form::Json).then_some(run.catalog),
+                environment: run.environment,
+                instrumentation: run.instrumentation.as_ref(),
+                how: *how,
+            };
+            if how.form == Form::Json {
+                let _ = each(&[Value::Json(explain::json(&explained, facts.as_ref()).into())])?;
+            } else {
+                for line in explain::lines(&explained, facts.as_ref()) {
+                    let _ = each(&[Value::Text(line.into())])?;
+                }
             }
             "EXPLAIN".into()
         }

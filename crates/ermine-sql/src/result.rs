@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, sync::Arc};
 use crate::{
     collation::Collation,
     error::{Result, SqlError},
-    types::{Environment, SqlType, Value, user_types::UserTypes},
+    types::{Environment, SqlType, Value, record::Field, user_types::UserTypes},
 };
 
 /// A column of a result.
@@ -21,12 +21,14 @@ pub struct Column {
     pub source: (u32, i16),
     /// The collation of its texts, for a query around this one.
     pub(crate) collation: Collation,
+    /// The columns of its records, for a query around this one; `None`: it has no records, or they are not known.
+    pub(crate) fields: Option<Arc<[Field]>>,
 }
 
 impl Column {
     /// A column of a type without a modifier, which is no table's.
     pub fn new(name: impl Into<String>, ty: SqlType) -> Self {
-        Self { name: name.into(), ty, modifier: -1, source: (0, 0), collation: Collation::of(ty) }
+        Self { name: name.into(), ty, modifier: -1, source: (0, 0), collation: Collation::of(ty), fields: None }
     }
 }
 

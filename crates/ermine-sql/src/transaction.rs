@@ -26,6 +26,7 @@ use crate::{
     failure::{EngineResult as _, sql_error},
     level::Level,
     memory::{Held as HeldMemory, Memory},
+    synchronous::Synchronous,
 };
 
 /// The modes that were requested for a transaction.
@@ -33,7 +34,7 @@ use crate::{
 pub(crate) struct Modes {
     pub(crate) read_only: bool,
     pub(crate) deferrable: bool,
-    pub(crate) is_async: bool,
+    pub(crate) synchronous: Synchronous,
     pub(crate) level: Level,
     /// Whether every read is recorded: the transaction was prepared, and is opened again.
     pub(crate) tracks_all: bool,
@@ -56,7 +57,7 @@ impl Modes {
                 TxnOptions::snapshot()
             }
             Self { read_only: true, .. } => TxnOptions::read_only(),
-            Self { is_async: true, .. } => TxnOptions::default().durability(Durability::Async),
+            Self { synchronous: Synchronous::Off, .. } => TxnOptions::default().durability(Durability::Async),
             _ => TxnOptions::default(),
         };
         let isolation = if self.level == Level::Serializable { Isolation::Scheme } else { Isolation::Snapshot };
@@ -242,7 +243,8 @@ impl ActiveTransaction {
         is_serializable: bool,
     ) -> Result<Self> {
         let level = if is_serializable { Level::Serializable } else { Level::RepeatableRead };
-        let modes = Modes { read_only: false, deferrable: false, is_async: false, level, tracks_all: true };
+        let modes =
+            Modes { read_only: false, deferrable: false, synchronous: Synchronous::On, level, tracks_all: true };
         Self::begin(store, database, modes, Following::default())
     }
 

@@ -114,11 +114,13 @@ states! {
     DISK_FULL "53100"
     OBJECT_NOT_IN_PREREQUISITE_STATE "55000"
     OBJECT_IN_USE "55006"
+    CANT_CHANGE_RUNTIME_PARAM "55P02"
     LOCK_NOT_AVAILABLE "55P03"
     QUERY_CANCELED "57014"
     ADMIN_SHUTDOWN "57P01"
     CANNOT_CONNECT_NOW "57P03"
     IO_ERROR "58030"
+    UNDEFINED_FILE "58P01"
     INTERNAL_ERROR "XX000"
     DATA_CORRUPTED "XX001"
 }
@@ -130,6 +132,22 @@ pub struct Lost {
     pub to: Option<u64>,
     /// A number for the row: different rows may have the same one.
     pub row: u64,
+}
+
+/// The place of an error in a text that is not at hand where the error arises.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Place {
+    /// The line, from 1 on; 0: it is unknown.
+    pub line: u64,
+    /// The column, in characters from 1 on.
+    pub column: u64,
+    /// Words of which the nearest one from there on is meant, if there are any.
+    pub words: String,
+}
+
+impl Place {
+    /// The place of an error that concerns no part of the text.
+    pub const NOWHERE: Self = Self { line: 0, column: 0, words: String::new() };
 }
 
 /// The error of a statement.
@@ -151,6 +169,8 @@ pub struct Report {
     pub context: Option<String>,
     /// The position in the statement, in characters from 1 on.
     pub position: Option<usize>,
+    /// The place from which the position is determined.
+    pub place: Option<Place>,
     /// The schema of the table or type that it concerns.
     pub schema: Option<String>,
     /// The table that it concerns.
@@ -187,6 +207,7 @@ impl SqlError {
             hint: None,
             context: None,
             position: None,
+            place: None,
             schema: None,
             table: None,
             column: None,
@@ -242,6 +263,28 @@ impl SqlError {
     pub fn at(mut self, position: Option<usize>) -> Self {
         self.0.position = self.0.position.or(position);
         self
+    }
+
+    /// Adds the place from which the position is determined, if it has none.
+    pub fn placed(mut self, place: Place) -> Self {
+        self.0.place.get_or_insert(place);
+        self
+    }
+
+    /// Replaces the place by another one.
+    pub fn placed_anew(mut self, place: Place) -> Self {
+        self.0.place = Some(place);
+        self
+    }
+
+    /// Removes the place: it is one of another text.
+    pub fn nowhere(self) -> Self {
+        self.placed_anew(Place::NOWHERE)
+    }
+
+    /// Returns the place from which the position is determined.
+    pub fn place(&self) -> Option<&Place> {
+        self.0.place.as_ref()
     }
 
     /// Adds the table that it concerns, and its schema.

@@ -20,7 +20,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -36,8 +36,9 @@ const LARGE: usize = 4 << 10;
 
 /// The memory that all sessions of a database share.
 pub trait Budget: fmt::Debug + Send + Sync {
-    /// Takes `bytes` more, or fails with the error of the statement that needs them.
-    fn take(&self, bytes: u64) -> Result<()>;
+    /// Takes `bytes` more, or fails with the error of the statement that needs them. `frees`: the statement deletes, so
+    /// it may have what is kept for that.
+    fn take(&self, bytes: u64, frees: bool) -> Result<()>;
 
     /// Gives back what was taken.
     fn give(&self, bytes: u64);
@@ -62,6 +63,8 @@ struct Counts {
     told: AtomicUsize,
     /// Bytes up to which no reservation is needed.
     room: AtomicUsize,
+    /// Whether the statement deletes.
+    frees: AtomicBool,
 }
 
 /// The memory that outlives statements. Any thread may drop its holders.
@@ -89,8 +92,14 @@ impl Memory {
     /// Begins a statement, which may take `max` bytes.
     pub fn begin(&self, max: usize) {
         self.end();
+        self.statement.frees.store(false, Ordering::Relaxed);
         self.statement.max.store(max, Ordering::Relaxed);
         self.statement.room.store(max.min(STEP), Ordering::Relaxed);
+    }
+
+    /// Tells that the statement that has begun deletes: it may have what the database keeps for that.
+    pub fn frees(&self) {
+        self.statement.frees.store(true, Ordering::Relaxed);
     }
 
     /// Ends the statement: releases everything that it has taken.
@@ -195,7 +204,7 @@ impl Counts {
             return Err(over_work_mem(max));
         }
         let wanted = all.next_multiple_of(STEP);
-        budget.take((wanted - told) as u64)?;
+        budget.take((wanted - told) as u64, self.frees.load(Ordering::Relaxed))?;
         self.told.store(wanted, Ordering::Relaxed);
         self.room.store(max.min(wanted), Ordering::Relaxed);
         Ok(())
@@ -224,7 +233,7 @@ impl Lasting {
         let wanted = *held + bytes;
         if wanted > *told + STEP {
             let wanted = wanted.next_multiple_of(STEP);
-            budget.take((wanted - *told) as u64)?;
+            budget.take((wanted - *told) as u64, false)?;
             *told = wanted;
         }
         *held = wanted;
@@ -270,6 +279,11 @@ impl<'m> Kept<'m> {
     /// Returns a part that has gathered nothing yet.
     pub fn new(memory: &'m Memory) -> Self {
         Self { memory, bytes: 0 }
+    }
+
+    /// Returns the bytes that it has gathered.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Reserves this many bytes more.
@@ -378,7 +392,7 @@ mod tests {
     }
 
     impl Budget for Limited {
-        fn take(&self, bytes: u64) -> Result<()> {
+        fn take(&self, bytes: u64, _frees: bool) -> Result<()> {
             if self.taken() + bytes > self.limit {
                 return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").hint("Use less."));
             }

@@ -159,6 +159,8 @@ pub(crate) mod sealed {
         fn reads(&self, each: &mut OwnRead<'_>) -> Result<()>;
         /// Returns the number by which other transactions know this one.
         fn tid(&self) -> Result<Option<Tid>>;
+        /// Returns the position of the transaction's snapshot in the log.
+        fn position(&self) -> Result<u64>;
         /// Shows every row that the transaction has written.
         fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()>;
         /// Returns the work that the transaction has done so far.

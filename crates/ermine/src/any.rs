@@ -102,6 +102,10 @@ impl<S: SchemeTrait> Operations for Txn<'_, S> {
         Txn::tid(self)
     }
 
+    fn position(&self) -> Result<u64> {
+        Txn::position(self)
+    }
+
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         Txn::writes(self, each)
     }
@@ -174,6 +178,10 @@ impl<P: InPlace> Operations for single::Txn<'_, P> {
 
     fn tid(&self) -> Result<Option<Tid>> {
         single::Txn::tid(self)
+    }
+
+    fn position(&self) -> Result<u64> {
+        single::Txn::position(self)
     }
 
     fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
@@ -443,6 +451,12 @@ macro_rules! schemes {
             fn tid(&self) -> Result<Option<Tid>> {
                 match &self.0 {
                     $(AnyTxn::$name(txn) => txn.tid(),)*
+                }
+            }
+
+            fn position(&self) -> Result<u64> {
+                match &self.0 {
+                    $(AnyTxn::$name(txn) => txn.position(),)*
                 }
             }
 

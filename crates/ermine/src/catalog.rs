@@ -327,6 +327,21 @@ impl TableEntry {
         iter::once(self.kind).chain(self.indexes.iter().map(|index| index.kind))
     }
 
+    /// Returns the front of a row, whose key is `name`, with the parts that [`Self::number_and_name`] reads.
+    pub(crate) fn front<'r>(row: &'r [u8], name: &[u8]) -> &'r [u8] {
+        /// Format, number, and length of the name.
+        const BEFORE_NAME: usize = 3 * 10;
+        &row[..row.len().min(BEFORE_NAME + name.len())]
+    }
+
+    /// Returns the number and the name of a table from the front of its row; `None`: the row is not that of a table.
+    pub(crate) fn number_and_name(mut front: &[u8]) -> Option<(TableId, String)> {
+        let format = take_number(&mut front)?;
+        let is_table = [FORMAT, FORMAT_WITH_BUILT, WITHOUT_LAYOUTS].contains(&format);
+        let id = TableId(u32::try_from(take_number(&mut front)?).ok().filter(|_| is_table)?);
+        Some((id, take_text(&mut front)?))
+    }
+
     pub(crate) fn decode(mut bytes: &[u8]) -> Result<Self> {
         Self::read(&mut bytes).filter(|_| bytes.is_empty()).ok_or(Error::Decode { expected: "row of the catalog" })
     }
@@ -453,6 +468,8 @@ mod tests {
             for cut in 0..bytes.len() {
                 assert!(TableEntry::decode(&bytes[..cut]).is_err());
             }
+            let front = TableEntry::front(&bytes, entry.name.as_bytes());
+            assert_eq!(TableEntry::number_and_name(front), Some((entry.id, entry.name)));
         }
     }
 
@@ -471,6 +488,7 @@ mod tests {
             assert_eq!(DroppedTables::decode(&dropped.encode()).unwrap(), dropped);
         }
         assert!(matches!(CatalogRow::decode(&dropped.encode()).unwrap(), CatalogRow::Dropped(_)));
+        assert_eq!(TableEntry::number_and_name(&dropped.encode()), None);
         let mut overlapping = Vec::new();
         [FORMAT_OF_DROPPED, 4, 3, 6, 1].iter().for_each(|&number| put_number(&mut overlapping, number));
         assert!(DroppedTables::decode(&overlapping).is_err());

@@ -13,6 +13,7 @@ use crate::{
         is_of_database,
         parallel::files::readable_under,
         recovery::Recovery,
+        shipping::{changes::ChangeReader, reader::LogReader},
         store::storage,
     },
     error::{Abort, Error, Result},
@@ -61,6 +62,8 @@ pub struct Database {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TableDescription {
+    /// The table's number, which no other table ever gets.
+    pub id: TableId,
     /// The table's name.
     pub name: String,
     /// The type of the table's keys.
@@ -90,13 +93,13 @@ pub struct IndexDescription {
 
 impl From<TableEntry> for TableDescription {
     fn from(entry: TableEntry) -> Self {
-        let TableEntry { name, key_type, value_type, layouts, kind, indexes, .. } = entry;
+        let TableEntry { id, name, key_type, value_type, layouts, kind, indexes, .. } = entry;
         let describe = |IndexEntry { name, uniqueness, key_type, version, kind, .. }| {
             let options = IndexOptions::new(uniqueness).kind(kind).version(version);
             IndexDescription { name, key_type, options }
         };
         let indexes = indexes.into_iter().map(describe).collect();
-        Self { name, key_type, value_type, layouts: layouts.known().to_vec(), index: kind, indexes }
+        Self { id, name, key_type, value_type, layouts: layouts.known().to_vec(), index: kind, indexes }
     }
 }
 
@@ -216,6 +219,12 @@ impl Database {
     /// Returns the scheme that the database was opened with.
     pub fn scheme(&self) -> Scheme {
         self.engine.scheme()
+    }
+
+    /// Whether the log has the keys of updated and deleted rows ([`Options::log_keys`]), so that [`Database::changes`]
+    /// can be read.
+    pub fn logs_keys(&self) -> bool {
+        with_engine!(&*self.engine, engine => engine.options.log_keys)
     }
 
     /// Returns the order of transactions that the database was opened with.
@@ -516,6 +525,19 @@ impl Database {
         with_engine!(&*self.engine, engine => &engine.budget)
     }
 
+    /// Changes the limit of the memory that the database may take, in bytes; `None`: the default one
+    /// ([`Options::memory_limit`]). Memory that is taken stays so: under a smaller limit, writes that need more are
+    /// refused until enough is free, while reads and deletes get a reserve above what is taken now.
+    ///
+    /// # Errors
+    /// [`Error::Options`] for less than 16 MiB.
+    pub fn set_memory_limit(&self, bytes: Option<u64>) -> Result<()> {
+        let options = Options { memory_limit: bytes, ..Options::default() };
+        options.check()?;
+        self.budget().set_limit(options.fitted().memory_limit.unwrap_or(u64::MAX));
+        Ok(())
+    }
+
     /// Returns counters and sizes.
     pub fn statistics(&self) -> Statistics {
         with_engine!(&*self.engine, engine => engine.statistics())
@@ -626,6 +648,59 @@ impl Database {
     /// that is being written. Closing the database does the same.
     pub fn archive_now(&self) -> Result<()> {
         with_engine!(&*self.engine, engine => engine.archive_now())
+    }
+
+    /// Reads the durable log from the position `from` on, or from its durable end on, to keep a standby up to date
+    /// ([`LogReceiver`]). A carrier that was interrupted goes on at the standby's position.
+    ///
+    /// [`Options::keep_log`] says how far behind a reader may be; one that is farther behind may get
+    /// [`Error::LogRemoved`]. Single-version schemes ship no log: [`Error::Options`].
+    ///
+    /// [`LogReceiver`]: crate::LogReceiver
+    pub fn log_reader(&self, from: Option<u64>) -> Result<LogReader<'_>> {
+        with_engine!(&*self.engine, engine => engine.log_reader(from))
+    }
+
+    /// Reads the changes of committed transactions from the position `from` on, or from the durable end of the log on:
+    /// whole transactions, in the order of their commits, as soon as they are durable; while commits are held
+    /// ([`CommitHold`](crate::CommitHold)), when they are released. A program that was interrupted goes on at the
+    /// position of its reader ([`ChangeReader::position`]), also in another process, and misses nothing.
+    ///
+    /// The database is opened with [`Options::log_keys`]; [`Options::keep_log`] says how far behind a reader may be,
+    /// and one that is farther behind may get [`Error::LogRemoved`]. Tables in memory only have no changes. Under
+    /// single-version schemes: [`Error::Options`].
+    ///
+    /// ```
+    /// # use ermine::{Change, Database, Options};
+    /// # let path = std::env::temp_dir().join(format!("ermine-doc-changes-{}", std::process::id()));
+    /// let db = Database::open(&path, Options::default().log_keys(true))?;
+    /// let stock = db.table::<String, u64>("stock")?;
+    /// let mut changes = db.changes(None)?;
+    /// db.run(|txn| txn.put(&stock, "tea", &100))?;
+    ///
+    /// let transaction = changes.next()?.expect("it is durable");
+    /// let Change::Row(row) = &transaction.changes[0] else { panic!("no table was created or dropped") };
+    /// assert_eq!(row.of(&stock)?, Some(("tea".to_owned(), Some(100))));
+    /// # drop(changes);
+    /// # drop(db);
+    /// # std::fs::remove_dir_all(&path).unwrap();
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    ///
+    /// [`ChangeReader::position`]: crate::ChangeReader::position
+    pub fn changes(&self, from: Option<u64>) -> Result<ChangeReader<'_>> {
+        with_engine!(&*self.engine, engine => engine.changes(from))
+    }
+
+    /// Keeps the log from a position on, from now on, for the readers of changes that read from there: the first blocks
+    /// of transactions that commit later as well. `None`: none is kept any more, beside what
+    /// [`Options::keep_log`] says. What is kept gives way when the device is full. Nothing is kept under single-version
+    /// schemes.
+    ///
+    /// The positions of a program's readers are the program's to remember, and to say again when it opens the database
+    /// ([`Options::keep_changes_from`]).
+    pub fn keep_changes_from(&self, position: Option<u64>) {
+        with_engine!(&*self.engine, engine => engine.keep_changes_from(position));
     }
 
     /// Collects all garbage; returns the keys of a table and the entries of its first secondary index, with their rows.

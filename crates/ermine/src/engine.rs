@@ -144,6 +144,7 @@ impl<S: Scheme> Engine<S> {
             engine.budget.add(options.log_buffer_taken());
             let log = Log::start(files, engine.shared.clock.clone(), recovered.start)?;
             recovered.store.continues_in(&log);
+            log.keep_from(options.keep_log_from.unwrap_or(u64::MAX));
             engine.log = Some(log);
         }
         engine.store = Some(recovered.store);
@@ -260,6 +261,7 @@ impl<S: Scheme> Engine<S> {
             row_bytes: self.tables.row_bytes(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),
+            stragglers: self.stragglers().len() as u64,
             evicted_rows: self.eviction.rows(),
             cold_reads: self.store.as_ref().map_or(0, Store::reads),
             unloaded_rows: self.store.as_ref().map_or(0, Store::unloaded),
@@ -271,14 +273,11 @@ impl<S: Scheme> Engine<S> {
             statistics.checkpoint_failure = failure.or_else(|| store.removals.failure());
         }
         for (_, slot) in &self.snapshots {
-            // Relaxed: statistics.
-            statistics.commits += slot.commits.load(Ordering::Relaxed);
-            for (total, aborts) in statistics.aborts.iter_mut().zip(&slot.aborts) {
-                *total += aborts.load(Ordering::Relaxed);
-            }
+            statistics.add(&slot.counters);
         }
         if let Some(log) = &self.log {
             (statistics.log_bytes, statistics.log_flushes) = log.written();
+            statistics.held_log_bytes = log.held_bytes();
         }
         statistics
     }

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     ids::{Stamp, Tid},
+    table_name::{TableName, hexadecimal},
     units::Mebibytes,
 };
 
@@ -25,7 +26,7 @@ pub enum Error {
     /// An insert found that its key exists, or a write would give a unique index two rows under one key.
     KeyExists {
         /// The table.
-        table: Arc<str>,
+        table: TableName,
         /// The unique index whose key exists; `None` for the primary key.
         index: Option<Arc<str>>,
         /// The encoded key.
@@ -55,7 +56,7 @@ pub enum Error {
     /// row, or a range.
     Undeclared {
         /// The table.
-        table: Arc<str>,
+        table: TableName,
         /// The encoded key; `None` for a range.
         key: Option<Box<[u8]>>,
     },
@@ -104,6 +105,13 @@ pub enum Error {
     /// acknowledged before are safe: close the database, mend the cause, and open it again. A transaction that ended
     /// with this error may or may not have committed.
     Poisoned(Arc<str>),
+    /// A reader of the log ([`crate::Database::log_reader`], [`crate::Database::changes`]) asked for a part of the log
+    /// whose files have been removed: it was too far behind, or did not exist yet. A standby that needs that part is
+    /// made again, from a new backup; a copy that follows changes begins again with the rows of the tables.
+    LogRemoved {
+        /// Where the part begins.
+        position: u64,
+    },
     /// The device has no room for a transaction's writes; the text says where. Rows can be read and deleted meanwhile,
     /// and writes succeed again as soon as there is room: free some, or delete rows and wait for the next checkpoint.
     DiskFull(String),
@@ -208,10 +216,11 @@ impl fmt::Display for Error {
         match self {
             Self::Abort(abort) => abort.fmt(f),
             Self::KeyExists { table, index: None, key } => {
-                write!(f, "table {table} already has a row with key {}", Hex(key))
+                write!(f, "table {table} already has a row with key {}", table.key_text(None, key))
             }
             Self::KeyExists { table, index: Some(index), key } => {
-                write!(f, "unique index {index} of table {table} already has key {}", Hex(key))
+                let key = table.key_text(Some(index), key);
+                write!(f, "unique index {index} of table {table} already has key {key}")
             }
             Self::KeyTooLong { bytes } => {
                 write!(f, "key of {bytes} bytes is longer than the {} allowed", crate::MAX_KEY_BYTES)
@@ -223,7 +232,8 @@ impl fmt::Display for Error {
             Self::Encode(why) => write!(f, "value cannot be encoded: {why}"),
             Self::Schema(why) => why.fmt(f),
             Self::Undeclared { table, key: Some(key) } => {
-                write!(f, "table {table}: the transaction did not declare that it touches key {} like this", Hex(key))
+                let key = table.key_text(None, key);
+                write!(f, "table {table}: the transaction did not declare that it touches key {key} like this")
             }
             Self::Undeclared { table, key: None } => {
                 write!(
@@ -236,14 +246,12 @@ impl fmt::Display for Error {
                 "the savepoint is gone: it was released, or the transaction was rolled back to an earlier one",
             ),
             Self::GaveUp { attempts, elapsed, last } => {
-                let kind = last.kind.name();
-                let here = Edge::place(&last.table, &last.key, last.other);
-                write!(
-                    f,
-                    "gave up after {attempts} attempts in {:.1} s, of which the last lost a conflict ({kind}){here}: a \
-                     transaction that stays open is in the way, or Options::attempts_max or Options::run_max is too \
-                     low",
-                    elapsed.as_secs_f64()
+                let seconds = elapsed.as_secs_f64();
+                write!(f, "gave up after {attempts} attempts in {seconds:.1} s; the last one lost a ")?;
+                last.tell(f)?;
+                f.write_str(
+                    "; a transaction that stays open is in the way, or Options::attempts_max or Options::run_max is \
+                     too low",
                 )
             }
             Self::Nested(what) => f.write_str(what),
@@ -270,6 +278,13 @@ impl fmt::Display for Error {
                 "the log cannot be written any more: {why}; what was acknowledged is safe: close the database and open \
                  it again"
             ),
+            Self::LogRemoved { position } => {
+                write!(
+                    f,
+                    "the log at {position} is not there any more: make the standby again, from a new backup; a reader of \
+                     changes begins again with the rows, at a new position"
+                )
+            }
             Self::DiskFull(what) => write!(
                 f,
                 "no room is left on the device: {what}; rows can be read and deleted, and writing goes on when there \
@@ -311,7 +326,7 @@ pub struct Abort {
     /// The rule that was broken.
     pub kind: AbortKind,
     /// The table in which the conflict was noticed, where there is one.
-    pub table: Option<Arc<str>>,
+    pub table: Option<TableName>,
     /// The encoded key at which the conflict was noticed, where there is one.
     pub key: Option<Box<[u8]>>,
     /// The other transaction, where it is still known.
@@ -329,7 +344,7 @@ pub struct Edge {
     /// How the two depend on each other.
     pub dependency: Dependency,
     /// The table of the row, or of the gap between rows, that the dependency is about.
-    pub table: Option<Arc<str>>,
+    pub table: Option<TableName>,
     /// The encoded key of the row, as far as it has been kept.
     pub key: Option<Box<[u8]>>,
     /// Of a predecessor, the stamp of its commit. Of a successor, the earliest commit that can be reached through it.
@@ -449,51 +464,91 @@ impl AbortKind {
 
 impl fmt::Display for Abort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            AbortKind::WriteConflict => "write conflict",
-            AbortKind::Exclusion | AbortKind::DangerousStructure => "serialization conflict",
-            AbortKind::StaleRead => "stale read",
-            AbortKind::Phantom => "phantom",
-            AbortKind::Lock => "lock conflict",
-            AbortKind::TooLate => "too late in the order of timestamps",
-            AbortKind::Timeout => "waited too long",
-        })?;
-        let here = Edge::place(&self.table, &self.key, self.other);
-        write!(f, "{here}")?;
-        if let Some(predecessor) = &self.predecessor {
-            write!(f, "; it comes after a transaction: it {predecessor}")?;
-        }
-        if let Some(successor) = &self.successor {
-            write!(f, "; it comes before a transaction: it {successor}")?;
-        }
+        self.tell(f)?;
         f.write_str("; run the transaction again")
+    }
+}
+
+impl Abort {
+    /// Tells what happened: the dependencies on other transactions that exclude each other, as far as they are known.
+    fn tell(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            AbortKind::WriteConflict => "write conflict: ",
+            AbortKind::Exclusion | AbortKind::DangerousStructure => "serialization conflict: ",
+            AbortKind::StaleRead => "stale read: ",
+            AbortKind::Phantom => "phantom: ",
+            AbortKind::Lock => "lock conflict: ",
+            AbortKind::TooLate => "conflict of timestamps: ",
+            AbortKind::Timeout => "wait that took too long: ",
+        })?;
+        match (&self.successor, &self.predecessor) {
+            (Some(after), Some(before)) => {
+                let is_same = after.other == before.other && after.other.is_some();
+                let end = if is_same { "neither can come first" } else { "no serial order may have all of them" };
+                write!(f, "{after}; {before}; {end}")
+            }
+            (Some(edge), None) | (None, Some(edge)) => write!(f, "{edge}"),
+            (None, None) => self.tell_place(f),
+        }
+    }
+
+    /// Tells the conflict of a scheme that knows no dependencies.
+    fn tell_place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (row, other) = (row(&self.table, &self.key), transaction(self.other));
+        match self.kind {
+            AbortKind::Lock => write!(f, "{other} has locked {row}"),
+            AbortKind::TooLate => {
+                write!(f, "{other}, which comes later in the serial order, has read or written {row}")
+            }
+            AbortKind::StaleRead => write!(f, "this transaction read {row}, which {other} overwrote"),
+            AbortKind::Phantom => write!(f, "this transaction looked for {row}, which {other} inserted"),
+            AbortKind::Timeout => write!(f, "this transaction waited for {other} at {row}"),
+            _ => write!(f, "{other} has read or written {row}"),
+        }
     }
 }
 
 impl error::Error for Abort {}
 
-impl Edge {
-    /// Returns " in table t at key k with transaction x", as far as known.
-    fn place(table: &Option<Arc<str>>, key: &Option<Box<[u8]>>, other: Option<Tid>) -> String {
-        let table = table.as_ref().map(|table| format!(" in table {table}"));
-        let key = key.as_ref().map(|key| format!(" at key {}", Hex(key)));
-        let other = other.map(|other| format!(" with transaction {other}"));
-        [table, key, other].into_iter().flatten().collect()
-    }
-}
-
 impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.dependency.name(), Self::place(&self.table, &self.key, self.other))?;
-        self.stamp.map_or(Ok(()), |stamp| write!(f, ", stamp {stamp}"))
+        let (row, other) = (row(&self.table, &self.key), transaction(self.other));
+        match self.dependency {
+            Dependency::ReadFrom => write!(f, "this transaction read {row}, as {other} had written it"),
+            Dependency::Overwrote => write!(f, "this transaction overwrote {row}, as {other} had written it"),
+            Dependency::WasReadBy => write!(f, "{other} read {row}, which this transaction overwrote"),
+            Dependency::MayHaveBeenReadBy => {
+                write!(f, "{other} may have read {row}, which this transaction overwrote")
+            }
+            Dependency::WasLookedAtBy => write!(f, "{other} looked for {row}, which this transaction inserted"),
+            Dependency::WasDeletedBy => write!(f, "this transaction looked for {row}, which {other} had deleted"),
+            Dependency::EndedBefore => {
+                write!(f, "{other} had committed before this transaction began, and must come before it")
+            }
+            Dependency::SafeSnapshot => {
+                write!(f, "a reader of a safe snapshot may have read {row}, which this transaction overwrote")
+            }
+            Dependency::OverwrittenBy => write!(f, "this transaction read {row}, which {other} overwrote"),
+            Dependency::MayBeOverwrittenBy => {
+                write!(f, "this transaction may have read {row}, which {other} overwrote")
+            }
+            Dependency::InsertedBy => write!(f, "this transaction looked for {row}, which {other} inserted"),
+            Dependency::BothWrite => write!(f, "this transaction writes {row}, which {other} has written"),
+        }
     }
 }
 
-/// Key bytes as hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+/// Returns a row in words, as far as it is known.
+fn row(table: &Option<TableName>, key: &Option<Box<[u8]>>) -> String {
+    match (table, key) {
+        (Some(table), Some(key)) => format!("key {} of table {table}", table.any_key_text(key)),
+        (Some(table), None) => format!("a row of table {table}"),
+        (None, Some(key)) => format!("key {}", hexadecimal(key)),
+        (None, None) => "a row".into(),
     }
+}
+
+/// Returns a transaction in words.
+fn transaction(other: Option<Tid>) -> String {
+    other.map_or_else(|| "another transaction".into(), |other| format!("transaction {other}"))
 }

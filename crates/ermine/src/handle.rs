@@ -48,7 +48,8 @@ impl<K, V> Table<K, V> {
         ))
     }
 
-    pub(crate) fn id(&self) -> TableId {
+    /// Returns the number of the table, by which changes name it ([`crate::RowChange::table`]).
+    pub fn id(&self) -> TableId {
         self.id
     }
 

@@ -305,7 +305,7 @@ impl<B: Builds> Build<'_, B> {
             drop(nodes);
             match (before, between, after) {
                 (Looked::At(Some(before)), Looked::At(Some(_)), Looked::At(Some(after))) if before == after => {
-                    let (table, index) = (self.table.name(), Some(self.secondary().name.clone()));
+                    let (table, index) = (self.table.name_of_keys(), Some(self.secondary().name.clone()));
                     return Err(Error::KeyExists { table, index, key: self.unique_key(&one.0)?.into() });
                 }
                 (_, Looked::At(None), Looked::At(_)) => return Ok(one),

@@ -16,7 +16,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! To read the engine itself, start at `txn/mod.rs`, then ARCHITECTURE.md.
+//! `docs/book` in the repository has a tutorial, how-tos, what is promised, and what each error asks for; the crate's
+//! `examples` are programs to begin with. To read the engine itself, start at `txn/mod.rs`, then ARCHITECTURE.md.
 
 // Under loom the library consists only of its pieces, and only the models use them; under shuttle it has no background
 // threads.
@@ -28,11 +29,13 @@ compile_error!(
 );
 
 mod clock;
+mod counters;
 mod epoch;
 mod error;
 mod ids;
 mod index;
 mod inside;
+mod latency;
 mod log;
 #[cfg(ermine_mutants)]
 pub mod mutant;
@@ -43,9 +46,12 @@ mod platform;
 mod reclaim;
 mod rows;
 #[cfg(not(loom))]
+mod scan;
+#[cfg(not(loom))]
 mod schema;
 mod scheme;
 mod sync;
+mod table_name;
 mod txn;
 mod units;
 
@@ -120,9 +126,12 @@ mod work;
 #[cfg(not(loom))]
 mod worker;
 
+pub use counters::Aborts;
 pub use error::{Abort, AbortKind, Dependency, Edge, Error, Result};
 pub use ids::{Stamp, TableId, Tid};
 pub use index::IndexKind;
+pub use latency::{Latencies, LatencyRecorder};
+pub use table_name::TableName;
 
 /// The crate whose derives make a struct a [`fixed_value!`]; use it as `#[zerocopy(crate = "ermine::zerocopy")]`.
 #[cfg(not(loom))]
@@ -141,6 +150,12 @@ pub use {
         copy::Progress,
         recovery::Recovery,
         restore::{RestoreReport, Until, restore, restore_in},
+        shipping::{
+            LogPiece,
+            changes::{Change, ChangeReader, CommittedTransaction, RowChange, RowWrite},
+            reader::{CommitHold, LogReader},
+            receiver::LogReceiver,
+        },
         verify::{Finding, Verification, verify, verify_in},
     },
     handle::{SecondaryIndex, Table},
@@ -153,9 +168,10 @@ pub use {
     owned::{OwnedReceipt, OwnedTransaction},
     retries::{Retries, Turn},
     savepoints::Savepoint,
+    scan::{Rows, Scan},
     sequence::Sequence,
-    statistics::Statistics,
-    transaction::{Scan, Transaction},
+    statistics::{Metric, MetricValue, Statistics},
+    transaction::Transaction,
     types::{AsKey, AsValue, EncodedRange, Key, KeyBuffer, KeyRange, PAYLOAD_ALIGN, Prefix, PrefixOf, Value, prefix},
     work::Work,
 };

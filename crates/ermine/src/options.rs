@@ -24,88 +24,134 @@ use crate::{
     types::Key,
 };
 
-/// Options of a database, fixed when it is opened.
+/// Options of a database, fixed when it is opened. [`Options::default`] has the value that each field's description
+/// states, and each field that applications use has a method of its name that changes it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use ermine::{Database, Options};
+/// let options = Options::default().memory_limit(1 << 30).run_max(Duration::from_secs(5));
+/// let db = Database::open_in_memory(options)?;
+/// # Ok::<_, ermine::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// The concurrency control of every transaction.
+    /// Default: `Scheme::SiSsn`.
     pub scheme: Scheme,
     /// The order of transactions that the database keeps to under a serializable scheme. A transaction can ask for
     /// another one ([`TxnOptions::order`]).
+    /// Default: `Order::Strict`.
     pub order: Order,
-    /// Whether [`crate::Database::open`] creates a database where there is none, as it does by default. Without it a
-    /// mistyped path is an error instead of an empty database.
+    /// Whether [`crate::Database::open`] creates a database where there is none. Without it a mistyped path is an
+    /// error instead of an empty database.
+    /// Default: `true`.
     pub create: bool,
     /// The time during which a safe snapshot is handed out again ([`crate::Database::snapshot`]) to transactions that
     /// do not ask for [`Order::Strict`]; those that do get a new one each. Under the schemes that keep one version per
     /// row, each snapshot is a new one.
+    /// Default: `0ns`, each snapshot shows all that has been committed.
     pub snapshot_interval: Duration,
     /// The age from which on a version counts as stale, in bytes of log, under `rc-ssn`, `si-ssn` and `si-ssi`. Reads
     /// of stale versions are not tracked, which makes them cheap and can cost a transaction that overwrites one an
-    /// abort (SSN 5.3). `None`: each table finds its own threshold; [`u64::MAX`]: no version counts as stale.
+    /// abort (SSN 5.3). [`u64::MAX`]: no version counts as stale.
+    /// Default: `None`, each table finds its own threshold.
     pub stale_after: Option<u64>,
     /// The number of rows of one table from which on a transaction that reads them counts as reading the whole table,
     /// under the same schemes: it keeps no more lists of rows and ranges, and every concurrent writer of the table
-    /// counts as a conflict. `None`: half of the table, and never less than 4096. Earlier for a transaction that reads rows from
-    /// files while memory is short.
+    /// counts as a conflict. Earlier for a transaction that reads rows from files while memory is short.
+    /// Default: `None`, half of the table, and never less than 4096.
     pub escalate_after: Option<u64>,
     /// The point at which a transaction counts as committed towards its caller; a transaction can ask for another one
     /// ([`TxnOptions::durability`]). A database in memory has no durability.
+    /// Default: `Durability::Durable`.
     pub durability: Durability,
     /// Bytes of the log buffer, between 64 KiB and 1 GiB, rounded up to a power of two. It absorbs commits while the
     /// device is busy; when it is full, commits wait. It is no larger than an eighth of the memory limit.
+    /// Default: 32 MiB.
     pub log_buffer_bytes: u64,
     /// Bytes of a segment of the log, at least as many as the log buffer has. There are up to 16 segments; while the
     /// oldest cannot be freed, new ones are larger.
+    /// Default: 64 MiB.
     pub segment_bytes: u64,
     /// The size beyond which a value is kept in a file of its own: between 64 KiB and 16 MiB, and never more than an
     /// eighth of the log buffer.
+    /// Default: 1 MiB.
     pub blob_after: u64,
     /// Bytes of log after which a checkpoint is made in the background; more for a database whose checkpoint is large,
-    /// and no more than half of the memory limit under schemes that keep versions.
+    /// and no more than a quarter of the memory limit under schemes that keep versions.
+    /// Default: 1 GiB.
     pub checkpoint_after: u64,
+    /// Bytes of log that are kept although the database does not need them any more, for a reader that ships the log to
+    /// a standby ([`crate::Database::log_reader`]); under schemes that keep versions. They give way when the device is
+    /// full.
+    /// Default: 0 bytes.
+    pub keep_log: u64,
+    /// The position from which on all of the log is kept, also where the device is full, until commits are held
+    /// ([`crate::LogReader::hold_commits`]): for a carrier of the log that goes on where an earlier one has ended. Under
+    /// schemes that keep versions.
+    /// Default: `None`.
+    pub keep_log_from: Option<u64>,
+    /// The position from which on a reader of changes that is to come will read ([`crate::Database::changes`]): the log
+    /// is kept from there on until [`crate::Database::keep_changes_from`] says otherwise. It gives way when the device
+    /// is full. Under schemes that keep versions.
+    /// Default: `None`.
+    pub keep_changes_from: Option<u64>,
+    /// The log has the keys of rows that are updated or deleted, which [`crate::Database::changes`] needs; under
+    /// schemes that keep versions. Programs of before this option do not read such a log.
+    /// Default: `false`.
+    pub log_keys: bool,
     /// Under single-version schemes: the directories of the log and of checkpoints, one per device, always in the same
-    /// order. Each directory belongs to one database and has a thread that writes to it. If empty: the database's own
-    /// directory.
+    /// order. Each directory belongs to one database and has a thread that writes to it.
+    /// Default: `[]`, the database's own directory.
     pub log_directories: Vec<PathBuf>,
     /// As `log_directories`, for any implementation of a directory.
     #[doc(hidden)]
     pub log_directories_in: Vec<Arc<dyn Directory>>,
     /// Under single-version schemes: the minimum length of an epoch, up to a second. Commits become durable epoch by
     /// epoch.
+    /// Default: `1ms`.
     pub epoch_interval: Duration,
     /// Under single-version schemes: checkpoints are compressed (LZ4). For a device that is so slow, or so full, that
     /// compression is worth the processor's time; SiloR found that it is not (6.2). A checkpoint can be read whatever
     /// this option says.
+    /// Default: `false`.
     pub compress_checkpoints: bool,
     /// Under single-version schemes: when checkpoints sync their files. For measurements.
     #[doc(hidden)]
     pub checkpoint_syncs: CheckpointSyncs,
     /// A directory in which the log is kept permanently, for restores by time ([`crate::restore`]): each of its
     /// segments is copied there before it is freed. The directory belongs to one database.
+    /// Default: `None`, the log is freed by checkpoints.
     pub archive: Option<PathBuf>,
     /// As `archive`, for any implementation of a directory.
     #[doc(hidden)]
     pub archive_in: Option<Arc<dyn Directory>>,
     /// How long a transaction waits at one place for other transactions before it aborts with
     /// [`crate::AbortKind::Timeout`]: for a lock, a partition, its turn, or an older transaction, under schemes that
-    /// wait ([`Scheme::waits`]); 1 s by default, zero: it does not wait. Also how long [`crate::Database::run`] waits,
+    /// wait ([`Scheme::waits`]); zero: it does not wait. Also how long [`crate::Database::run`] waits,
     /// under any scheme, while another transaction runs alone, and how long it waits for others to end before it runs a
     /// transaction alone itself; then it goes on. Such waits end without this limit, unless an application leaves a
     /// transaction open. Waiting for the device is not bounded by it.
+    /// Default: `1s`.
     pub wait_max: Duration,
     /// How long [`crate::Database::run`] retries a transaction, counted from the end of its first attempt, before it
-    /// fails with [`crate::Error::GaveUp`]; 30 s by default. The limit is checked between attempts.
+    /// fails with [`crate::Error::GaveUp`]. The limit is checked between attempts.
+    /// Default: `30s`.
     pub run_max: Duration,
-    /// The maximum number of attempts of [`crate::Database::run`], before it fails with [`crate::Error::GaveUp`]; 1000
-    /// by default.
+    /// The maximum number of attempts of [`crate::Database::run`], before it fails with [`crate::Error::GaveUp`].
+    /// Default: `1000`.
     pub attempts_max: u32,
     /// Bytes of memory that the database may take: rows with their versions, indexes, read and write sets, log buffers,
     /// and the memory that an application takes for its queries ([`crate::Database::budget`]). An eighth of it (at most
     /// 1 GiB) is reserved for deletes, reads and recovery; a write that would need more than the rest fails with
     /// [`Error::OutOfMemory`], and has changed nothing. Under schemes that keep versions, in a database with a log, rows
     /// that are not accessed leave memory before that, and are read again on demand; indexes stay in memory, and may take
-    /// five eighths of it. `None`: three quarters of the memory of the machine or the control group, less of a small one.
+    /// five eighths of it.
+    /// `None`: three quarters of the memory of the machine or the control group, less of a small one; no limit where the
+    /// system has no `/proc`, as on macOS.
+    /// Default: `None`.
     pub memory_limit: Option<u64>,
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]
@@ -122,6 +168,7 @@ pub struct Options {
     pub timestamps_left: Option<u64>,
     /// The observer that is told the actions of every transaction. It costs each transaction time and memory for each
     /// row that it touches.
+    /// Default: `None`.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -139,6 +186,10 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             blob_after: 1 << 20,
             checkpoint_after: 1 << 30,
+            keep_log: 0,
+            keep_log_from: None,
+            keep_changes_from: None,
+            log_keys: false,
             log_directories: Vec::new(),
             log_directories_in: Vec::new(),
             epoch_interval: Duration::from_millis(1),
@@ -187,6 +238,30 @@ impl Options {
     /// Returns whether a value of this length is kept in a file of its own.
     pub(crate) fn diverts(&self, bytes: usize) -> bool {
         bytes as u64 > self.blob_after.min(self.log_buffer_bytes.next_power_of_two() / 8)
+    }
+
+    /// Returns the options with more or less of the log kept for readers.
+    pub fn keep_log(mut self, bytes: u64) -> Self {
+        self.keep_log = bytes;
+        self
+    }
+
+    /// Returns the options with the log kept from a position on, until commits are held.
+    pub fn keep_log_from(mut self, position: u64) -> Self {
+        self.keep_log_from = Some(position);
+        self
+    }
+
+    /// Returns the options with the log kept for a reader of changes that begins at a position.
+    pub fn keep_changes_from(mut self, position: u64) -> Self {
+        self.keep_changes_from = Some(position);
+        self
+    }
+
+    /// Returns the options with the keys of rows that are updated or deleted in the log, or without.
+    pub fn log_keys(mut self, log_keys: bool) -> Self {
+        self.log_keys = log_keys;
+        self
     }
 
     /// Returns the options with another distance between checkpoints.
@@ -358,7 +433,7 @@ impl Options {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TableOptions {
-    /// The kind of the index that finds rows by their keys.
+    /// The kind of the index that finds rows by their keys. Default: `IndexKind::BTree`.
     pub index: IndexKind,
     /// The table's rows may take memory from the reserve. Not kept in the database: state it each time the table is
     /// opened.
@@ -930,5 +1005,94 @@ pub enum CheckpointSyncs {
 impl Default for CheckpointSyncs {
     fn default() -> Self {
         Self::Every(32 << 20)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The default of every field, as its documentation states it: bytes in binary units, all else as `Debug` does.
+    fn stated_defaults() -> Vec<(&'static str, String)> {
+        fn bytes(bytes: u64) -> String {
+            let shift = if bytes == 0 { 0 } else { bytes.trailing_zeros() / 10 * 10 };
+            format!("{} {}", bytes >> shift, ["bytes", "KiB", "MiB", "GiB"][shift as usize / 10])
+        }
+        fn code(value: impl fmt::Debug) -> String {
+            format!("`{value:?}`")
+        }
+        // Without `..`: a field that is added is missing here until its default is stated.
+        let Options {
+            scheme,
+            order,
+            create,
+            snapshot_interval,
+            stale_after,
+            escalate_after,
+            durability,
+            log_buffer_bytes,
+            segment_bytes,
+            blob_after,
+            checkpoint_after,
+            keep_log,
+            keep_log_from,
+            keep_changes_from,
+            log_keys,
+            log_directories,
+            epoch_interval,
+            compress_checkpoints,
+            archive,
+            wait_max,
+            run_max,
+            attempts_max,
+            memory_limit,
+            observer,
+            log_directories_in: _,
+            checkpoint_syncs: _,
+            archive_in: _,
+            memory_faults: _,
+            evict_always: _,
+            uncached_after: _,
+            timestamps_left: _,
+        } = Options::default();
+        vec![
+            ("scheme", format!("`Scheme::{scheme:?}`")),
+            ("order", format!("`Order::{order:?}`")),
+            ("create", code(create)),
+            ("snapshot_interval", code(snapshot_interval)),
+            ("stale_after", code(stale_after)),
+            ("escalate_after", code(escalate_after)),
+            ("durability", format!("`Durability::{durability:?}`")),
+            ("log_buffer_bytes", bytes(log_buffer_bytes)),
+            ("segment_bytes", bytes(segment_bytes)),
+            ("blob_after", bytes(blob_after)),
+            ("checkpoint_after", bytes(checkpoint_after)),
+            ("keep_log", bytes(keep_log)),
+            ("keep_log_from", code(keep_log_from)),
+            ("keep_changes_from", code(keep_changes_from)),
+            ("log_keys", code(log_keys)),
+            ("log_directories", code(log_directories)),
+            ("epoch_interval", code(epoch_interval)),
+            ("compress_checkpoints", code(compress_checkpoints)),
+            ("archive", code(archive)),
+            ("wait_max", code(wait_max)),
+            ("run_max", code(run_max)),
+            ("attempts_max", code(attempts_max)),
+            ("memory_limit", code(memory_limit)),
+            ("observer", code(observer)),
+        ]
+    }
+
+    /// Looks for the last line of each field's description in this file.
+    #[test]
+    fn the_documentation_states_every_default() {
+        let source = include_str!("options.rs");
+        for (field, default) in stated_defaults() {
+            let at = source.find(&format!("\n    pub {field}: ")).expect("the field is public");
+            let stated = source[..at].lines().next_back().unwrap_or_default();
+            let begin = format!("    /// Default: {default}");
+            let rest = stated.strip_prefix(&begin).unwrap_or_else(|| panic!("{field}: {default}, not {stated:?}"));
+            assert!(rest.starts_with(['.', ',']), "{field}: {default}, not {stated:?}");
+        }
     }
 }

@@ -112,6 +112,16 @@ impl OwnedReceipt {
         self.receipt.stamp()
     }
 
+    /// Works as [`Receipt::locally`].
+    pub fn locally(self) -> Self {
+        Self { receipt: self.receipt.locally(), ..self }
+    }
+
+    /// Works as [`Receipt::and`].
+    pub fn and(self, other: Self) -> Self {
+        Self { receipt: self.receipt.and(other.receipt), ..self }
+    }
+
     /// Works as [`Receipt::is_durable`].
     pub fn is_durable(&self) -> bool {
         self.receipt.is_durable()

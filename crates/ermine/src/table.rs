@@ -35,6 +35,7 @@ use crate::{
     },
     scheme::{escalation::TableReaders, in_place::Reach, staleness::Staleness},
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
+    table_name::TableName,
     types::{KeyBuffer, KeyList},
 };
 
@@ -322,7 +323,7 @@ unsafe impl Sync for SecondarySlot {}
 /// The parts of a table.
 pub(crate) struct TableParts<F: Family> {
     pub(crate) id: TableId,
-    name: Mutex<Arc<str>>,
+    name: Mutex<TableName>,
     /// 1 if the table was dropped.
     dropped: AtomicUsize,
     /// The types of the table's keys and values, by name; and the types themselves, once the application has opened the
@@ -409,7 +410,7 @@ impl<F: Family> TableParts<F> {
     pub(crate) fn with_rows(entry: &TableEntry, rows: RowArray<F>, primary: Index, options: &Options) -> Self {
         Self {
             id: entry.id,
-            name: Mutex::new((*entry.name).into()),
+            name: Mutex::new(TableName::new(&entry.name, &entry.key_type)),
             dropped: AtomicUsize::new(0),
             type_names: [entry.key_type.clone(), entry.value_type.clone()],
             layouts: Mutex::new(entry.layouts.clone()),
@@ -432,12 +433,18 @@ impl<F: Family> TableParts<F> {
 
     /// Returns the table's name, for messages and the schema.
     pub(crate) fn name(&self) -> Arc<str> {
+        self.name_of_keys().name().clone()
+    }
+
+    /// Returns the table's name, for an error that has a key.
+    pub(crate) fn name_of_keys(&self) -> TableName {
         self.name.lock().expect("no code panics while it holds the name").clone()
     }
 
     /// Renames the table.
     pub(crate) fn rename(&self, name: &str) {
-        *self.name.lock().expect("no code panics while it holds the name") = name.into();
+        let mut known = self.name.lock().expect("no code panics while it holds the name");
+        *known = known.renamed(name);
     }
 
     /// Returns whether the table was dropped: operations that begin afterwards must not see it.
@@ -599,6 +606,8 @@ impl<F: Family> TableParts<F> {
         let at = set.count();
         assert_eq!(at, self.finished_count(), "indexes of a table are built one at a time");
         let slot = self.secondaries.get(at).ok_or(Error::Limit("16 secondary indexes of one table"))?;
+        let name = self.name_of_keys().with_index(at, secondary.name.clone(), &secondary.key_type_name);
+        *self.name.lock().expect("no code panics while it holds the name") = name;
         // Release: pairs with `check_writable`.
         self.unattached_count.fetch_add(usize::from(!secondary.is_attached()), Ordering::Release);
         // SAFETY: the ordinal has not been handed out, or all transactions that met it have ended.

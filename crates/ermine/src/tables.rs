@@ -257,6 +257,11 @@ impl<F: Family> Tables<F> {
         tables
     }
 
+    /// Returns the name of a table, unless it was dropped.
+    pub(crate) fn name_of(&self, id: TableId) -> Option<Arc<str>> {
+        self.live_tables().get(id).map(|table| table.name())
+    }
+
     /// Returns the table of that name.
     fn by_name(&self, name: &str) -> Option<Arc<TableParts<F>>> {
         self.live_tables().named(name)

@@ -1,19 +1,16 @@
 //! A running transaction with typed operations, as applications use it.
 
-use std::{
-    cell::RefCell,
-    marker::PhantomData,
-    ops::{Bound, ControlFlow},
-};
+use std::{cell::RefCell, marker::PhantomData, ops::Bound};
 
 use crate::{
-    access::{Access, Direction, Put, RowLock, ScanRange},
+    access::{Access, Put, RowLock},
     any::AnyAccess,
     error::Result,
     handle::{SecondaryIndex, Table},
-    ids::{IndexOrdinal, TableId, Tid},
+    ids::{IndexOrdinal, Tid},
     savepoints::Savepoint,
-    types::{AsKey, AsValue, EncodedRange, Framing, Key, KeyBuffer, KeyList, KeyRange, Value},
+    scan::Scan,
+    types::{AsKey, AsValue, Key, KeyBuffer, KeyList, KeyRange, Value},
     work::Work,
 };
 
@@ -37,6 +34,15 @@ impl<'db, A: Access> Transaction<'db, A> {
 
     pub(crate) fn into_access(self) -> A {
         self.access
+    }
+
+    pub(crate) fn access(&self) -> &A {
+        &self.access
+    }
+
+    /// Returns the address of the database's identity.
+    pub(crate) fn database(&self) -> usize {
+        self.database
     }
 
     /// Returns the value under `key`, copied out; `None` when there is none.
@@ -134,6 +140,36 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.write(table, key, value, Put::Update)
     }
 
+    /// Reads a row, lets `change` edit its value, and writes it; returns what `change` returns, or `None` when there is
+    /// no row. If `change` fails, nothing is written. Under [`crate::Scheme::Rc`], which promises no more, a value that
+    /// another transaction writes between the two is overwritten, and a row that it deletes is `None`.
+    ///
+    /// ```
+    /// # use ermine::{Database, Error, Options};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.run(|txn| txn.put(&accounts, &7, &100))?;
+    /// let left = db.run(|txn| {
+    ///     let left = txn.modify(&accounts, &7, |balance| {
+    ///         *balance -= 30;
+    ///         if *balance < 0 { Err(Error::other("the account is overdrawn")) } else { Ok(*balance) }
+    ///     })?;
+    ///     left.ok_or_else(|| Error::other("there is no account 7"))
+    /// })?;
+    /// assert_eq!(left, 70);
+    /// # Ok::<_, Error>(())
+    /// ```
+    pub fn modify<K: Key, V: Value + AsValue<V>, R>(
+        &self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        change: impl FnOnce(&mut V) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let Some(mut value) = self.get(table, key)? else { return Ok(None) };
+        let result = change(&mut value)?;
+        Ok(self.update(table, key, &value)?.then_some(result))
+    }
+
     /// Inserts or replaces a row.
     pub fn put<K: Key, V: Value>(
         &self,
@@ -183,6 +219,26 @@ impl<'db, A: Access> Transaction<'db, A> {
         Scan::new(self, index.table(), index.ordinal(), range.encode(), Some(S::skip))
     }
 
+    /// Returns the row whose key in a unique index is `key`, copied out; `None` when there is none. In an index that is
+    /// not unique, the first such row in the order of the primary key.
+    ///
+    /// ```
+    /// # use ermine::{Database, Options, Uniqueness};
+    /// # let db = Database::open_in_memory(Options::default())?;
+    /// let users = db.table::<u64, String>("users")?;
+    /// let by_name = db.index(&users, "by name", Uniqueness::Unique, |_, name| name.to_owned())?;
+    /// db.run(|txn| txn.insert(&users, &7, "ada"))?;
+    /// assert_eq!(db.run(|txn| txn.find_by(&by_name, "ada"))?, Some((7, "ada".to_owned())));
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn find_by<S: Key, K: Key, V: Value>(
+        &self,
+        index: &SecondaryIndex<S, K, V>,
+        key: &(impl AsKey<S> + ?Sized),
+    ) -> Result<Option<(K, V)>> {
+        self.scan_by(index, key..=key).first()
+    }
+
     /// Returns the obstacle that a write of a row would meet at the moment, without losing a conflict: for programs
     /// that take any one of several rows, preferably one that no other transaction uses. A write that follows may still
     /// lose. Under single-version schemes, and where there is no row, [`RowLock::Free`].
@@ -223,6 +279,15 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// before its first write, and under single-version schemes.
     pub fn tid(&self) -> Result<Option<Tid>> {
         self.access.tid()
+    }
+
+    /// Returns the position of the transaction's snapshot in the log: the snapshot has what committed below it, and
+    /// nothing that committed at or above it. When [`crate::Database::sync`] has returned, changes can be read from
+    /// there ([`crate::Database::changes`]): the rows of the snapshot and those changes together are everything, once.
+    ///
+    /// A transaction at READ COMMITTED reads more than its snapshot. Single-version schemes: [`crate::Error::Options`].
+    pub fn position(&self) -> Result<u64> {
+        self.access.position()
     }
 
     /// Shows `each` every row that the transaction has written: the table's name, the encoded key, and the value;
@@ -326,90 +391,4 @@ fn encoded<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     let mut out = KeyBuffer::new();
     key.encode(&mut out);
     out
-}
-
-/// Cuts the secondary key off an index entry, so that the primary key is left.
-type Skip = fn(&mut &[u8]) -> Result<()>;
-
-/// A scan that has not run yet: reverse it, limit it, then call [`Scan::for_each`] or [`Scan::collect`].
-#[must_use = "a scan does nothing until it is run"]
-pub struct Scan<'t, A: Access, K, V> {
-    access: &'t A,
-    table: Result<TableId>,
-    framing: Framing,
-    index: IndexOrdinal,
-    range: EncodedRange,
-    direction: Direction,
-    limit: usize,
-    skip: Option<Skip>,
-    types: PhantomData<(K, V)>,
-}
-
-impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
-    fn new(
-        txn: &'t Transaction<'_, A>,
-        table: &Table<K, V>,
-        index: IndexOrdinal,
-        range: EncodedRange,
-        skip: Option<Skip>,
-    ) -> Self {
-        let (direction, limit) = (Direction::Forward, usize::MAX);
-        let (access, framing, table) = (&txn.access, table.framing(), table.id_in(txn.database));
-        Self { access, table, framing, index, range, direction, limit, skip, types: PhantomData }
-    }
-
-    /// Scans from the highest key down.
-    pub fn rev(mut self) -> Self {
-        self.direction = match self.direction {
-            Direction::Forward => Direction::Backward,
-            Direction::Backward => Direction::Forward,
-        };
-        self
-    }
-
-    /// Limits the scan to `rows` rows.
-    pub fn limit(mut self, rows: usize) -> Self {
-        self.limit = rows;
-        self
-    }
-
-    /// Shows every row to `visit` without copying it, until `visit` breaks or fails. A row is readable during the call:
-    /// one that is not in memory is read for it alone.
-    pub fn for_each(self, mut visit: impl FnMut(K, V::View<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
-        let framing = self.framing;
-        self.run(|key, value| visit(key, framing.view::<V>(value)?))
-    }
-
-    /// Returns all rows, copied out.
-    pub fn collect(self) -> Result<Vec<(K, V)>> {
-        let (framing, mut rows) = (self.framing, Vec::new());
-        self.run(|key, value| {
-            rows.push((key, framing.decode(value)?));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(rows)
-    }
-
-    /// Returns the first row of the range, copied out.
-    pub fn first(self) -> Result<Option<(K, V)>> {
-        Ok(self.limit(1).collect()?.pop())
-    }
-
-    fn run(self, mut visit: impl FnMut(K, &[u8]) -> Result<ControlFlow<()>>) -> Result<()> {
-        let skip = self.skip;
-        let range = ScanRange {
-            table: self.table?,
-            index: self.index,
-            lower: &self.range.lower,
-            upper: self.range.upper.as_deref(),
-            direction: self.direction,
-            limit: self.limit,
-        };
-        self.access.scan(range, &mut |mut entry, value| {
-            if let Some(skip) = skip {
-                skip(&mut entry)?;
-            }
-            visit(K::decode(&mut entry)?, value)
-        })
-    }
 }

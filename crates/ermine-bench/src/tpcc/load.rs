@@ -5,11 +5,7 @@
 //! threads, and one warehouse keeps as many threads busy as ten. A part is written in transactions of a few hundred
 //! rows.
 
-use std::{
-    ops::RangeInclusive,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-};
+use std::ops::RangeInclusive;
 
 use ermine::{Database, Transaction};
 use indicatif::ProgressBar;
@@ -21,7 +17,7 @@ use super::{
     schema::{Credit, Customer, District, History, Item, Order, ShortLine, StockCounts, StockNotes, Text, Warehouse},
     tables::Tables,
 };
-use crate::{random::Random, storage};
+use crate::{parallel, random::Random, storage};
 
 /// Parts into which items and stock are cut.
 const CUTS: u32 = 10;
@@ -60,24 +56,7 @@ pub fn load<R: Rows>(
 ) -> Result<(), Failure> {
     let plan = Plan { warehouses, scale, seed, date: microseconds_since_1970() };
     let parts = plan.parts();
-    progress.set_length(parts.len() as u64);
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<(), Failure> {
-        // Relaxed: the counter hands out indexes and carries no data.
-        while let Some(&part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(failure) = plan.write(db, tables, part) {
-                next.store(parts.len(), Ordering::Relaxed);
-                return Err(failure);
-            }
-            progress.inc(1);
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        let done: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-        done.into_iter().try_for_each(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })?;
+    parallel::run_parts(parts.len(), threads, progress, |number| plan.write(db, tables, parts[number]))?;
     Ok(db.sync()?)
 }
 

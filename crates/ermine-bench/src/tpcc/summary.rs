@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ermine::{AbortKind, Scheme};
+use ermine::Scheme;
 use serde::Serialize;
 
 use super::{
@@ -14,9 +14,12 @@ use super::{
 };
 use crate::{
     abort_shapes::{ShapeSummary, ShapeTable},
+    charts,
     conflicts::{self, Conflicts},
     latency::Quantiles,
-    report::{Grid, Memory, Setting, grouped},
+    page::{Page, Report},
+    report::{Facts, Grid, Memory, Setting, grouped},
+    series::Series,
     storage::{LogSummary, LogUse},
     trial::{Counts, Tally},
     verdict::{Verdict, all_hold},
@@ -56,6 +59,8 @@ pub struct Summary {
     pub total: KindSummary,
     /// Each kind of transaction in the mix.
     pub kinds: Vec<KindSummary>,
+    /// Throughput over time.
+    pub series: Series,
     /// Aborted attempts by cause, as the engine counts them.
     pub aborts: Vec<(&'static str, u64)>,
     /// Aborted attempts by shape, if they are to be explained.
@@ -150,7 +155,8 @@ impl Summary {
             log: counts.log.map(LogUse::summary),
             total: summary("total", &counts.total()),
             kinds: options.mix.kinds().map(|kind| summary(kind.name(), &counts.tallies[kind as usize])).collect(),
-            aborts: AbortKind::ALL.iter().map(|kind| kind.name()).zip(counts.engine_aborts).collect(),
+            aborts: counts.engine_aborts.iter().map(|(kind, count)| (kind.name(), count)).collect(),
+            series: counts.series,
             abort_shapes: counts.shapes.summaries(&Kind::ALL.map(Kind::name)),
             skipped_deliveries_percent: 100.0 * skipped_districts as f64 / deliveries.max(1) as f64,
             after_load,
@@ -196,7 +202,7 @@ impl Summary {
             "max us",
         ]);
         for kind in self.kinds.iter().chain([&self.total]) {
-            let Quantiles { p50_us, p99_us, p999_us, max_us } = kind.latency;
+            let Quantiles { p50_us, p99_us, p999_us, max_us, .. } = kind.latency;
             grid.row([
                 kind.name.to_owned(),
                 grouped(kind.per_second as u64),
@@ -231,39 +237,72 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n{}\noptions      {}", self.benchmark, self.setting, self.options)?;
-        writeln!(f, "load         {:.1} s, {}", self.load_seconds, self.memory_after_load)?;
-        writeln!(f, "after run    {}", self.memory_after_run)?;
+impl Summary {
+    fn facts(&self) -> Facts {
         let completed = self.total.committed + self.total.rolled_back;
-        writeln!(
-            f,
-            "processor    {:.1} s in {:.1} s, {} transactions a processor second",
+        let processor = format!(
+            "{:.1} s in {:.1} s, {} transactions a processor second",
             self.processor_seconds,
             self.seconds,
             grouped((completed as f64 / self.processor_seconds.max(0.01)) as u64)
-        )?;
-        self.log.iter().try_for_each(|log| writeln!(f, "log          {log}"))?;
-        writeln!(f, "\n{}\n\n{}\n", self.throughput(), self.causes())?;
-        ShapeTable(&self.abort_shapes).fmt(f)?;
+        );
+        let facts = self.setting.facts().with("options", &self.options);
+        let facts = facts.with("load", format!("{:.1} s, {}", self.load_seconds, self.memory_after_load));
+        let facts = facts.with("after run", self.memory_after_run).with("processor", processor);
+        self.log.iter().fold(facts, |facts, log| facts.with("log", log))
+    }
+
+    /// Transactions that were not what the rules intend.
+    fn remarks(&self) -> String {
+        let mut text = String::new();
         if self.skipped_deliveries_percent > 0.0 {
-            writeln!(f, "{:.2} % of deliveries skipped: nothing to deliver\n", self.skipped_deliveries_percent)?;
+            text += &format!("{:.2} % of deliveries skipped: nothing to deliver\n\n", self.skipped_deliveries_percent);
         }
         if self.total.lost > 0 {
-            writeln!(f, "{} transactions failed on a key taken after a lost update\n", grouped(self.total.lost))?;
+            text += &format!("{} transactions failed on a key taken after a lost update\n\n", grouped(self.total.lost));
         }
+        text
+    }
+
+    fn conditions(&self) -> String {
         let loaded = if all_hold(&self.after_load) { "PASS" } else { "FAIL" };
-        writeln!(f, "conditions before the run: {loaded}")?;
-        self.after_load.iter().filter(|verdict| !verdict.holds()).try_for_each(|verdict| writeln!(f, "{verdict}"))?;
-        writeln!(f, "conditions after the run, in one snapshot:")?;
-        self.after_run.iter().try_for_each(|verdict| writeln!(f, "{verdict}"))?;
-        write!(
-            f,
-            "\n{} transactions/s ({} new orders/s), {}",
+        let mut text = format!("conditions before the run: {loaded}\n");
+        let failed = self.after_load.iter().filter(|verdict| !verdict.holds());
+        text.extend(failed.map(|verdict| format!("{verdict}\n")));
+        text += "conditions after the run, in one snapshot:\n";
+        text.extend(self.after_run.iter().map(|verdict| format!("{verdict}\n")));
+        text
+    }
+
+    fn conclusion(&self) -> String {
+        format!(
+            "{} transactions/s ({} new orders/s), {}",
             grouped(self.total.per_second as u64),
             grouped(self.kinds[Kind::NewOrder as usize].per_second as u64),
             self.verdict()
         )
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n{}", self.benchmark, self.facts())?;
+        writeln!(f, "\n{}\n\n{}\n", self.throughput(), self.causes())?;
+        ShapeTable(&self.abort_shapes).fmt(f)?;
+        write!(f, "{}{}\n{}", self.remarks(), self.conditions(), self.conclusion())
+    }
+}
+
+impl Report for Summary {
+    fn page(&self) -> Page {
+        let mut page = Page::new(self.benchmark, self.facts().with("result", self.conclusion()));
+        charts::over_time(&mut page, &self.series);
+        page.chart(charts::latencies("Latency".into(), self.kinds.iter().map(|kind| (kind.name, kind.latency))));
+        page.bars(charts::causes([(String::new(), self.aborts.clone())]));
+        page.table("Transactions", self.throughput());
+        page.table("Lost conflicts", self.causes());
+        page.table("Lost conflicts by shape", ShapeTable(&self.abort_shapes).grid());
+        page.text("Conditions", self.remarks() + &self.conditions());
+        page
     }
 }

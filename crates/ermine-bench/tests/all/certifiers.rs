@@ -23,7 +23,8 @@ use ermine_bench::{
     report::Setting,
     rounds::Comparison,
     sibench, stock,
-    trial::{KindSummary, Retry, RunOptions, Summary},
+    summary::{KindSummary, Summary},
+    trial::{Retry, RunOptions},
     write_skew,
 };
 

@@ -3,8 +3,10 @@
 use clap::Subcommand;
 
 use super::{
+    brokerage::Brokerage,
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
-    micro::{Churn, CommitLatency, Index, Micro, Recovery},
+    compared::{SmallBank, Tatp, Ycsb},
+    micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery},
     tpcc::{CreditCheck, Tpcc},
 };
 
@@ -24,6 +26,40 @@ pub enum Workload {
     /// that it writes. In addition to the conditions of tpcc: every order was accepted under the last credit check that
     /// had not seen it; exit code 1 when one was not, but not under rc and si, which permit it.
     CreditCheck(CreditCheck),
+    /// A brokerage like TPC-E, with a market in the process, verified afterwards
+    ///
+    /// Customers order trades, a market executes them, and its ticker triggers limit orders; most transactions only
+    /// read. Trade-Status 19 %, Market-Watch 18, Security-Detail 14, Customer-Position 13, Trade-Order 10.1,
+    /// Trade-Result 10, Trade-Lookup 8, Broker-Volume 4.9, Trade-Update 2, Market-Feed 1; a Data-Maintenance now and
+    /// then, and a Trade-Cleanup before each round. With --mix hybrid, 20 % are asset evaluations, which read a share of
+    /// all accounts (--group) and write one row. Several schemes run in turn, in rounds, compared with si. Holdings,
+    /// balances, brokers, requests, the ticker and more are checked after the load and, in one snapshot, after the run;
+    /// exit code 1 when a condition fails that the scheme promises. Results are TPC-E-like and not comparable with
+    /// published TPC-E results.
+    Brokerage(Brokerage),
+    /// SmallBank: customers with a savings and a checking account each
+    ///
+    /// SendPayment 25 %; Balance, DepositChecking, TransactSavings, Amalgamate and WriteCheck 15 % each, most of them for
+    /// a few hot customers. It is not serializable under snapshot isolation: with --pause yield and few hot customers,
+    /// --check finds Balance, WriteCheck and TransactSavings in cycles under si. Several schemes run in turn, in rounds,
+    /// compared with si. Afterwards every customer must have the opening balance and what committed transactions added;
+    /// exit code 1 when one has not, but not under rc.
+    #[command(name = "smallbank")]
+    SmallBank(SmallBank),
+    /// TATP: short transactions on the subscribers of a mobile network
+    ///
+    /// GET_SUBSCRIBER_DATA and GET_ACCESS_DATA 35 % each, UPDATE_LOCATION 14 %, GET_NEW_DESTINATION 10 %,
+    /// UPDATE_SUBSCRIBER_DATA, INSERT_CALL_FORWARDING and DELETE_CALL_FORWARDING 2 % each. What fails by the rules, as
+    /// the data is not there or is there already, counts as rolled back. Several schemes run in turn, in rounds,
+    /// compared with si. Afterwards rows, index and call forwardings are checked; exit code 1 when something is wrong.
+    Tatp(Tatp),
+    /// YCSB's workloads A to F: reads, updates, scans, inserts and read-modify-writes of records of ten fields
+    ///
+    /// A: 50 % read, 50 % update. B: 95 % read, 5 % update. C: read. D: 95 % read of the latest records, 5 % insert. E:
+    /// 95 % scan, 5 % insert. F: 50 % read, 50 % read-modify-write. Several schemes run in turn, in rounds, compared
+    /// with si. Afterwards every record and every field must be whole; exit code 1 when one is not, or when an update
+    /// got lost, but not under rc.
+    Ycsb(Ycsb),
     /// Random reads, then writes, of one table, by groups of clients (SIBENCH as in the SSN paper, section 7.2)
     ///
     /// Exit code 1 when a record holds a value of an attempt that did not commit.
@@ -59,6 +95,10 @@ pub enum Workload {
     ///
     /// By 1, 2, 4 .. clients that wait for each commit, at full load and at half of it.
     CommitLatency(CommitLatency),
+    /// How fast the changes of committed transactions are read from the log, and what their keys cost the writer
+    ///
+    /// Exit code 1 when a change is missing or not in its place.
+    Changes(Changes),
     /// How fast a database is available again after a kill and after a stop, beside plain reads of the same files
     ///
     /// A process of its own builds the database and dies. Exit code 1 when a row or an update is missing afterwards.

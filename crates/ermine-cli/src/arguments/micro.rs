@@ -4,9 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use ermine::IndexKind;
-use ermine_bench::{churn, commit_latency, index, machine, micro, recovery, tuning::Tuning};
+use ermine_bench::{changes, churn, commit_latency, index, machine, micro, recovery, tuning::Tuning};
 
-use super::run::{Compression, Log, OneScheme, Run, positive_seconds, seconds};
+use super::{
+    output::Output,
+    run::{Compression, Log, OneScheme, Run, positive_seconds, seconds},
+};
 
 #[derive(Debug, Args)]
 pub struct Micro {
@@ -126,9 +129,8 @@ pub struct Index {
     /// Rounds
     #[arg(long, default_value_t = 7, value_name = "N")]
     pub rounds: usize,
-    /// Write the whole report as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl Index {
@@ -158,9 +160,8 @@ pub struct CommitLatency {
     /// Seed of the times at which commits begin at half load
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// Write the whole report as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl CommitLatency {
@@ -171,6 +172,53 @@ impl CommitLatency {
             clients: self.clients.map_or(machine::cores() * 4, |clients| clients as usize),
             value_bytes: self.value_bytes,
             measured: self.seconds,
+            seed: self.seed,
+            tuning: self.log.tuning(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Changes {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    /// Directory for the two databases, which must be empty or not exist
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub log: Log,
+    /// Rows of the table
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: u64,
+    /// Length of a row's value, at least 8
+    #[arg(long, default_value_t = 100, value_name = "BYTES")]
+    pub value_bytes: usize,
+    /// Transactions that are written
+    #[arg(long, default_value_t = 500_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: u64,
+    /// Rows that a transaction updates
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub updates: u64,
+    /// How often the log is read
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Seed of the updated rows
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Changes {
+    pub fn options(&self) -> changes::Options {
+        changes::Options {
+            scheme: self.scheme.scheme,
+            directory: self.dir.clone(),
+            rows: self.rows,
+            value_bytes: self.value_bytes,
+            transactions: self.transactions,
+            updates: self.updates,
+            rounds: self.rounds as usize,
             seed: self.seed,
             tuning: self.log.tuning(),
         }
@@ -207,9 +255,8 @@ pub struct Recovery {
     /// Only build the database, and die
     #[arg(long, hide = true)]
     pub build: bool,
-    /// Write the whole report as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl Recovery {

@@ -1,26 +1,40 @@
 //! The arguments of every verb, with their help texts.
 
 mod bench;
+mod brokerage;
 mod certifiers;
 mod check;
 mod closed;
+mod compared;
+mod cores;
+mod htm;
 mod inspect;
 mod micro;
+mod output;
+mod recorded;
 mod run;
 mod sim;
 #[cfg(test)]
 mod tests;
 mod tpcc;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use self::{
     bench::Workload,
+    brokerage::Brokerage,
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     check::{Check, Format},
     closed::{Backup, Restore, Verify},
+    cores::SimCores,
+    htm::{FigureFiles, SimHtmDuration, SimHtmRestarts, SimHtmSize},
     inspect::{Inspect, InspectCheckpoint, InspectLog},
-    micro::{Churn, CommitLatency, Index, Micro, Recovery},
+    micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery},
+    output::Output,
+    recorded::Recorded,
     run::Run,
     sim::{Sim, SimFigure, SimRun},
 };
@@ -47,8 +61,9 @@ pub enum Command {
     Check(Check),
     /// Compare schemes in a discrete event simulator: what they let commit, what they abort, how long they wait
     ///
-    /// It is that of the SSN paper, section 7, written from its text: no engine runs, and an access takes the same time
-    /// under every scheme. Exit code 1 when a serializable scheme was not serializable.
+    /// It is that of the SSN paper, section 7, with the machines of the HTM paper, section VI, written from their
+    /// texts: an access takes the same time under every scheme, and no engine runs while it is simulated. Exit code 1
+    /// when a serializable scheme was not serializable.
     Sim {
         #[command(subcommand)]
         what: Sim,
@@ -72,5 +87,19 @@ pub enum Command {
     Inspect {
         #[command(subcommand)]
         what: Inspect,
+    },
+    /// Print the script with which a shell completes the arguments of this command
+    ///
+    /// For bash: ermine completions bash > /usr/share/bash-completion/completions/ermine
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man pages of this command and its verbs to a directory
+    ///
+    /// The directory is made if it does not exist. For all users: ermine man /usr/local/share/man/man1
+    Man {
+        /// The directory
+        dir: PathBuf,
     },
 }

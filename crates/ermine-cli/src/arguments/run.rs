@@ -5,11 +5,13 @@ use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use ermine::{CheckpointSyncs, Durability, Order, Scheme};
 use ermine_bench::{
-    machine,
+    compare, machine,
     storage::Storage,
     trial::{self, RunOptions},
     tuning::Tuning,
 };
+
+use super::output::Output;
 
 /// Arguments of workloads that run under one scheme.
 #[derive(Clone, Debug, Args)]
@@ -57,9 +59,8 @@ pub struct Run {
     /// Write the recorded history to a file, for `ermine check`
     #[arg(long, value_name = "FILE", requires = "check")]
     pub history: Option<PathBuf>,
-    /// Write the whole report as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: Output,
     #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
@@ -214,6 +215,30 @@ impl Time {
     }
 }
 
+/// Arguments of a workload of the form of [`compare`].
+#[derive(Clone, Debug, Args)]
+pub struct Compare {
+    #[command(flatten)]
+    pub schemes: Schemes,
+    #[command(flatten)]
+    pub run: Run,
+    #[command(flatten)]
+    pub time: Time,
+}
+
+impl Compare {
+    /// Returns the options of a run of `workload`.
+    pub(super) fn options<W>(&self, workload: W) -> compare::Options<W> {
+        compare::Options {
+            workload,
+            schemes: self.schemes.schemes.clone(),
+            threads: self.run.threads(),
+            rounds: self.schemes.rounds,
+            run_options: self.time.run_options(&self.run),
+        }
+    }
+}
+
 fn stale_after(text: &str) -> Result<u64, String> {
     match text {
         "never" => Ok(u64::MAX),
@@ -225,6 +250,13 @@ fn stale_after(text: &str) -> Result<u64, String> {
 pub enum Retry {
     Yes,
     No,
+}
+
+/// Numbers of rows of a workload that has rules for them.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Scale {
+    Full,
+    Small,
 }
 
 impl From<Retry> for trial::Retry {

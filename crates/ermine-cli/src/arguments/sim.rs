@@ -1,27 +1,55 @@
 //! The arguments of `ermine sim`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use ermine_sim::{Figure, FigureOptions, Group, Options, Scheme};
+
+use super::{
+    cores::SimCores,
+    htm::{FigureFiles, SimHtmDuration, SimHtmRestarts, SimHtmSize},
+    output::Output,
+};
 
 #[derive(Debug, Subcommand)]
 pub enum Sim {
     /// Simulate one workload under several schemes, and compare them
     ///
     /// All are offered the same transactions at the same times. Rates are percentages of these, latencies are in mean
-    /// times of an access. `cycles` counts components of the dependency graph, `failures` the transactions in them that
+    /// times of an access. `cycles` counts components of the dependency graph, `failed` the transactions in them that
     /// also fail the exclusion window test, as the paper does.
     Run(SimRun),
     /// Repeat a figure of the SSN paper: 6 contention, 7 share of writes, 8 readers beside writers, 9 safe snapshots
     ///
     /// docs/simulation.md compares the results with the paper.
     Figure(SimFigure),
+    /// Run TPC-C on 1 to 64 simulated cores under every scheme: which transactions run at the same time
+    ///
+    /// TPC-C runs on the engine first, on one thread; the reads and writes of its transactions are recorded, and then
+    /// replayed under each scheme: figure 14 of the HTM paper. An access takes the same time under every scheme and on
+    /// every core, so the numbers show what conflicts leave, without the costs of a scheme. docs/simulation.md compares
+    /// them with the paper.
+    Cores(SimCores),
+    /// Draw the aborts of hardware transactions by their size, for caches with several ways
+    ///
+    /// A transaction aborts when more of its random lines are in a set of the L1 cache than the cache has ways: figure
+    /// 5 and section III.B of the HTM paper.
+    HtmSize(SimHtmSize),
+    /// Draw the aborts of hardware transactions by their duration
+    ///
+    /// A transaction aborts when its core is interrupted: figure 6 and section III.B of the HTM paper. How often that
+    /// happens on the paper's machine is not known: see --interval.
+    HtmDuration(SimHtmDuration),
+    /// Draw the aborts of hardware transactions by the restarts before the latch is taken
+    ///
+    /// Each access of TPC-C's transactions, recorded as for cores, is a hardware transaction that elides the latch of
+    /// its table: figure 15 and sections IV.B, V.A and VI.B of the HTM paper. Abort rate: the accesses that take the
+    /// latch in the end.
+    HtmRestarts(SimHtmRestarts),
 }
 
 #[derive(Debug, Args)]
 pub struct SimRun {
-    /// The schemes, separated by commas: 2pl, rcl, rcl-ssn, rc, rc-ssn, si, si-ssi, si-ssn [default: all]
+    /// The schemes, separated by commas: 2pl, rcl, rcl-ssn, rc, rc-ssn, si, si-ssi, si-ssn; and mvocc, silo, sto, tso,
+    /// tso-safe, htm, which are not in the SSN paper [default: those of the paper]
     #[arg(long, value_name = "SCHEME,..", value_delimiter = ',')]
     pub scheme: Vec<Scheme>,
     /// Records of the table; fewer mean more conflicts
@@ -48,14 +76,13 @@ pub struct SimRun {
     /// Skip the search for cycles, and the memory that it takes
     #[arg(long)]
     pub no_cycle_test: bool,
-    /// Write the outcomes as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl SimRun {
     pub fn schemes(&self) -> &[Scheme] {
-        if self.scheme.is_empty() { &Scheme::ALL } else { &self.scheme }
+        if self.scheme.is_empty() { &Scheme::SSN_PAPER } else { &self.scheme }
     }
 
     pub fn options(&self) -> Options {
@@ -92,15 +119,8 @@ pub struct SimFigure {
     /// Every other point, with a fifth of the transactions
     #[arg(long)]
     pub quick: bool,
-    /// Write the points as comma-separated values
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Draw the figure
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-    /// Write the figure as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub files: FigureFiles,
 }
 
 impl SimFigure {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use ermine::{Durability, Order, Scheme};
-use ermine_bench::{machine, micro, pause::Pause, sibench, stock, tpcc, trial::Retry};
+use ermine_bench::{
+    brokerage, machine, micro, pause::Pause, sibench, smallbank::SmallBank, stock, tpcc, trial::Retry, ycsb,
+};
 
 use super::*;
 
@@ -87,7 +89,14 @@ fn what_cannot_work_is_refused() {
         "stock --scheme si,parallel",
         "stock --sweep --reads 10",
         "read-mostly --long 1",
-        "ycsb",
+        "brokerage --mix heavy",
+        "brokerage --customers 0",
+        "brokerage --scheme si,parallel",
+        "smallbank --customers many",
+        "ycsb --workload g",
+        "ycsb --distribution normal",
+        "tatp --subscribers few",
+        "seats",
     ] {
         assert!(parse(&format!("ermine bench {line}")).is_err(), "{line}");
     }
@@ -101,6 +110,48 @@ fn micro_runs_one_operation_or_all() {
     };
     assert_eq!(operations("ermine bench micro"), micro::Operation::ALL);
     assert_eq!(operations("ermine bench micro --operation rmw10"), [micro::Operation::Rmw10]);
+}
+
+#[test]
+fn smallbank_takes_its_hotspot_and_the_schemes() {
+    let options = |line: &str| match parse(&format!("ermine bench smallbank {line}")).unwrap() {
+        Workload::SmallBank(arguments) => arguments.options(),
+        other => panic!("{other:?}"),
+    };
+    let default = options("");
+    let SmallBank { customers, hot_customers, hot_percent, pause } = default.workload;
+    assert_eq!((customers, hot_customers, hot_percent, pause), (18_000, 1_000, 90, Pause::NONE));
+    assert_eq!((default.schemes.len(), default.rounds, default.threads), (4, 3, machine::cores()));
+    let given = options("--hot-customers 10 --pause yield --scheme silo,si --rounds 1 --threads 3 --seed 4");
+    assert_eq!((given.workload.hot_customers, given.workload.pause), (10, Pause::Yield));
+    assert_eq!((given.schemes, given.rounds, given.threads), (vec![Scheme::Silo, Scheme::Si], 1, 3));
+    assert_eq!(given.run_options.seed, 4);
+}
+
+#[test]
+fn ycsb_runs_all_workloads_or_some() {
+    let options = |line: &str| match parse(&format!("ermine bench ycsb {line}")).unwrap() {
+        Workload::Ycsb(arguments) => arguments.options().workload,
+        other => panic!("{other:?}"),
+    };
+    let default = options("");
+    assert_eq!((default.mixes, default.distribution), (ycsb::Mix::ALL.to_vec(), None));
+    assert_eq!((default.fields, default.field_bytes, default.theta), (10, 100, 0.99));
+    assert_eq!((default.scan_max, default.operations), (100, 1));
+    let given = options("--workload a,E --operations-per-transaction 16 --distribution uniform --records 7");
+    assert_eq!((given.mixes, given.operations), (vec![ycsb::Mix::A, ycsb::Mix::E], 16));
+    assert_eq!((given.distribution, given.records), (Some(ycsb::Distribution::Uniform), 7));
+}
+
+#[test]
+fn tatp_takes_its_subscribers() {
+    let options = |line: &str| match parse(&format!("ermine bench tatp {line}")).unwrap() {
+        Workload::Tatp(arguments) => arguments.options().workload,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((options("").subscribers, options("").uniform), (100_000, false));
+    let given = options("--subscribers 7 --uniform");
+    assert_eq!((given.subscribers, given.uniform), (7, true));
 }
 
 #[test]
@@ -129,6 +180,22 @@ fn schemes_are_one_or_several() {
         other => panic!("{other:?}"),
     };
     assert_eq!((long, short), (2, 1));
+}
+
+#[test]
+fn a_brokerage_has_a_mix_and_schemes() {
+    let brokerage = |line: &str| match parse(&format!("ermine bench brokerage {line}")).unwrap() {
+        Workload::Brokerage(arguments) => arguments.options(),
+        other => panic!("{other:?}"),
+    };
+    let usual = brokerage("");
+    assert_eq!((usual.schemes, usual.customers, usual.mix), (vec![Scheme::SiSsn], 1_000, brokerage::Mix::Standard));
+    let given = brokerage("--mix hybrid --group 5 --scheme si,silo --customers 3000 --initial-trades 9 --rounds 4");
+    assert_eq!((given.mix, given.group_percent, given.rounds), (brokerage::Mix::Hybrid, 5.0, 4));
+    assert_eq!((&given.schemes[..], given.customers), (&[Scheme::Si, Scheme::Silo][..], 3_000));
+    assert_eq!(given.initial_trades, 9);
+    assert!(given.check().is_ok() && brokerage("--customers 1500").check().is_err());
+    assert!(brokerage("--mix hybrid --group 0").check().is_err() && brokerage("--group 101").check().is_err());
 }
 
 #[test]
@@ -164,7 +231,9 @@ fn a_directory_comes_with_durability_and_outstanding_commits() {
     let storage = tpcc("--dir d --durability async --outstanding 1 --keep").run_options.storage.unwrap();
     assert_eq!((storage.durability, storage.outstanding, storage.keep), (Durability::Async, 1, true));
     assert_eq!(storage.directory, std::path::Path::new("d"));
-    for workload in ["credit-check", "sibench", "write-skew", "batch", "stock", "read-mostly", "micro", "churn"] {
+    for workload in
+        ["credit-check", "sibench", "write-skew", "batch", "stock", "read-mostly", "brokerage", "micro", "churn"]
+    {
         assert!(parse(&format!("ermine bench {workload} --dir d --durability none")).is_ok(), "{workload}");
     }
 }
@@ -205,13 +274,13 @@ fn a_simulation_has_groups_and_schemes() {
         other => panic!("{line}: {other:?}"),
     };
     assert_eq!(run("ermine sim run").options(), ermine_sim::Options::default());
-    assert_eq!(run("ermine sim run").schemes(), ermine_sim::Scheme::ALL);
+    assert_eq!(run("ermine sim run").schemes(), ermine_sim::Scheme::SSN_PAPER);
     let some = run("ermine sim run --scheme 2pl,si-ssn --group 10:8-12:100% --group 5:9:0@40 --safe-snapshots 50");
     assert_eq!(some.schemes(), [ermine_sim::Scheme::TwoPhase, ermine_sim::Scheme::SiSsn]);
     assert_eq!((some.options().groups.len(), some.options().safe_snapshot_interval), (2, Some(50.0)));
     assert!(matches!(sim("ermine sim figure 9 --quick"), Some(Sim::Figure(arguments)) if arguments.quick));
     for line in
-        ["sim", "sim run --scheme silo", "sim run --group 3", "sim figure", "sim figure 5", "sim figure 6 --seeds 0"]
+        ["sim", "sim run --scheme occ", "sim run --group 3", "sim figure", "sim figure 5", "sim figure 6 --seeds 0"]
     {
         assert!(sim(&format!("ermine {line}")).is_none(), "{line}");
     }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use ermine_bench::{Result, pause::Pause, tpcc, trial::RunOptions};
 
-use super::run::{OneScheme, Retry, Run, positive_seconds, seconds};
+use super::run::{OneScheme, Retry, Run, Scale, positive_seconds, seconds};
 
 #[derive(Debug, Args)]
 pub struct Tpcc {
@@ -67,12 +67,6 @@ pub enum Home {
 pub enum Rows {
     Standard,
     Silo,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Scale {
-    Full,
-    Small,
 }
 
 impl Tpcc {

@@ -43,11 +43,59 @@ fn figures_are_written_to_files() {
 }
 
 #[test]
+fn limits_of_hardware_transactions_are_drawn() {
+    for (arguments, expected) in [
+        (&["htm-size", "--ways", "8,512"][..], ["HTM figure 5: ", "8 ways  512 ways", "\n256"]),
+        (&["htm-duration"], ["HTM figure 6: ", "independent  regular", "\n1000000"]),
+    ] {
+        let (code, out, _) = sim(&[arguments, &["--transactions", "200"]].concat());
+        assert_eq!(code, Some(0), "{out}");
+        assert!(expected.iter().all(|text| out.contains(text)), "{out}");
+    }
+}
+
+#[test]
+fn tpcc_is_recorded_and_simulated_on_cores() {
+    let csv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cores.csv");
+    let small = ["--warehouses", "4", "--scale", "small", "--transactions", "400", "--cores", "1,4"];
+    let (code, out, error) = sim(&[&["cores", "--csv", csv.to_str().unwrap()][..], &small].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.contains("TPC-C, 4 warehouses, 400 transactions recorded"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 95), "{out}");
+    let csv = fs::read_to_string(csv).unwrap();
+    let speedup = |scheme: &str, cores: u32| {
+        let start = format!("{scheme},{cores},");
+        let line = csv.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("{csv}"));
+        line.split(',').next().unwrap().parse::<f64>().unwrap()
+    };
+    for scheme in ["serial", "partitioned", "vll", "2pl", "sto", "tso", "silo", "si", "si-ssn", "htm"] {
+        assert_eq!(speedup(scheme, 1), 1.0, "{csv}");
+    }
+    assert_eq!(speedup("serial", 4), 1.0);
+    assert!(["partitioned", "vll", "2pl", "si-ssn"].iter().all(|scheme| speedup(scheme, 4) > 1.2), "{csv}");
+}
+
+#[test]
+fn restarts_of_hardware_transactions_are_drawn() {
+    let small = ["--warehouses", "2", "--scale", "small", "--transactions", "200", "--seeds", "1"];
+    let (code, out, error) = sim(&[&["htm-restarts", "--cores", "1,4"][..], &small].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        out.contains("HTM figure 15: ") && out.contains("insert zones: 8\n   ") && out.contains("\nspread"),
+        "{out}"
+    );
+}
+
+#[test]
 fn requests_that_cannot_work_are_refused() {
     for (arguments, reason) in [
         (&["run", "--records", "0"][..], "the number of records lies between"),
         (&["run", "--load", "0"], "the load lies between"),
-        (&["run", "--scheme", "silo"], "there is no scheme \"silo\"; the simulator has 2pl,"),
+        (&["run", "--scheme", "occ"], "there is no scheme \"occ\"; the simulator has 2pl,"),
+        (&["run", "--scheme", "vll"], "vll only queues: use `ermine sim cores`"),
+        (&["htm-size", "--ways", "7"], "ways that divide its lines"),
+        (&["htm-duration", "--interval", "0"], "the time between two interrupts lies between"),
+        (&["cores", "--cores", "0"], "0 is not in 1..=4096"),
         (&["run", "--group", "1:5:9"], "there are more writes than accesses"),
         (&["figure", "5"], "use 6, 7, 8 or 9"),
     ] {

@@ -5,8 +5,12 @@
 //! value contains its key, which every read checks, and a number that read-modify-writes increment: at the end the
 //! numbers must add up to the increments that were committed.
 
+#[path = "../report.rs"]
+mod report;
+
 use std::{
     collections::BTreeMap,
+    error::Error,
     hint::black_box,
     ops::{Bound, ControlFlow},
     path::PathBuf,
@@ -21,7 +25,9 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use ermine::{Database, Table};
-use ermine_bench::{calibrate::Calibration, random::Random, zipf::Choice};
+use ermine_bench::{calibrate::Calibration, random::Random, report::Setting, zipf::Choice};
+
+use crate::report::{Comparison, Figure, Measured, Output};
 
 /// Compares embedded engines; prints thousands of transactions a second.
 #[derive(Clone, Parser)]
@@ -43,6 +49,8 @@ struct Options {
     engines: Vec<Kind>,
     #[arg(long, value_delimiter = ',', default_values = ["get", "get-zipf", "get-batch", "scan", "mixed", "mixed-zipf", "rmw", "rmw-zipf"])]
     work: Vec<Work>,
+    #[command(flatten)]
+    output: Output,
     /// Measures the first engine and the first work in this process.
     #[arg(long, hide = true)]
     one: bool,
@@ -511,13 +519,38 @@ fn in_a_process(engine: Kind, work: Work, options: &Options) -> (f64, f64) {
     (number(), number())
 }
 
-fn main() {
+/// The rates and the retries of all engines; `rates` has them by engine, work and round.
+fn comparison(options: &Options, setting: Setting, rates: &[Vec<Vec<(f64, f64)>>]) -> Comparison {
+    let Options { rows, threads, seconds, rounds, theta, .. } = options;
+    let figures = |quantity, number: fn(&(f64, f64)) -> f64| {
+        options.work.iter().enumerate().map(move |(at, &work)| {
+            let results = options.engines.iter().zip(rates).map(|(&engine, rates)| Measured {
+                name: name(engine),
+                rounds: rates[at].iter().map(number).collect(),
+            });
+            Figure { quantity, input: name(work), results: results.collect() }
+        })
+    };
+    Comparison {
+        title: "Ermine beside other embedded engines",
+        setting,
+        options: format!(
+            "{rows} rows of {VALUE_BYTES} bytes, {threads} threads, {seconds} s each, {rounds} rounds, zipf {theta}"
+        ),
+        figures: figures("Thousands of transactions per second", |(rate, _)| rate / 1e3)
+            .chain(figures("Retries per transaction", |&(_, retries)| retries))
+            .collect(),
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
     if options.one {
         let (rate, retries) = one(&options);
         println!("{rate} {retries}");
-        return;
+        return Ok(());
     }
+    let setting = Setting::here();
     let mut rates = vec![vec![Vec::new(); options.work.len()]; options.engines.len()];
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}: {}", options.rounds, Calibration::measure());
@@ -527,6 +560,7 @@ fn main() {
             }
         }
     }
+    options.output.write(&comparison(&options, setting, &rates))?;
     println!(
         "{} rows of {VALUE_BYTES} bytes, {} threads, medians of {} rounds, thousands a second (retries)",
         options.rows, options.threads, options.rounds
@@ -541,4 +575,5 @@ fn main() {
         });
         println!("{:10}{}", name(engine), cells.collect::<String>());
     }
+    Ok(())
 }

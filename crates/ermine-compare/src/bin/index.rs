@@ -5,10 +5,15 @@
 //! keys are a bijection of 0, 1, 2 ..; every lookup and every scan checks its result.
 #![forbid(unsafe_code)]
 
+#[path = "../report.rs"]
+mod report;
+
 use clap::{Parser, ValueEnum};
 use crossbeam_skiplist::SkipMap;
 use ermine::bench_index;
+use ermine_bench::report::Setting;
 use std::{
+    error::Error,
     fs,
     hint::black_box,
     process::Command,
@@ -19,6 +24,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+use crate::report::{Comparison, Figure, Measured, Output};
 
 #[derive(Clone, Parser)]
 struct Options {
@@ -40,6 +47,8 @@ struct Options {
     kinds: Vec<Kind>,
     #[arg(long, value_delimiter = ',', default_values = ["ermine", "ferntree", "congee", "skiplist"])]
     engines: Vec<Engine>,
+    #[command(flatten)]
+    output: Output,
     /// Measures one line in this process: the first engine, the first kind, all threads.
     #[arg(long, hide = true)]
     one: bool,
@@ -446,38 +455,76 @@ fn name<T: ValueEnum>(value: T) -> String {
     value.to_possible_value().expect("every value has a name").get_name().to_owned()
 }
 
-fn main() {
+/// The quantities of a line, in the order in which they are printed.
+const QUANTITIES: [&str; 4] = [
+    "Millions of inserts per second",
+    "Millions of lookups per second",
+    "Millions of scans per second",
+    "Bytes per key",
+];
+
+/// Adds the numbers of a line to the figures; each input has one figure for each quantity.
+fn add(figures: &mut Vec<Figure>, input: &str, engine: &str, line: &str) {
+    for (quantity, number) in QUANTITIES.into_iter().zip(line.split_whitespace()) {
+        let number = number.parse().expect("a number");
+        let at = figures.iter().position(|figure| (figure.quantity, &*figure.input) == (quantity, input));
+        let at = at.unwrap_or_else(|| {
+            figures.push(Figure { quantity, input: input.into(), results: Vec::new() });
+            figures.len() - 1
+        });
+        let results = &mut figures[at].results;
+        match results.iter_mut().find(|measured| measured.name == engine) {
+            Some(measured) => measured.rounds.push(number),
+            None => results.push(Measured { name: engine.into(), rounds: vec![number] }),
+        }
+    }
+}
+
+/// Measures a line in a process of its own; empty if the engine does not have such keys.
+fn in_a_process(engine: &str, kind: &str, threads: usize, options: &Options) -> String {
+    let [keys, threads, seconds] = [options.keys.to_string(), threads.to_string(), options.seconds.to_string()];
+    let child = Command::new(std::env::current_exe().expect("this program has a path"))
+        .args(["--one", "--keys", &keys, "--threads", &threads, "--seconds", &seconds])
+        .args(["--kinds", kind, "--engines", engine])
+        .args(options.cpu_time.then_some("--cpu-time"))
+        .output()
+        .expect("this program starts");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    String::from_utf8_lossy(&child.stdout).trim_end().to_owned()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
     if options.one {
         if let Some(line) = one(&options) {
             println!("{:8.2} {:8.2} {:8.3} {:8.1}", line.insert, line.get, line.scan, line.bytes);
         }
-        return;
+        return Ok(());
     }
+    let setting = Setting::here();
     let mut thread_counts = vec![1, options.threads];
     thread_counts.dedup();
+    let mut figures = Vec::new();
     for repetition in 0..options.repeat {
         println!("# {} keys, repetition {repetition}, a dependent load takes {:.0} ns", options.keys, calibrate());
         println!("{:12} {:10} threads   insert      get  scan100  bytes/key   (M/s)", "engine", "keys");
         for &kind in &options.kinds {
             for &threads in &thread_counts {
                 for &engine in &options.engines {
-                    let [keys, threads, seconds] =
-                        [options.keys.to_string(), threads.to_string(), options.seconds.to_string()];
                     let (engine, kind) = (name(engine), name(kind));
-                    let child = Command::new(std::env::current_exe().expect("this program has a path"))
-                        .args(["--one", "--keys", &keys, "--threads", &threads, "--seconds", &seconds])
-                        .args(["--kinds", &kind, "--engines", &engine])
-                        .args(options.cpu_time.then_some("--cpu-time"))
-                        .output()
-                        .expect("this program starts");
-                    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
-                    let line = String::from_utf8_lossy(&child.stdout);
+                    let line = in_a_process(&engine, &kind, threads, &options);
                     if !line.is_empty() {
-                        println!("{engine:12} {kind:10} {threads:>7} {}", line.trim_end());
+                        println!("{engine:12} {kind:10} {threads:>7} {line}");
+                        add(&mut figures, &format!("{kind} keys, {threads} threads"), &engine, &line);
                     }
                 }
             }
         }
     }
+    // Stable: the inputs of a quantity stay in their order.
+    figures.sort_by_key(|figure| QUANTITIES.iter().position(|&quantity| quantity == figure.quantity));
+    let Options { keys, seconds, repeat, .. } = options;
+    let text = format!("{keys} keys, {seconds} s of lookups and of scans, {repeat} rounds");
+    let title = "Ermine's index beside foreign ones";
+    options.output.write(&Comparison { title, setting, options: text, figures })
 }

@@ -1,13 +1,18 @@
 //! Extended queries: statements that are prepared once, bound to parameters and executed, in groups that end with
 //! `Sync`.
 
-use std::{num::NonZeroU32, time::Instant};
+use std::{
+    num::NonZeroU32,
+    time::{Duration, Instant},
+};
 
-use ermine_sql::{Result, SqlError, SqlState, Status, types::Value};
+use ermine_sql::{Completion, Result, SqlError, SqlState, Status, types::Value};
 
 use super::{
     Connection,
     aside::LONG,
+    copy::Copying,
+    logged::Ended,
     rows::{Sink, describe},
     simple::is_empty,
     statements::{Portal, Prepared},
@@ -42,8 +47,12 @@ impl<B: Backend> Connection<'_, B> {
                 }),
             })
             .collect::<Result<Vec<_>>>()?;
-        let statement = if is_empty(text) { None } else { Some(self.session.prepare(text, &types)?) };
-        self.statements.add(name, Prepared::new(statement));
+        let statement = if is_empty(text) {
+            None
+        } else {
+            Some(self.session.prepare(text, &types).inspect_err(|_| self.failing = Some(text.to_owned()))?)
+        };
+        self.statements.add(name, Prepared::new(statement, self.parent_of(text)));
         backend::parse_complete(self.output.bytes());
         Ok(())
     }
@@ -144,16 +153,24 @@ impl<B: Backend> Connection<'_, B> {
         let mut sink = Sink::portal(&mut self.output, &mut self.environment, &portal.formats, &mut self.scratch);
         let fetched = self.shared.watch.run(is_long, began, || self.session.execute(inner, limit, is_last, &mut sink));
         self.has_set |= sink.has_set;
-        portal.prepared.took(began.elapsed() > LONG);
+        let took = began.elapsed();
+        portal.prepared.took(took > LONG);
+        if let Ok(Fetched::Complete(_)) = fetched {
+            portal.is_done = true;
+        }
+        let is_durable = !matches!(&fetched, Ok(Fetched::Complete(Completion { receipt: Some(_) })));
+        if self.session.is_copying() {
+            let prepared = portal.prepared.clone();
+            self.copying = Some(Copying::begin(began, prepared.parent, Some(prepared)));
+        } else if portal.prepared.parent.is_some() || self.session.slow_after().is_some() {
+            let prepared = portal.prepared.clone();
+            let (parent, failure) = (prepared.parent, fetched.as_ref().err());
+            let ended = Ended { began, took, client: Duration::ZERO, failure, parent };
+            self.ended(ended, is_durable, Some(prepared));
+        }
         match fetched? {
             Fetched::Suspended => backend::portal_suspended(self.output.bytes()),
-            Fetched::Complete(completion) => {
-                portal.is_done = true;
-                self.output.completed(from, completion);
-            }
-        }
-        if self.session.is_copying() {
-            self.begin_copying(false);
+            Fetched::Complete(completion) => self.output.completed(from, completion),
         }
         if was_open && self.session.status() == Status::Idle {
             self.statements.end_portals();

@@ -17,9 +17,11 @@ mod copy;
 mod counted;
 mod extended;
 mod input;
+mod logged;
 mod opening;
 mod output;
 pub mod polling;
+mod replication;
 mod rows;
 mod simple;
 mod statements;
@@ -27,24 +29,29 @@ mod stream;
 
 use std::{
     io,
+    net::SocketAddr,
     sync::{Arc, atomic::AtomicBool, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use ermine_sql::{SqlError, SqlState, Status, types::Environment};
+use ermine_sql::{SqlError, SqlState, Status, WaitEvent, types::Environment};
+use log::Level;
 use tokio::{net::TcpStream, time::timeout};
 
 use self::{
     copy::Copying,
     input::Unfilled,
+    logged::Unsynced,
     opening::{Opened, Refusal},
     polling::Polling,
+    replication::Streaming,
     rows::Scratch,
     statements::Statements,
 };
 pub use self::{input::Input, output::Output, stream::Stream};
 use crate::{
     backend::{Backend, Opening, Session},
+    options::ServerOptions,
     protocol::{
         Malformed, backend,
         frontend::{Header, LengthLimits, Message},
@@ -78,10 +85,11 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         log::warn!("too many connections are starting up; one is closed");
         return;
     };
-    let opened = match timeout(shared.options.authentication_max, opening::open(&shared, socket)).await {
+    let options = shared.options.get();
+    let opened = match timeout(options.authentication_max, opening::open(&shared, socket)).await {
         Ok(Ok(opened)) => opened,
         Ok(Err(Refusal::Told(mut output, error))) => {
-            log::info!("a connection is refused: {error}");
+            log::info!(client = shown(peer), sqlstate = error.state().0; "a connection is refused: {error}");
             return fatal(&mut output, &error).await;
         }
         Ok(Err(Refusal::Io(error))) => return log::debug!("a connection ends while it starts up: {error}"),
@@ -124,12 +132,18 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
     }
     let notified = entry.clone();
     session.on_notification(Box::new(move || notified.wake()));
+    output.show_waits(session.wait_events());
     let cancel = session.cancel();
     entry.on_cancel(cancel.clone());
     backend::authentication_ok(output.bytes());
     let mut connection = Connection {
         environment: session.environment(),
         shared: &shared,
+        process: entry.process,
+        user: user.clone(),
+        unsynced: None,
+        failing: None,
+        options,
         session,
         output,
         cancel,
@@ -139,21 +153,43 @@ pub async fn serve<B: Backend>(shared: Arc<Shared<B>>, socket: TcpStream) {
         told: Vec::new(),
         is_skipping: false,
         copying: None,
+        replicates: startup.replicates(),
+        streaming: None,
         has_set: false,
         simple_was_long: false,
     };
     connection.tell_settings();
     backend::backend_key_data(connection.output.bytes(), entry.process, &entry.secret);
     connection.ready();
-    log::debug!("connection {}: {user} has come", entry.process);
-    match connection.run(input, entry).await {
-        Ok(()) => log::debug!("connection {}: {user} has gone", entry.process),
-        Err(End::Io(error)) => log::debug!("connection {}: {user} is lost: {error}", entry.process),
+    let (process, role, began) = (entry.process, &*user, Instant::now());
+    let level = if connection.options.log_connections { Level::Info } else { Level::Debug };
+    log::log!(
+        level, connection = process, role = role, database = opening.database, client = shown(peer);
+        "a connection begins"
+    );
+    let ended = connection.run(input, entry).await;
+    let seconds = (began.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+    // The option may have changed since the connection began.
+    let level = if shared.options.get().log_disconnections { Level::Info } else { Level::Debug };
+    match ended {
+        Ok(()) => log::log!(level, connection = process, role = role, seconds = seconds; "a connection ends"),
+        Err(End::Io(error)) => {
+            log::log!(level, connection = process, role = role, seconds = seconds; "a connection is lost: {error}");
+        }
         Err(End::Told(error) | End::NoRoom(error)) => {
-            log::info!("connection {} of {user} ends: {error}", entry.process);
+            let state = error.state().0;
+            log::info!(
+                connection = process, role = role, seconds = seconds, sqlstate = state;
+                "a connection is ended: {error}"
+            );
             fatal(&mut connection.output, &error).await;
         }
     }
+}
+
+/// Returns the address of a client.
+fn shown(peer: Option<SocketAddr>) -> String {
+    peer.map(|peer| peer.to_string()).unwrap_or_default()
 }
 
 async fn fatal(output: &mut Output, error: &SqlError) {
@@ -200,6 +236,14 @@ enum Next {
 
 struct Connection<'s, B: Backend> {
     shared: &'s Shared<B>,
+    options: Arc<ServerOptions>,
+    /// The connection's number, and its user.
+    process: i32,
+    user: String,
+    /// The first statement of the output whose commit is not durable yet.
+    unsynced: Option<Unsynced<B::Session>>,
+    /// The text of a statement that failed before it began.
+    failing: Option<String>,
     session: B::Session,
     output: Output,
     polling: Polling,
@@ -212,7 +256,11 @@ struct Connection<'s, B: Backend> {
     /// Whether messages are skipped, after an error, until `Sync`.
     is_skipping: bool,
     /// The copy from the client in progress.
-    copying: Option<Copying>,
+    copying: Option<Copying<B::Session>>,
+    /// Whether the client may give commands of replication.
+    replicates: bool,
+    /// The stream of changes that has begun.
+    streaming: Option<Streaming>,
     /// Whether settings were changed in this transaction.
     has_set: bool,
     simple_was_long: bool,
@@ -220,7 +268,8 @@ struct Connection<'s, B: Backend> {
 
 impl<B: Backend> Connection<'_, B> {
     async fn run(&mut self, mut input: Input, entry: &Entry) -> Result<(), End> {
-        let limits = LengthLimits { long: self.shared.options.message_bytes_max, short: startup::LENGTH_MAX };
+        let limits = LengthLimits { long: self.options.message_bytes_max, short: startup::LENGTH_MAX };
+        let events = self.session.wait_events();
         loop {
             let mut announced: Option<Header> = None;
             while let Some(header) = Header::peek(input.bytes(), limits)? {
@@ -234,6 +283,11 @@ impl<B: Backend> Connection<'_, B> {
                 if next == Next::Terminate {
                     return Ok(());
                 }
+                if let Some(streaming) = self.streaming.take()
+                    && self.stream(streaming, &mut input, entry).await? == Next::Terminate
+                {
+                    return Ok(());
+                }
                 if self.output.bytes().len() > output::BUFFER_MAX {
                     self.output.flush().await?;
                 }
@@ -241,10 +295,14 @@ impl<B: Backend> Connection<'_, B> {
             if self.output.wants_flush() {
                 self.output.flush().await?;
             }
+            self.synced();
             self.end_when_staged(entry)?;
-            match (self.wait(&mut input, announced.map(|header| header.length), entry).await, announced) {
+            let waiting = self.copying.is_some().then(|| events.during(WaitEvent::ClientRead));
+            let waited = self.wait(&mut input, announced.map(|header| header.length), entry).await;
+            drop(waiting);
+            match (waited, announced) {
                 (Err(End::NoRoom(error)), Some(header)) => {
-                    log::info!("connection {}: {error}", entry.process);
+                    log::info!(connection = entry.process; "a message is discarded: {error}");
                     self.skip(&mut input, header, entry).await?;
                     self.refuse(header, error);
                     continue;
@@ -268,9 +326,9 @@ impl<B: Backend> Connection<'_, B> {
             self.session.silence_max()
         };
         let began = limit.map(|_| Instant::now());
-        let Shared { arrivals, options, .. } = self.shared;
+        let arrivals = &self.shared.arrivals;
         // With TLS, bytes may have come that are no message.
-        let patience = if self.output.stream().is_plain() { options.busy_poll } else { Duration::ZERO };
+        let patience = if self.output.stream().is_plain() { self.options.busy_poll } else { Duration::ZERO };
         if let Some(read) = self.polling.look(arrivals, patience, || input.look(self.output.stream()))
             && read? > 0
             && announced.is_none_or(|length| input.bytes().len() >= length)
@@ -322,7 +380,7 @@ impl<B: Backend> Connection<'_, B> {
 
     /// Returns how long a client may take to send a message of `length` bytes.
     fn time_for(&self, length: usize) -> Duration {
-        self.shared.options.message_max + Duration::from_secs(length as u64 >> 20)
+        self.options.message_max + Duration::from_secs(length as u64 >> 20)
     }
 
     /// Discards a message of which a part has been received.
@@ -378,7 +436,14 @@ impl<B: Backend> Connection<'_, B> {
             return Next::GoOn;
         }
         let done = match message {
-            Message::Bind(bind) => self.bind(&bind),
+            Message::Bind(bind) => {
+                let done = self.bind(&bind);
+                if done.is_err() {
+                    // It is no fault of a statement's text.
+                    self.failing = Some(String::new());
+                }
+                done
+            }
             Message::Describe(target) => self.describe(target),
             Message::Execute { portal, rows_max } => self.execute(portal, rows_max, is_last),
             Message::Sync => {
@@ -399,6 +464,7 @@ impl<B: Backend> Connection<'_, B> {
                 Ok(())
             }
             Message::FunctionCall => {
+                self.failing = Some(String::new());
                 self.report(&SqlError::unsupported("a call of a function by its number"));
                 self.ready();
                 Ok(())
@@ -420,6 +486,8 @@ impl<B: Backend> Connection<'_, B> {
 
     /// Reports an error that does not end the connection.
     fn report(&mut self, error: &SqlError) {
+        let failing = self.failing.take();
+        self.log_failure(error, failing.as_deref());
         self.session.fail();
         backend::error(self.output.bytes(), "ERROR", error);
         self.output.due();

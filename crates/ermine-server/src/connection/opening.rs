@@ -56,9 +56,9 @@ impl From<io::Error> for Refusal {
 
 /// Opens a connection.
 pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<Opened, Refusal> {
-    let counted = || Counted::new(shared.options.budget.clone());
+    let counted = || Counted::new(shared.options.get().budget.clone());
     let mut input = Input::new(counted());
-    let mut output = Output::new(Stream::Plain(socket), shared.options.stall_max, counted());
+    let mut output = Output::new(Stream::Plain(socket), shared.options.get().stall_max, counted());
     let startup = loop {
         let packet = match packet(&mut input, output.stream()).await? {
             Ok(packet) => packet,
@@ -88,7 +88,7 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
             Packet::Startup(startup) => break startup,
         }
     };
-    if shared.options.tls_required && matches!(output.stream(), Stream::Plain(_)) {
+    if shared.options.get().tls_required && matches!(output.stream(), Stream::Plain(_)) {
         return Err(told(output, SqlState::INVALID_AUTHORIZATION, "connections without TLS are refused"));
     }
     if shared.registry.stage() != Stage::Serving {
@@ -97,8 +97,9 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
     if startup.is_too_new() {
         backend::negotiate_protocol_version(output.bytes(), &startup.protocol_options);
     }
-    if startup.parameter("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0")) {
-        return Err(told(output, SqlState::FEATURE_NOT_SUPPORTED, "replication is not supported"));
+    if startup.parameter("replication").is_some_and(is_physical) {
+        let error = SqlError::unsupported("physical replication");
+        return Err(Refusal::Told(Box::new(output), error.hint("Connect with replication=database.")));
     }
     let Some(user) = startup.parameter("user").filter(|user| !user.is_empty()).map(str::to_owned) else {
         return Err(told(output, SqlState::INVALID_AUTHORIZATION, "no user name was given"));
@@ -112,11 +113,16 @@ pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<O
         Err(Unknown::Io(error)) => Err(Refusal::Io(error)),
         Err(Unknown::Told(error)) => {
             if error.state() == SqlState::INVALID_PASSWORD {
-                tokio::time::sleep(shared.options.refusal_delay).await;
+                tokio::time::sleep(shared.options.get().refusal_delay).await;
             }
             Err(Refusal::Told(Box::new(output), error))
         }
     }
+}
+
+/// Whether a value of the parameter asks for a connection of physical replication, which belongs to no database.
+fn is_physical(value: &str) -> bool {
+    !matches!(value, "false" | "off" | "no" | "0" | "database")
 }
 
 fn told(output: Output, state: SqlState, what: impl Into<String>) -> Refusal {
@@ -149,8 +155,8 @@ async fn encrypt<B>(tls: &Tls, mut output: Output, shared: &Shared<B>) -> Result
     answer(&mut output, backend::ACCEPT_TLS).await?;
     let Stream::Plain(socket) = output.into_stream() else { return Err(Refusal::Silent) };
     let stream = tls.acceptor.accept(socket).await?;
-    let counted = Counted::new(shared.options.budget.clone());
-    Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.stall_max, counted))
+    let counted = Counted::new(shared.options.get().budget.clone());
+    Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.get().stall_max, counted))
 }
 
 enum Unknown {
@@ -172,8 +178,9 @@ impl From<Malformed> for Unknown {
 
 /// Returns the proof that a client has to give; fails if it is refused.
 fn method<B: Backend>(shared: &Shared<B>, startup: &Startup, user: &str, stream: &Stream) -> Result<Method, SqlError> {
-    let Some(rules) = &shared.options.rules else {
-        let is_trusted = shared.options.trust && !shared.backend.has_passwords();
+    let options = shared.options.get();
+    let Some(rules) = &options.rules else {
+        let is_trusted = options.trust && !shared.backend.has_passwords();
         return Ok(if is_trusted { Method::Trust } else { Method::Password });
     };
     let socket = stream.socket();

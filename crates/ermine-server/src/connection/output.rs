@@ -17,7 +17,7 @@ use std::{
 };
 
 use ermine::OwnedReceipt;
-use ermine_sql::{Completion, SqlError, SqlState};
+use ermine_sql::{Completion, SqlError, SqlState, WaitEvent, WaitEvents, outcome_unknown};
 use tokio::{io::AsyncWrite, io::AsyncWriteExt, runtime::Handle, task::block_in_place, time::timeout};
 
 use super::{Stream, aside::pause, counted::Counted};
@@ -61,6 +61,8 @@ pub struct Output {
     is_broken: bool,
     stall_max: Duration,
     entry: Option<(Arc<Registry>, Arc<Entry>)>,
+    /// Shows what is waited for.
+    events: WaitEvents,
 }
 
 impl Output {
@@ -78,12 +80,18 @@ impl Output {
             is_broken: false,
             stall_max,
             entry: None,
+            events: WaitEvents::default(),
         }
     }
 
     /// Lets the registry end waits for the client.
     pub fn register(&mut self, registry: Arc<Registry>, entry: Arc<Entry>) {
         self.entry = Some((registry, entry));
+    }
+
+    /// Shows in `events` what is waited for.
+    pub fn show_waits(&mut self, events: WaitEvents) {
+        self.events = events;
     }
 
     /// Returns the socket, to read from.
@@ -157,9 +165,14 @@ impl Output {
         self.completed(from, completion);
     }
 
-    /// Releases the held output: it depends on nothing.
-    pub fn release(&mut self) {
-        self.held = None;
+    /// Releases the held output of a text that has failed: it depends on nothing. But where the outcome of its commits
+    /// is unknown, takes it back.
+    pub fn release(&mut self, error: &SqlError) {
+        if let Some(from) = self.held.take()
+            && error.state() == SqlState::STATEMENT_COMPLETION_UNKNOWN
+        {
+            self.bytes.truncate(from);
+        }
     }
 
     /// Writes everything, when it is durable.
@@ -171,7 +184,7 @@ impl Output {
         self.is_due = false;
         self.left += 1;
         let durable = self.receive().await;
-        let written = write(&mut self.stream, &self.bytes, self.stall_max, self.entry.as_ref()).await;
+        let written = write(&mut self.stream, &self.bytes, self.stall_max, self.entry.as_ref(), &self.events).await;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
         self.counted.clear();
@@ -183,13 +196,15 @@ impl Output {
 
     /// Waits until every commit that the output reports is durable.
     async fn receive(&mut self) -> io::Result<()> {
+        if self.receipts.is_empty() {
+            return Ok(());
+        }
+        let _waiting = self.events.during(WaitEvent::WalSync);
         for (from, receipt) in std::mem::take(&mut self.receipts) {
             if let Err(error) = receipt.await {
                 log::error!("a commit did not become durable: {error}");
                 self.bytes.truncate(from);
-                let report = SqlError::new(SqlState::STATEMENT_COMPLETION_UNKNOWN, error.to_string())
-                    .detail("The commit could not be made durable; it may or may not be there after a restart.");
-                backend::error(&mut self.bytes, "FATAL", &report);
+                backend::error(&mut self.bytes, "FATAL", &outcome_unknown(&error));
                 return Err(io::Error::other(error));
             }
         }
@@ -238,7 +253,7 @@ impl Output {
     /// input discards it.
     pub async fn close(&mut self) {
         use tokio::io::AsyncReadExt;
-        self.release();
+        self.held = None;
         let _ = timeout(Duration::from_secs(1), async {
             let _ = self.flush().await;
             let _ = self.stream.shutdown().await;
@@ -258,14 +273,15 @@ async fn write(
     mut bytes: &[u8],
     stall_max: Duration,
     entry: Option<&(Arc<Registry>, Arc<Entry>)>,
+    events: &WaitEvents,
 ) -> io::Result<()> {
     while !bytes.is_empty() {
-        match within(stream.write(bytes), stall_max, entry).await? {
+        match within(stream.write(bytes), stall_max, entry, events).await? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             count => bytes = &bytes[count..],
         }
     }
-    within(stream.flush(), stall_max, entry).await
+    within(stream.flush(), stall_max, entry, events).await
 }
 
 /// Waits for one step of writing. In most cases it is ready at once, and no timer is needed.
@@ -273,11 +289,13 @@ async fn within<T>(
     step: impl Future<Output = io::Result<T>>,
     stall_max: Duration,
     entry: Option<&(Arc<Registry>, Arc<Entry>)>,
+    events: &WaitEvents,
 ) -> io::Result<T> {
     let mut step = std::pin::pin!(step);
     if let Poll::Ready(done) = std::future::poll_fn(|context| Poll::Ready(step.as_mut().poll(context))).await {
         return done;
     }
+    let _waiting = events.during(WaitEvent::ClientWrite);
     tokio::select! {
         done = timeout(stall_max, step) => done.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?,
         () = ended(entry) => Err(io::Error::other("the server ends")),

@@ -1,8 +1,8 @@
 //! Simple queries: a text of any number of statements, and their results as texts.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Connection, aside::LONG, rows::Sink};
+use super::{Connection, aside::LONG, copy::Copying, logged::Ended, rows::Sink};
 use crate::{
     backend::{Backend, Session},
     codec::utf8,
@@ -15,32 +15,38 @@ impl<B: Backend> Connection<'_, B> {
         self.forget_cancellation();
         match utf8(text) {
             Ok(text) if is_empty(text) => backend::empty_query(self.output.bytes()),
+            Ok(text) if self.replicates && self.replication_command(text) => {}
             Ok(text) => self.run_text(text),
             Err(error) => self.report(&error),
         }
-        self.ready_or_copying();
-    }
-
-    /// Goes on after a text has been run, or the part of it before a COPY FROM STDIN.
-    pub(super) fn ready_or_copying(&mut self) {
-        if self.session.is_copying() {
-            self.begin_copying(true);
-        } else {
+        if self.copying.is_none() && self.streaming.is_none() {
             self.ready();
         }
     }
 
     fn run_text(&mut self, text: &str) {
         let (began, from) = (Instant::now(), self.output.bytes().len());
+        let parent = self.parent_of(text);
         let mut sink = Sink::simple(&mut self.output, &mut self.environment, &mut self.scratch);
         let is_long = self.simple_was_long || self.shared.backend.waits();
         let done = self.shared.watch.run(is_long, began, || self.session.simple_query(text, &mut sink));
         self.has_set |= sink.has_set;
-        self.simple_was_long = began.elapsed() > LONG;
+        let took = began.elapsed();
+        self.simple_was_long = took > LONG;
         match done {
-            Ok(completion) => self.output.completed(from, completion),
+            Ok(completion) => {
+                if self.session.is_copying() {
+                    self.copying = Some(Copying::begin(began, parent, None));
+                } else {
+                    let ended = Ended { began, took, client: Duration::ZERO, failure: None, parent };
+                    self.ended(ended, completion.receipt.is_none(), None);
+                }
+                self.output.completed(from, completion);
+            }
             Err(error) => {
-                self.output.release();
+                self.ended(Ended { began, took, client: Duration::ZERO, failure: Some(&error), parent }, true, None);
+                self.log_failure(&error, None);
+                self.output.release(&error);
                 backend::error(self.output.bytes(), "ERROR", &error);
             }
         }

@@ -14,20 +14,23 @@ use ermine_sql::{Column, Result, SqlError, SqlState};
 use crate::{
     backend::{Session, Statement},
     protocol::Formats,
+    traces::Parent,
 };
 
 /// A statement that has been prepared.
 pub struct Prepared<S> {
     /// `None`: the text had no statement.
     pub statement: Option<S>,
+    /// The client's span that its text names.
+    pub parent: Option<Parent>,
     /// Whether it took long the last time.
     was_long: AtomicBool,
 }
 
 impl<S: Statement> Prepared<S> {
     /// Returns a statement that has not run yet.
-    pub fn new(statement: Option<S>) -> Self {
-        Self { statement, was_long: AtomicBool::new(false) }
+    pub fn new(statement: Option<S>, parent: Option<Parent>) -> Self {
+        Self { statement, parent, was_long: AtomicBool::new(false) }
     }
 
     /// Returns the columns of its result, if it returns rows.

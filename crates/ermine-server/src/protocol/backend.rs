@@ -133,6 +133,7 @@ fn report(out: &mut Vec<u8>, severity: &str, report: &Report) {
         column,
         constraint,
         lost: _,
+        place: _,
         source: _,
     } = report;
     let position = position.map(|position| position.to_string());
@@ -215,6 +216,11 @@ pub fn copy_in_response(out: &mut Vec<u8>, format: Format, columns: usize) {
 /// Announces data that is copied out.
 pub fn copy_out_response(out: &mut Vec<u8>, format: Format, columns: usize) {
     framed(out, b'H', |out| copy_formats(out, format, columns));
+}
+
+/// Announces a stream in both directions.
+pub fn copy_both_response(out: &mut Vec<u8>) {
+    framed(out, b'W', |out| copy_formats(out, Format::Text, 0));
 }
 
 fn copy_formats(out: &mut Vec<u8>, format: Format, columns: usize) {

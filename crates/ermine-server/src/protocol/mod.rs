@@ -11,7 +11,9 @@
 
 pub mod backend;
 pub mod frontend;
+pub mod pgoutput;
 pub mod reader;
+pub mod replication;
 pub mod startup;
 
 use std::fmt;

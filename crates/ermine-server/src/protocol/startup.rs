@@ -45,6 +45,11 @@ impl Startup {
         self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
+    /// Whether the client asks for commands of replication beside SQL.
+    pub fn replicates(&self) -> bool {
+        self.parameter("replication") == Some("database")
+    }
+
     /// Whether the supported version has to be reported to the client.
     pub fn is_too_new(&self) -> bool {
         self.minor > MINOR_MAX || !self.protocol_options.is_empty()

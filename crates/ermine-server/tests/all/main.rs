@@ -1,6 +1,7 @@
 //! Tests of the server, in one executable: every executable links the engine and SQL. Tests of the `ermined` command
 //! run it as a process.
 
+mod cluster;
 mod kill;
 mod memory;
 mod process;

@@ -4,8 +4,9 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering},
+    thread::{self, JoinHandle},
 };
 
 /// A directory that is removed with the test.
@@ -36,7 +37,10 @@ impl Drop for Directory {
 pub struct Serving {
     pub child: Child,
     pub address: SocketAddr,
-    lines: BufReader<ChildStderr>,
+    /// Where its pages are, with --http.
+    pub http: Option<SocketAddr>,
+    /// Reads its output, so that it never waits for the test to do so.
+    rest: Option<JoinHandle<String>>,
 }
 
 impl Serving {
@@ -56,16 +60,25 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
+        let (mut said, mut http) = (String::new(), None);
         let address = loop {
             let mut line = String::new();
             assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended: {said}");
             said += &line;
+            if let Some((_, pages)) = line.trim_end().split_once("a live page are on http://") {
+                http = pages.trim_end_matches('/').parse().ok();
+            }
             if let Some((_, address)) = line.trim_end().split_once("is served on ") {
-                break address.parse().unwrap();
+                // In JSON, the message is in quotes.
+                break address.trim_end_matches("\"}").parse().unwrap();
             }
         };
-        Self { child, address, lines }
+        let rest = thread::spawn(move || {
+            let mut rest = Vec::new();
+            let _ = lines.read_to_end(&mut rest);
+            String::from_utf8_lossy(&rest).into_owned()
+        });
+        Self { child, address, http, rest: Some(rest) }
     }
 
     /// Sends it a signal, by the signal's name.
@@ -76,9 +89,7 @@ impl Serving {
 
     /// Returns its output up to its end.
     pub fn rest(&mut self) -> String {
-        let mut rest = String::new();
-        self.lines.read_to_string(&mut rest).unwrap();
-        rest
+        self.rest.take().map(|rest| rest.join().unwrap()).unwrap_or_default()
     }
 }
 

@@ -29,6 +29,8 @@ impl Place<'_> {
             Self::There(serving) => ermined(&["shell", "--connect", &url(serving)]),
         };
         command.args(more).env("PGUSER", "ann").env_remove("PGPASSWORD").env_remove("PGSSLMODE");
+        // Edits without a user.
+        command.env("PSQL_EDITOR", "sed -i s/two/three/");
         command
     }
 
@@ -183,6 +185,55 @@ fn texts_and_files_are_run_in_their_order() {
         assert_eq!((&*shown, code), ("Output format is csv.\nDELETE 3\n", 1), "{failures}");
         let (shown, _, _) = place.run(&["--csv", "-c", "SELECT 1 AS a; SELECT count(*) FROM tea"], "");
         assert_eq!(shown, "a\n1\ncount\n3\n");
+    });
+}
+
+#[test]
+fn statements_are_repeated_and_edited() {
+    both("buffer", |place, files| {
+        let at = |name: &str| files.0.join(name).to_str().unwrap().to_owned();
+        fs::write(at("a.sql"), "SELECT 'two' AS first; SELECT 'two' \\gx").unwrap();
+        let script = format!(
+            "\\t
+SELECT 1 AS one \\g
+\\gx
+SELECT 'two' AS a;
+SELECT 'drop' \\r
+\\p
+\\e
+\\p
+SELECT 'two' AS b
+\\e
+, 4;
+\\e '{}'
+SELECT 5 \\g {}
+\\t
+SELECT 6 \\watch i=0 c=2
+\\x auto
+\\pset columns 7
+SELECT 7 AS a, 8 AS bc;
+SELECT 7 AS a, 8 AS b
+;",
+            at("a.sql"),
+            at("out")
+        );
+        let (shown, failures, code) = place.run(&["-q"], &script);
+        let wanted = "   1\n\none | 1\n\n two\n\nSELECT 'two' AS a;\n three\n\nSELECT 'three' AS a;\n \
+            three |        4\n\n three\n\n?column? | two\n\n";
+        let (values, watched) = shown.split_at_checked(wanted.len()).unwrap_or_default();
+        assert_eq!((values, &*failures, code), (wanted, "", 0), "{shown}");
+        assert_eq!(fs::read_to_string(at("out")).unwrap(), "        5\n\n");
+        let (times, rest) = watched.lines().partition::<Vec<_>, _>(|line| line.ends_with("(every 0s)"));
+        assert_eq!(times.len(), 2, "{watched}");
+        let six = ["", " ?column? ", "----------", "        6", "(1 row)", ""];
+        let wide = ["-[ RECORD 1 ]", "a  | 7", "bc | 8", "", " a | b ", "---+---", " 7 | 8", "(1 row)", ""];
+        assert_eq!(rest, [&six[..], &six, &wide].concat());
+        // A watch ends with its statement's failure; after the editor's failure nothing runs.
+        let script = "SELECT 1/0 \\watch c=5\nSELECT 1;\n\\e /nowhere/a\n\\watch x";
+        let (shown, failures, code) = place.run(&["-tq", "--on-error", "continue"], script);
+        let told = [failures.matches("22012").count(), failures.matches("\\edit: sed").count()];
+        assert_eq!((&*shown, told, code), ("        1\n\n", [1, 1], 1), "{failures}");
+        assert!(failures.ends_with("\\watch: incorrect interval value \"x\"\n"), "{failures}");
     });
 }
 

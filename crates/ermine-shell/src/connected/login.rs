@@ -1,6 +1,6 @@
 //! From a stream to a session: parameters, and passwords in the ways that servers ask for them.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator as _;
@@ -18,10 +18,16 @@ use postgres_protocol::{
 use super::{Target, Wire, failure};
 use crate::statements::Failure;
 
-/// Logs in, and returns the key by which statements are cancelled, if the server has one.
-pub(super) fn login(wire: &mut Wire, target: &Target, host: &str) -> Result<Option<(i32, i32)>, Box<Failure>> {
+/// Logs in, and returns the key by which statements are cancelled, if the server has one. A password that the user is
+/// asked for becomes a part of the target.
+pub(super) fn login(
+    wire: &mut Wire,
+    target: &mut Target,
+    host: &str,
+    may_ask: bool,
+) -> Result<Option<(i32, i32)>, Box<Failure>> {
     let lost = |error: io::Error| Failure::of_shell(format!("logging in at {host} failed: {error}"));
-    let mut login = Login { wire, target, scram: None };
+    let mut login = Login { wire, target, may_ask, scram: None };
     login.begin().map_err(lost)?;
     let mut key = None;
     loop {
@@ -36,13 +42,14 @@ pub(super) fn login(wire: &mut Wire, target: &Target, host: &str) -> Result<Opti
 
 struct Login<'l> {
     wire: &'l mut Wire,
-    target: &'l Target,
+    target: &'l mut Target,
+    may_ask: bool,
     scram: Option<ScramSha256>,
 }
 
 impl Login<'_> {
     fn begin(&mut self) -> io::Result<()> {
-        let Target { user, database, options, application, .. } = self.target;
+        let Target { user, database, options, application, .. } = &*self.target;
         let fixed = [("client_encoding", "UTF8"), ("user", user), ("database", database)];
         let more = [("application_name", application), ("options", options)];
         let more = more.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
@@ -59,7 +66,8 @@ impl Login<'_> {
                 frontend::password_message(&self.password()?, &mut answer)?;
             }
             Message::AuthenticationMd5Password(body) => {
-                let hash = md5_hash(self.target.user.as_bytes(), &self.password()?, body.salt());
+                let password = self.password()?;
+                let hash = md5_hash(self.target.user.as_bytes(), &password, body.salt());
                 frontend::password_message(hash.as_bytes(), &mut answer)?;
             }
             Message::AuthenticationSasl(body) => {
@@ -85,12 +93,12 @@ impl Login<'_> {
         self.wire.send(&answer)
     }
 
-    fn password(&self) -> io::Result<Vec<u8>> {
+    fn password(&mut self) -> io::Result<Vec<u8>> {
         match &self.target.password {
             Some(password) => Ok(password.clone()),
-            None if io::stdin().is_terminal() => {
+            None if self.may_ask => {
                 let password = rpassword::prompt_password(format!("Password of {}: ", self.target.user))?;
-                Ok(password.into_bytes())
+                Ok(self.target.password.insert(password.into_bytes()).clone())
             }
             None => Err(io::Error::other("a password is wanted: PGPASSWORD may have it")),
         }

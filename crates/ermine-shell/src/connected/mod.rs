@@ -7,7 +7,7 @@ mod login;
 mod stream;
 mod target;
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator as _;
@@ -18,7 +18,7 @@ use postgres_protocol::message::{
 
 use self::stream::Stream;
 pub use self::target::Target;
-use crate::statements::{Column, Ends, Failure, Reply, Standing, Statements, Table};
+use crate::statements::{Beside, Column, Ends, Failure, Reply, Standing, Statements, Table};
 
 /// Bytes that are read or sent in one call.
 const PIECE: usize = 64 << 10;
@@ -35,9 +35,13 @@ pub struct Connected {
 impl Connected {
     /// Connects, and logs in; if a password is needed and not known, asks for it at the terminal.
     pub fn open(target: Target) -> Result<Self, Box<Failure>> {
+        Self::log_in(target, io::stdin().is_terminal())
+    }
+
+    fn log_in(mut target: Target, may_ask: bool) -> Result<Self, Box<Failure>> {
         let (stream, host) = target.stream()?;
         let mut wire = Wire { stream, received: BytesMut::new() };
-        let key = login::login(&mut wire, &target, &host)?;
+        let key = login::login(&mut wire, &mut target, &host, may_ask)?;
         Ok(Self { wire, target, key, standing: Standing::Idle })
     }
 
@@ -121,6 +125,11 @@ impl Statements for Connected {
                 let _ = stream.write_all(&message).and_then(|()| stream.flush());
             }
         })
+    }
+
+    fn beside(&self) -> Beside {
+        let (target, process) = (self.target.clone(), self.key.map_or(0, |(process, _)| process));
+        Beside { process, open: Box::new(move || Some(Box::new(Self::log_in(target, false).ok()?))) }
     }
 
     fn database(&self) -> &str {

@@ -1,5 +1,7 @@
 //! Lines that are typed or read from files, and the pieces they are cut into.
 
+mod assistant;
+mod complete;
 pub mod split;
 mod terminal;
 
@@ -10,6 +12,7 @@ use std::{
 };
 
 pub use self::terminal::Terminal;
+use crate::output::{Screen, style::Style};
 
 /// The source of lines.
 pub enum Lines {
@@ -26,6 +29,14 @@ pub struct Script {
     name: Option<String>,
     /// How many lines have been read.
     count: usize,
+}
+
+/// The text in front of a line that is typed.
+pub struct Prompt<'p> {
+    pub text: String,
+    pub style: Style,
+    /// The lines of the statement before this one; `None` in data that is copied.
+    pub before: Option<&'p str>,
 }
 
 /// The result of asking for a line.
@@ -61,10 +72,18 @@ impl Lines {
     }
 
     /// Returns the next line; at a terminal, prompts for it.
-    pub fn next(&mut self, prompt: &str) -> io::Result<Line> {
+    pub fn next(&mut self, prompt: &Prompt<'_>) -> io::Result<Line> {
         match self {
             Self::Terminal(terminal) => terminal.next(prompt),
             Self::Script(script) => script.next(),
+        }
+    }
+
+    /// Returns the size of the terminal, if a user sees results there.
+    pub fn screen(&mut self) -> Option<Screen> {
+        match self {
+            Self::Terminal(terminal) => terminal.screen(),
+            Self::Script(_) => None,
         }
     }
 
@@ -143,11 +162,13 @@ impl<'l> Inline<'l> {
         self.is_begun = true;
         self.rest = match self.lines {
             Lines::Script(script) => script.bytes()?,
-            Lines::Terminal(terminal) => match terminal.next(">> ")? {
-                Line::Text(line) => (line + "\n").into_bytes(),
-                Line::Interrupted => return Err(io::Error::other("canceled by user")),
-                Line::End => Vec::new(),
-            },
+            Lines::Terminal(terminal) => {
+                match terminal.next(&Prompt { text: ">> ".to_owned(), style: Style::Bold, before: None })? {
+                    Line::Text(line) => (line + "\n").into_bytes(),
+                    Line::Interrupted => return Err(io::Error::other("canceled by user")),
+                    Line::End => Vec::new(),
+                }
+            }
         };
         if self.rest.is_empty() || matches!(&*self.rest, b"\\." | b"\\.\n" | b"\\.\r\n") {
             self.rest.clear();
@@ -177,17 +198,21 @@ mod tests {
         Lines::Script(Script::new(text.as_bytes(), Some("a.sql".into())))
     }
 
+    fn next(lines: &mut Lines) -> io::Result<Line> {
+        lines.next(&Prompt { text: String::new(), style: Style::Bold, before: None })
+    }
+
     #[test]
     fn files_have_lines() {
         let mut lines = script("\u{feff}a\n\nb");
         for (wanted, origin) in [("a", "a.sql:1"), ("", "a.sql:2"), ("b", "a.sql:3")] {
-            assert_eq!(lines.next("").unwrap(), Line::Text(wanted.into()));
+            assert_eq!(next(&mut lines).unwrap(), Line::Text(wanted.into()));
             assert_eq!(lines.origin().unwrap(), origin);
         }
-        assert_eq!(lines.next("").unwrap(), Line::End);
+        assert_eq!(next(&mut lines).unwrap(), Line::End);
         let mut lines = Lines::Script(Script::new(&b"\xff\na"[..], None));
-        assert!(lines.next("").unwrap_err().to_string().contains("UTF-8"));
-        assert_eq!((lines.next("").unwrap(), lines.origin()), (Line::Text("a".into()), None));
+        assert!(next(&mut lines).unwrap_err().to_string().contains("UTF-8"));
+        assert_eq!((next(&mut lines).unwrap(), lines.origin()), (Line::Text("a".into()), None));
     }
 
     #[test]
@@ -196,7 +221,7 @@ mod tests {
         let mut data = String::new();
         Inline::new(&mut lines).read_to_string(&mut data).unwrap();
         assert_eq!(data, "1\ta\n2\t\\.\n");
-        assert_eq!(lines.next("").unwrap(), Line::Text("select 1;".into()));
+        assert_eq!(next(&mut lines).unwrap(), Line::Text("select 1;".into()));
         let mut inline = Inline::new(&mut lines);
         inline.read_to_string(&mut data).unwrap();
         assert!(data.ends_with('3'));
@@ -209,6 +234,6 @@ mod tests {
         let mut inline = Inline::new(&mut lines);
         assert_eq!(inline.read(&mut [0]).unwrap(), 1);
         inline.skip().unwrap();
-        assert_eq!(lines.next("").unwrap(), Line::Text("select 1;".into()));
+        assert_eq!(next(&mut lines).unwrap(), Line::Text("select 1;".into()));
     }
 }

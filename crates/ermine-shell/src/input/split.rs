@@ -89,10 +89,14 @@ impl Splitter {
 
     /// Returns the text read so far as if it were complete; empty if there is no statement.
     pub fn take(&mut self) -> String {
-        let is_begun = self.is_begun;
-        let statement = std::mem::take(&mut self.statement);
+        let statement = self.text().to_owned();
         *self = Self { rest: std::mem::take(&mut self.rest), ..Self::default() };
-        if is_begun { statement.trim().to_owned() } else { String::new() }
+        statement
+    }
+
+    /// Returns the text read so far; empty if there is no statement.
+    pub fn text(&self) -> &str {
+        if self.is_begun { self.statement.trim() } else { "" }
     }
 
     /// Discards all text.
@@ -115,6 +119,18 @@ impl Splitter {
             Inside::Dollar(_) => '$',
             Inside::Comment(_) => '*',
         }
+    }
+
+    /// Reads a token, a blank, or a character inside of quotes from the beginning of a text that is not empty; returns
+    /// how many bytes were read, and the kind of quote or comment that they end in: `'`, `"`, `$` or `*`.
+    pub fn token(&mut self, text: &str) -> (usize, Option<char>) {
+        let length = self.step(text);
+        let inside = match self.inside {
+            Inside::Plain => None,
+            Inside::LineComment => Some('*'),
+            _ => Some(self.missing()),
+        };
+        (length, inside)
     }
 
     /// Reads from the beginning of a text that is not empty; returns how many bytes were read.

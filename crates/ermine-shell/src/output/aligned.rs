@@ -8,30 +8,46 @@ use super::{
 };
 use crate::statements::Table;
 
-pub(super) fn write(layout: &Layout, table: &Table, frame: &Frame, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    layout: &Layout,
+    table: &Table,
+    frame: &Frame,
+    has_colors: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let header: Vec<_> = table.columns.iter().map(|column| lines(&column.name)).collect();
-    let mut widths: Vec<_> = header.iter().map(|lines| widest(lines)).collect();
-    for row in &table.rows {
-        for (width, value) in widths.iter_mut().zip(row) {
-            *width = widest(&lines(layout.text(value))).max(*width);
-        }
-    }
+    let widths = widths(layout, table);
     if !layout.rows_only {
         if let Some(title) = &frame.title {
-            let total = (widths.iter().sum::<usize>() + 3 * widths.len()).saturating_sub(1);
-            let blanks = total.saturating_sub(widest(&lines(title))) / 2;
+            let blanks = total(&widths).saturating_sub(widest(&lines(title))) / 2;
             writeln!(out, "{:blanks$}{title}", "")?;
         }
         write_header(&header, &widths, out)?;
     }
     for row in &table.rows {
         let cells: Vec<_> = row.iter().map(|value| lines(layout.text(value))).collect();
-        write_row(table, &cells, &widths, out)?;
+        write_row(table, row, (&cells, &widths), has_colors, out)?;
     }
     for line in frame.lines(table, layout) {
         writeln!(out, "{line}")?;
     }
     writeln!(out)
+}
+
+/// Returns the width of each column, without the blanks around it.
+pub(super) fn widths(layout: &Layout, table: &Table) -> Vec<usize> {
+    let mut widths: Vec<_> = table.columns.iter().map(|column| widest(&lines(&column.name))).collect();
+    for row in &table.rows {
+        for (width, value) in widths.iter_mut().zip(row) {
+            *width = widest(&lines(layout.text(value))).max(*width);
+        }
+    }
+    widths
+}
+
+/// Returns the width of a line with columns of these widths.
+pub(super) fn total(widths: &[usize]) -> usize {
+    (widths.iter().sum::<usize>() + 3 * widths.len()).saturating_sub(1)
 }
 
 fn write_header(header: &[Vec<Line>], widths: &[usize], out: &mut dyn Write) -> io::Result<()> {
@@ -49,11 +65,18 @@ fn write_header(header: &[Vec<Line>], widths: &[usize], out: &mut dyn Write) -> 
     writeln!(out, "{}", if rules.is_empty() { "--".to_owned() } else { rules.join("+") })
 }
 
-fn write_row(table: &Table, cells: &[Vec<Line>], widths: &[usize], out: &mut dyn Write) -> io::Result<()> {
+fn write_row(
+    table: &Table,
+    row: &[Option<String>],
+    (cells, widths): (&[Vec<Line>], &[usize]),
+    has_colors: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
         for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
             let (text, taken) = cell.get(at).map_or(("", 0), |line| (&*line.text, line.width));
             let blanks = width - taken;
+            let text = Layout::shown(&row[index], text, has_colors);
             let goes_on = at + 1 < cell.len();
             let is_last = index + 1 == cells.len();
             write!(out, "{} ", between(index))?;

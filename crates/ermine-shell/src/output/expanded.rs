@@ -8,7 +8,13 @@ use super::{
 };
 use crate::statements::Table;
 
-pub(super) fn write(layout: &Layout, table: &Table, frame: &Frame, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    layout: &Layout,
+    table: &Table,
+    frame: &Frame,
+    has_colors: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if let (Some(title), false) = (&frame.title, layout.rows_only) {
         writeln!(out, "{title}")?;
     }
@@ -28,8 +34,8 @@ pub(super) fn write(layout: &Layout, table: &Table, frame: &Frame, out: &mut dyn
         } else if number > 1 {
             writeln!(out, "{}", rule(None, name_width, value_width))?;
         }
-        for (name, value) in names.iter().zip(row) {
-            let value = lines(layout.text(value));
+        for (name, stored) in names.iter().zip(row) {
+            let value = lines(layout.text(stored));
             for at in 0..name.len().max(value.len()) {
                 let (text, taken) = name.get(at).map_or(("", 0), |line| (&*line.text, line.width));
                 let (blanks, mark) = (name_width - taken, if at + 1 < name.len() { '+' } else { ' ' });
@@ -38,7 +44,7 @@ pub(super) fn write(layout: &Layout, table: &Table, frame: &Frame, out: &mut dyn
                     Some(line) if at + 1 < value.len() => {
                         writeln!(out, " {}{:blanks$}+", line.text, "", blanks = value_width - line.width)?;
                     }
-                    Some(line) => writeln!(out, " {}", line.text)?,
+                    Some(line) => writeln!(out, " {}", Layout::shown(stored, &line.text, has_colors))?,
                     None => writeln!(out)?,
                 }
             }
@@ -65,12 +71,15 @@ fn rule(number: Option<usize>, name_width: usize, value_width: usize) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{table, written};
+    use super::super::{
+        Expanded,
+        tests::{table, written},
+    };
     use super::*;
 
     #[test]
     fn values_have_lines() {
-        let layout = Layout { is_expanded: true, ..Layout::default() };
+        let layout = Layout { expanded: Expanded::On, ..Layout::default() };
         let both = table(&[("1", Some("green tea from far away")), ("2", Some("a\nb"))]);
         let wanted = "-[ RECORD 1 ]-----------------\nid   | 1\nname | green tea from far away\n\
              -[ RECORD 2 ]-----------------\nid   | 2\nname | a                      +\n     | b\n\n";

@@ -1,15 +1,24 @@
 //! Rows in forms for people and programs, as psql writes them.
 
 mod aligned;
+mod destination;
 mod expanded;
+mod pager;
 mod plain;
+pub mod style;
 mod width;
 
 use std::{
+    borrow::Cow,
     io::{self, Write},
     str::FromStr,
 };
 
+use self::style::Style;
+pub use self::{
+    destination::Destination,
+    pager::{Paged, Paging, command as pager, shows_colors as pager_shows_colors},
+};
 use crate::statements::Table;
 
 /// The way in which rows are written.
@@ -18,11 +27,27 @@ pub struct Layout {
     /// The form of the rows.
     pub format: Format,
     /// Whether each value has a line, instead of each row.
-    pub is_expanded: bool,
+    pub expanded: Expanded,
+    /// The width that expands results with [`Expanded::Auto`]; `None` is the width of the terminal.
+    pub columns: Option<usize>,
     /// Whether only rows are written: no header, no count, no tags.
     pub rows_only: bool,
     /// The text for NULL.
     pub null: String,
+    /// When the pager shows results.
+    pub paging: Paging,
+}
+
+/// Whether each value has a line.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Expanded {
+    /// Each row has a line.
+    #[default]
+    Off,
+    /// Each value has a line.
+    On,
+    /// Each value has a line where the rows are too wide, and are aligned.
+    Auto,
 }
 
 /// The form that rows are written in.
@@ -35,6 +60,17 @@ pub enum Format {
     Csv,
     /// Values with `|` between them.
     Unaligned,
+}
+
+impl Expanded {
+    /// Returns the value's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Auto => "auto",
+        }
+    }
 }
 
 impl Format {
@@ -58,6 +94,17 @@ impl FromStr for Format {
             format!("there is no format \"{name}\"; there are {names}")
         })
     }
+}
+
+/// A terminal that shows results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Screen {
+    /// Its width in characters.
+    pub columns: usize,
+    /// Its height in lines.
+    pub rows: usize,
+    /// Whether it is to show colors.
+    pub has_colors: bool,
 }
 
 /// The text around a table.
@@ -85,13 +132,31 @@ impl Frame {
 }
 
 impl Layout {
-    /// Writes a table.
-    pub fn write(&self, table: &Table, frame: &Frame, out: &mut dyn Write) -> io::Result<()> {
-        match (self.format, self.is_expanded) {
-            (Format::Aligned, false) => aligned::write(self, table, frame, out),
-            (Format::Aligned, true) => expanded::write(self, table, frame, out),
+    /// Writes a table; `screen` is the terminal that shows it, if one does.
+    pub fn write(&self, table: &Table, frame: &Frame, screen: Option<Screen>, out: &mut dyn Write) -> io::Result<()> {
+        let has_colors = screen.is_some_and(|screen| screen.has_colors);
+        match (self.format, self.expanded) {
+            (Format::Aligned, Expanded::Auto) if self.is_too_wide(table, screen) => {
+                expanded::write(self, table, frame, has_colors, out)
+            }
+            (Format::Aligned, Expanded::On) => expanded::write(self, table, frame, has_colors, out),
+            (Format::Aligned, _) => aligned::write(self, table, frame, has_colors, out),
             (Format::Csv, _) => plain::write_csv(self, table, out),
             (Format::Unaligned, _) => plain::write_unaligned(self, table, frame, out),
+        }
+    }
+
+    /// Whether the aligned rows would not fit into their width. Every row fits where no width is known.
+    fn is_too_wide(&self, table: &Table, screen: Option<Screen>) -> bool {
+        let columns = self.columns.or(screen.map(|screen| screen.columns));
+        columns.is_some_and(|columns| aligned::total(&aligned::widths(self, table)) > columns)
+    }
+
+    /// Returns a part of the text of a value, as a terminal shows it.
+    fn shown<'a>(value: &Option<String>, part: &'a str, has_colors: bool) -> Cow<'a, str> {
+        match value {
+            None if has_colors => Style::Dim.paint(part, true).into(),
+            _ => part.into(),
         }
     }
 
@@ -115,8 +180,44 @@ mod tests {
 
     pub(super) fn written(layout: &Layout, table: &Table, frame: &Frame) -> String {
         let mut out = Vec::new();
-        layout.write(table, frame, &mut out).unwrap();
+        layout.write(table, frame, None, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn wide_rows_are_expanded() {
+        // Blanks around both columns, and a bar: 5 + 1 + 7.
+        let wide = table(&[("100", Some("Assam"))]);
+        let is_expanded = |layout: &Layout, columns: Option<usize>| {
+            let mut out = Vec::new();
+            let screen = columns.map(|columns| Screen { columns, rows: 24, has_colors: false });
+            layout.write(&wide, &Frame::COUNT, screen, &mut out).unwrap();
+            out.starts_with(b"-[ RECORD") || out.starts_with(b"id|100\n")
+        };
+        let auto = Layout { expanded: Expanded::Auto, ..Layout::default() };
+        assert!(is_expanded(&auto, Some(12)) && !is_expanded(&auto, Some(13)) && !is_expanded(&auto, None));
+        let told = Layout { columns: Some(12), ..auto.clone() };
+        assert!(is_expanded(&told, Some(100)) && is_expanded(&told, None));
+        assert!(!is_expanded(&Layout { format: Format::Unaligned, ..told }, None));
+        assert!(!is_expanded(&Layout::default(), Some(12)));
+    }
+
+    #[test]
+    fn nulls_are_dim() {
+        let rows = table(&[("1", None)]);
+        let screen = Some(Screen { columns: 80, rows: 24, has_colors: true });
+        let layout = Layout { null: "-".into(), rows_only: true, ..Layout::default() };
+        let shown = |layout: &Layout, screen| {
+            let mut out = Vec::new();
+            layout.write(&rows, &Frame::COUNT, screen, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(shown(&layout, screen), "  1 | \x1b[2m-\x1b[0m\n\n");
+        assert_eq!(shown(&layout, None), "  1 | -\n\n");
+        let layout = Layout { expanded: Expanded::On, ..layout };
+        assert_eq!(shown(&layout, screen), "id   | 1\nname | \x1b[2m-\x1b[0m\n\n");
+        let csv = Layout { format: Format::Csv, ..layout };
+        assert_eq!(shown(&csv, screen), "id,1\nname,-\n");
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::{
     io::{self, Write},
 };
 
-use super::{Frame, Layout};
+use super::{Expanded, Frame, Layout};
 use crate::statements::Table;
 
 pub(super) fn write_unaligned(layout: &Layout, table: &Table, frame: &Frame, out: &mut dyn Write) -> io::Result<()> {
     if let (Some(title), false) = (&frame.title, layout.rows_only) {
         writeln!(out, "{title}")?;
     }
-    if layout.is_expanded {
+    if layout.expanded == Expanded::On {
         for (number, row) in table.rows.iter().enumerate() {
             if number > 0 {
                 writeln!(out)?;
@@ -36,7 +36,7 @@ pub(super) fn write_unaligned(layout: &Layout, table: &Table, frame: &Frame, out
 }
 
 pub(super) fn write_csv(layout: &Layout, table: &Table, out: &mut dyn Write) -> io::Result<()> {
-    if layout.is_expanded {
+    if layout.expanded == Expanded::On {
         for row in &table.rows {
             for (column, value) in table.columns.iter().zip(row) {
                 write_values([quoted(&column.name), quoted(layout.text(value))].into_iter(), ',', out)?;
@@ -89,7 +89,7 @@ mod tests {
         let two = table(&[("1", Some("a,b")), ("2", None)]);
         let unaligned = Layout { format: Format::Unaligned, null: "-".into(), ..Layout::default() };
         assert_eq!(written(&unaligned, &two, &Frame::COUNT), "id|name\n1|a,b\n2|-\n(2 rows)\n");
-        let both = |layout: Layout| written(&Layout { is_expanded: true, ..layout }, &two, &Frame::COUNT);
+        let both = |layout: Layout| written(&Layout { expanded: Expanded::On, ..layout }, &two, &Frame::COUNT);
         assert_eq!(both(csv), "id,1\nname,\"a,b\"\nid,2\nname,\n");
         assert_eq!(both(unaligned), "id|1\nname|a,b\n\nid|2\nname|-\n");
     }

@@ -1,18 +1,36 @@
 //! Concurrency control: which version a read returns, when an access waits, and which transactions may commit.
 //!
-//! One file a scheme; the base around them (`world.rs`) has the write locks, the waiting, and the installation of
-//! versions. Reads of a transaction's own writes do not reach a scheme.
+//! A file for each kind of scheme; the base around them (`world/`) has the write locks, the waiting, and the
+//! installation of versions. Reads of a transaction's own writes do not reach a scheme.
 
+mod declared;
+mod hardware;
+mod named;
 mod rc;
 mod rcl;
 mod si;
 mod ssi;
 mod ssn;
+mod timestamps;
 mod two_phase;
+mod validated;
 
-pub(crate) use self::{rc::Rc, rcl::Rcl, si::Si, ssi::Ssi, ssn::Ssn, two_phase::TwoPhase};
+pub(crate) use self::named::{Simulated, run_under};
+#[cfg(test)]
+pub(crate) use self::{
+    hardware::Hardware,
+    rc::Rc,
+    rcl::Rcl,
+    si::Si,
+    ssi::Ssi,
+    ssn::Ssn,
+    timestamps::{Dirty, Ended, Safe, Timestamps},
+    two_phase::TwoPhase,
+    validated::{Private, Validated},
+};
 use crate::{
     database::{Database, Refusal},
+    offers::Access,
     outcome::Cause,
     table::{RecordId, Slot, Stamp, VersionId},
 };
@@ -25,8 +43,25 @@ pub(crate) trait Control {
     /// Whether reads see the snapshot of the transaction's begin.
     const SNAPSHOT: bool = false;
 
+    /// Whether writes stay private until the commit, so that several transactions in flight may have written a record.
+    const PRIVATE_WRITES: bool = false;
+
+    /// Whether a transaction waits for earlier ones only. Then transactions cannot wait for each other in a circle, and
+    /// the depth of waiting has no limit.
+    const WAITS_IN_ORDER: bool = false;
+
+    /// Whether a transaction that aborts is put aside until its opponents have ended, and its core runs others (HTM
+    /// IV.C). Otherwise its core waits with it.
+    const SUSPENDS: bool = false;
+
     /// The scheme for a table of this size.
     fn new(records: u32) -> Self;
+
+    /// Admits a transaction before its first access. Only schemes whose transactions declare their accesses may look
+    /// at these. Repeated if the transaction has to wait.
+    fn begin(&mut self, _db: &mut Database, _t: Slot, _accesses: &[Access]) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Chooses the version that a read returns.
     fn read(&mut self, db: &mut Database, t: Slot, record: RecordId) -> Result<VersionId, Refusal>;

@@ -12,7 +12,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Complete, Control, Parts, Si};
+use super::{Complete, Control, Parts, si::Si};
 use crate::{
     database::{Database, Refusal},
     outcome::Cause,

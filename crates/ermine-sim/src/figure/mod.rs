@@ -67,6 +67,8 @@ impl Default for FigureOptions {
 /// A figure with its numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawing {
+    /// The paper, by its short name in docs/papers.md.
+    pub paper: &'static str,
     /// The figure's number in the paper.
     pub number: u32,
     /// Its subject.
@@ -93,7 +95,7 @@ pub struct Drawing {
 #[derive(Clone, Debug, Serialize)]
 pub struct Panel {
     /// Its subject.
-    pub title: &'static str,
+    pub title: String,
     /// Its curves.
     pub curves: Vec<Curve>,
 }
@@ -103,7 +105,7 @@ pub struct Panel {
 pub struct Curve {
     /// The scheme, and the part of its transactions if it is about a part.
     pub name: String,
-    /// The schemes' curves have colours by this number.
+    /// The colour, by its number; the schemes have one each.
     pub colour: usize,
     /// Whether it is the second curve of a scheme.
     pub is_dashed: bool,
@@ -125,7 +127,7 @@ pub struct Point {
 }
 
 impl Point {
-    fn of(x: f64, values: &[f64]) -> Self {
+    pub(crate) fn of(x: f64, values: &[f64]) -> Self {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let fold = |with: fn(f64, f64) -> f64| values.iter().copied().fold(mean, with);
         Self { x, mean, min: fold(f64::min), max: fold(f64::max) }

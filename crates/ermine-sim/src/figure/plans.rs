@@ -73,7 +73,7 @@ impl Plan {
             let of_panel = self.curves.iter().filter(move |curve| curve.panel == panel);
             let named = |curve: &Planned| Curve {
                 name: format!("{}{}", curve.scheme.title(), curve.suffix),
-                colour: Scheme::ALL.iter().position(|&scheme| scheme == curve.scheme).expect("it is one of them"),
+                colour: Scheme::SSN_PAPER.iter().position(|&scheme| scheme == curve.scheme).expect("it is one of them"),
                 is_dashed: !curve.suffix.is_empty() && DASHED.contains(&curve.suffix),
                 points: Vec::new(),
             };
@@ -81,6 +81,7 @@ impl Plan {
         };
         let titles = self.panels.iter().enumerate();
         Drawing {
+            paper: "SSN",
             number: figure.number(),
             title: self.title,
             x_label: self.x_label,
@@ -89,7 +90,7 @@ impl Plan {
             y_is_logarithmic: self.y_is_logarithmic,
             transactions: self.transactions,
             seeds: options.seeds,
-            panels: titles.map(|(number, &title)| Panel { title, curves: curves(number) }).collect(),
+            panels: titles.map(|(number, &title)| Panel { title: title.to_owned(), curves: curves(number) }).collect(),
             broken: Vec::new(),
         }
     }

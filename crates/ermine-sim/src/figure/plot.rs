@@ -60,7 +60,8 @@ where
     Y::CoordDescType: ValueFormatter<f64>,
 {
     let failed = |error: DrawingAreaErrorKind<_>| error.to_string();
-    let caption = format!("Figure {}: {}, {}", drawing.number, drawing.title.to_lowercase(), panel.title);
+    let Drawing { paper, number, title, .. } = drawing;
+    let caption = format!("{paper} figure {number}: {}, {}", title.to_lowercase(), panel.title);
     let mut builder = ChartBuilder::on(area);
     builder.margin(12).margin_right(24).x_label_area_size(40).y_label_area_size(48);
     builder.caption(caption, ("sans-serif", 16));
@@ -70,7 +71,7 @@ where
     mesh.x_desc(drawing.x_label).y_desc(drawing.y_label).x_label_formatter(&number).y_label_formatter(&number);
     mesh.light_line_style(WHITE).label_style(("sans-serif", 12)).draw().map_err(failed)?;
     for Curve { name, colour, is_dashed, points } in &panel.curves {
-        let colour = COLOURS[*colour];
+        let colour = COLOURS[*colour % COLOURS.len()];
         let visible = points.iter().filter(|point| !drawing.y_is_logarithmic || point.mean >= FLOOR);
         let visible: Vec<Point> = visible.copied().collect();
         let line = visible.iter().map(|point| (point.x, point.mean));

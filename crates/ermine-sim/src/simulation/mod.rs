@@ -1,20 +1,18 @@
 //! The event loop: clients submit, transactions access and commit, waiting transactions go on.
 //!
-//! A transaction's first access takes place after the time that the access takes, each further one after the time that
-//! it takes from then on, at last the commit. A transaction that has waited repeats its access at once. Events at the
-//! same time happen in the order in which they were scheduled: a simulation is a function of its options.
-
-use std::{cmp::Reverse, collections::BinaryHeap};
+//! Queueing is open, and nothing is retried (SSN 7.1); `cores` has the closed loop.
 
 use crate::{
-    control::{Control, Rc, Rcl, Si, Ssi, Ssn, TwoPhase},
+    agenda::Agenda,
+    control::{Control, Simulated, run_under},
     cycles::{self, Cycles},
-    offers::{ACCESS_TICKS, Client, Offer, Ticks},
+    offers::{ACCESS_TICKS, Client, Ticks},
     options::{Options, Usage},
     outcome::{GroupOutcome, Latency, Outcome},
     scheme::Scheme,
+    steps::{Step, Steps},
     table::Slot,
-    world::{Progress, World},
+    world::World,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,45 +25,18 @@ enum Event {
     SafeSnapshot,
 }
 
-/// Events to come, in the order of their times, then of their numbers.
-#[derive(Debug, Default)]
-struct Agenda {
-    events: BinaryHeap<Reverse<(Ticks, u64, Event)>>,
-    scheduled: u64,
-}
-
-impl Agenda {
-    fn add(&mut self, at: Ticks, event: Event) {
-        self.events.push(Reverse((at, self.scheduled, event)));
-        self.scheduled += 1;
-    }
-
-    fn next(&mut self) -> Option<(Ticks, Event)> {
-        self.events.pop().map(|Reverse((at, _, event))| (at, event))
-    }
-}
-
 /// A submitted transaction that has not ended.
 #[derive(Debug, Default)]
 struct Run {
     group: usize,
     submitted: Ticks,
-    offer: Offer,
-    /// Place of the next access; behind the last one, the commit follows.
-    next: usize,
-}
-
-impl Run {
-    /// The time that the next step takes.
-    fn takes(&self) -> Ticks {
-        self.offer.accesses.get(self.next).map_or(self.offer.commit_takes, |access| access.takes)
-    }
+    steps: Steps,
 }
 
 struct Simulation<'a, C> {
     options: &'a Options,
     world: World<C>,
-    agenda: Agenda,
+    agenda: Agenda<Event>,
     clients: Vec<Client>,
     /// For each slot, its transaction.
     runs: Vec<Run>,
@@ -80,18 +51,22 @@ struct Simulation<'a, C> {
 /// Simulates a scheme.
 pub fn simulate(scheme: Scheme, options: &Options) -> Result<Outcome, Usage> {
     options.check()?;
-    let simulate = match scheme {
-        Scheme::TwoPhase => simulate_control::<TwoPhase>,
-        Scheme::Rcl => simulate_control::<Rcl>,
-        Scheme::RclSsn => simulate_control::<Ssn<Rcl>>,
-        Scheme::Rc => simulate_control::<Rc>,
-        Scheme::RcSsn => simulate_control::<Ssn<Rc>>,
-        Scheme::Si => simulate_control::<Si>,
-        Scheme::SiSsi => simulate_control::<Ssi>,
-        Scheme::SiSsn => simulate_control::<Ssn<Si>>,
-    };
-    let (groups, cycles) = simulate(options);
+    if scheme.only_queues() {
+        return Err(Usage(format!("{scheme} only queues: use `ermine sim cores`, where its queue is bounded")));
+    }
+    let (groups, cycles) = run_under(scheme, Submitted(options));
     Ok(Outcome { scheme, groups, cycles })
+}
+
+/// The simulation of what clients submit.
+struct Submitted<'a>(&'a Options);
+
+impl Simulated for Submitted<'_> {
+    type Output = (Vec<GroupOutcome>, Option<Cycles>);
+
+    fn run<C: Control>(self) -> Self::Output {
+        simulate_control::<C>(self.0)
+    }
 }
 
 /// Simulates a scheme; returns the outcome of each group, and the serialization failures, if they were looked for.
@@ -107,7 +82,7 @@ pub(crate) fn simulate_control<C: Control>(options: &Options) -> (Vec<GroupOutco
 
 impl<'a, C: Control> Simulation<'a, C> {
     fn new(options: &'a Options) -> Self {
-        let (mut agenda, mut clients) = (Agenda::default(), Client::all(options));
+        let (mut agenda, mut clients) = (Agenda::new(), Client::all(options));
         for (number, client) in clients.iter_mut().enumerate() {
             agenda.add(client.first(), Event::Submission(number as u32));
         }
@@ -159,33 +134,25 @@ impl<'a, C: Control> Simulation<'a, C> {
             self.runs.push(Run::default());
         }
         let run = &mut self.runs[t.at()];
-        client.draw(self.options, &mut run.offer);
-        (run.group, run.submitted, run.next) = (group, now, 0);
+        client.draw(self.options, &mut run.steps.offer);
+        let next = now + client.interval();
+        (run.group, run.submitted) = (group, now);
+        run.steps.restart();
         self.groups[group].offered += 1;
-        self.agenda.add(now + run.takes(), Event::Step(t));
-        self.agenda.add(now + client.interval(), Event::Submission(number));
+        self.step(now, t);
+        self.agenda.add(next, Event::Submission(number));
     }
 
     fn step(&mut self, now: Ticks, t: Slot) {
         let run = &mut self.runs[t.at()];
-        let access = run.offer.accesses.get(run.next);
-        let progress = match access {
-            Some(access) if access.is_write => self.world.write(t, access.record),
-            Some(access) => self.world.read(t, access.record),
-            None => self.world.commit(t),
-        };
-        match progress {
-            Progress::Waits => return,
-            Progress::Done if access.is_some() => {
-                run.next += 1;
-                self.agenda.add(now + run.takes(), Event::Step(t));
-                return;
-            }
-            Progress::Done => {
+        match run.steps.take(&mut self.world, t) {
+            Step::Next(takes) => return self.agenda.add(now + takes, Event::Step(t)),
+            Step::Waits => return,
+            Step::Committed => {
                 self.groups[run.group].committed += 1;
                 self.latencies[run.group].push(now - run.submitted);
             }
-            Progress::Aborted(cause) => self.groups[run.group].aborted.count(cause),
+            Step::Aborted(cause) => self.groups[run.group].aborted.count(cause),
         }
         self.in_flight -= 1;
         for waiter in self.world.woken() {

@@ -1,17 +1,19 @@
 //! The base that all schemes share: transactions in flight, write locks, waiting, and the order of commits (SSN 7.1).
 //!
 //! Invariants
-//! 1. A transaction that waits for another began to wait when the other did not wait (wait-depth limiting). So no
-//!    transactions wait for each other in a circle.
-//! 2. A record has at most one writer. The version that the writer overwrites stays the newest one until it ends.
-//! 3. At most one transaction waits to write a record: it comes before later accesses (SSN, figure 4), so the next one
-//!    that would wait for it aborts by 1.
+//! 1. A transaction that waits for another began to wait when the other did not wait (wait-depth limiting), or the
+//!    other is older ([`Control::WAITS_IN_ORDER`]). So no transactions wait for each other in a circle.
+//! 2. A record has at most one writer. The version that the writer overwrites stays the newest one until it ends. Where
+//!    writes are private ([`Control::PRIVATE_WRITES`]), a record has no writer.
+//! 3. With wait-depth limiting, at most one transaction waits to write a record: it comes before later accesses (SSN,
+//!    figure 4), so the next one that would wait for it aborts by 1.
 //! 4. Commits are atomic: each takes the next stamp, is certified, and installs its versions in one step.
 
 use crate::{
     control::Control,
     database::{Database, Refusal},
     history::History,
+    offers::Access,
     outcome::Cause,
     table::{RecordId, Slot},
 };
@@ -36,6 +38,8 @@ pub(crate) struct World<C> {
     free: Vec<Slot>,
     /// Transactions that no longer wait, in the order in which they began to.
     woken: Vec<Slot>,
+    /// The transactions for whose end a retry of the transaction that aborted last should wait.
+    opponents: Vec<Slot>,
     history: Option<History>,
 }
 
@@ -47,6 +51,7 @@ impl<C: Control> World<C> {
             control: C::new(records),
             free: Vec::new(),
             woken: Vec::new(),
+            opponents: Vec::new(),
             history: keeps_history.then(|| History::new(records)),
         }
     }
@@ -57,6 +62,26 @@ impl<C: Control> World<C> {
         let begin = self.db.clock;
         self.db[t].reset(begin);
         t
+    }
+
+    /// Begins the retry of the transaction that aborted last, if it has to wait for the end of its opponents.
+    pub(crate) fn begin_again(&mut self) -> Option<Slot> {
+        let opponents = std::mem::take(&mut self.opponents);
+        if opponents.is_empty() {
+            return None;
+        }
+        let t = self.begin();
+        self.await_ends(t, &opponents);
+        Some(t)
+    }
+
+    /// Lets the scheme admit a transaction before its first access. Its snapshot is as of now.
+    pub(crate) fn enter(&mut self, t: Slot, accesses: &[Access]) -> Progress {
+        self.db[t].begin = self.db.clock;
+        match self.control.begin(&mut self.db, t, accesses) {
+            Ok(()) => Progress::Done,
+            Err(refusal) => self.refused(t, refusal),
+        }
     }
 
     /// Begins a transaction that only reads, and reads the last safe snapshot (SSN 5.2).
@@ -73,7 +98,7 @@ impl<C: Control> World<C> {
 
     /// Reads a record. A read of the transaction's own write adds no dependency (SSN 2).
     pub(crate) fn read(&mut self, t: Slot, record: RecordId) -> Progress {
-        if self.db.table.writer(record) == Some(t) {
+        if self.has_written(t, record) {
             return Progress::Done;
         }
         let read = match self.db[t].safe_snapshot {
@@ -91,14 +116,16 @@ impl<C: Control> World<C> {
 
     /// Writes a record. A second write of the same record changes nothing that other transactions see.
     pub(crate) fn write(&mut self, t: Slot, record: RecordId) -> Progress {
-        if self.db.table.writer(record) == Some(t) {
+        if self.has_written(t, record) {
             return Progress::Done;
         }
         self.leave_queue(t);
         match self.control.write(&mut self.db, t, record) {
             Ok(()) => {
-                debug_assert_eq!(self.db.table.last_writer(record), None, "a record has one writer");
-                self.db.table.set_writer(record, Some(t));
+                if !C::PRIVATE_WRITES {
+                    debug_assert_eq!(self.db.table.writer(record), None, "a record has one writer");
+                    self.db.table.set_writer(record, Some(t));
+                }
                 self.db[t].writes.push(record);
                 Progress::Done
             }
@@ -110,6 +137,13 @@ impl<C: Control> World<C> {
                 }
                 progress
             }
+        }
+    }
+
+    fn has_written(&self, t: Slot, record: RecordId) -> bool {
+        match C::PRIVATE_WRITES {
+            true => self.db[t].writes.contains(&record),
+            false => self.db.table.writer(record) == Some(t),
         }
     }
 
@@ -125,7 +159,7 @@ impl<C: Control> World<C> {
         if self.db[t].safe_snapshot.is_none()
             && let Err(cause) = self.control.commit(&mut self.db, t, cstamp)
         {
-            return self.abort(t, cause);
+            return self.abort(t, cause, Vec::new());
         }
         self.db.clock = cstamp;
         let mut history = self.history.as_mut().map(|history| history.commit(&self.db[t].reads));
@@ -141,29 +175,31 @@ impl<C: Control> World<C> {
     }
 
     fn refused(&mut self, t: Slot, refusal: Refusal) -> Progress {
+        let predecessors = self.db.take_predecessors();
+        let is_deep = || predecessors.iter().any(|&predecessor| self.db[predecessor].waits_for > 0);
         match refusal {
-            Refusal::Abort(cause) => self.abort(t, cause),
-            Refusal::Wait => self.wait(t),
+            // Wait-depth limiting (SSN 7.1).
+            Refusal::Wait if C::WAITS_IN_ORDER || !is_deep() => {
+                self.await_ends(t, &predecessors);
+                self.db.keep_memory(predecessors);
+                Progress::Waits
+            }
+            Refusal::Wait => self.abort(t, Cause::WaitDepth, predecessors),
+            Refusal::Abort(cause) => self.abort(t, cause, predecessors),
         }
     }
 
-    /// Lets a transaction wait for its predecessors, unless one of them waits itself: wait-depth limiting (SSN 7.1).
-    fn wait(&mut self, t: Slot) -> Progress {
-        let predecessors = self.db.take_predecessors();
-        let progress = if predecessors.iter().any(|&predecessor| self.db[predecessor].waits_for > 0) {
-            self.abort(t, Cause::WaitDepth)
-        } else {
-            self.db[t].waits_for = predecessors.len() as u32;
-            for &predecessor in &predecessors {
-                self.db[predecessor].waiters.push(t);
-            }
-            Progress::Waits
-        };
-        self.db.keep_memory(predecessors);
-        progress
+    /// Lets a transaction wait until these have ended.
+    fn await_ends(&mut self, t: Slot, predecessors: &[Slot]) {
+        self.db[t].waits_for = predecessors.len() as u32;
+        for &predecessor in predecessors {
+            self.db[predecessor].waiters.push(t);
+        }
     }
 
-    fn abort(&mut self, t: Slot, cause: Cause) -> Progress {
+    fn abort(&mut self, t: Slot, cause: Cause, opponents: Vec<Slot>) -> Progress {
+        let before = std::mem::replace(&mut self.opponents, opponents);
+        self.db.keep_memory(before);
         self.end(t);
         Progress::Aborted(cause)
     }

@@ -6,7 +6,7 @@ use sqlparser::ast::{
     self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
 };
 
-use super::{Binder, Typed, collation::Derived, named, names, variadic::variadic_of, window::is_window_function};
+use super::{Binder, Typed, collation::Derived, named, names, variadic::variadic_of, window};
 use crate::{
     catalog::{Relation, rights::Rights},
     error::{Result, SqlError, SqlState},
@@ -14,9 +14,33 @@ use crate::{
     functions,
     parse::CURRENT_OF,
     query::AggregateCall,
-    system,
+    system::{self, INFORMATION},
     types::{Environment, SqlType, Value, cast::Context},
 };
+
+/// The only function of `information_schema` here.
+const EXPANDARRAY: &str = "_pg_expandarray";
+
+/// Functions that are no rows of tables: [`Binder::plain_function_of`] binds them.
+const BOUND_HERE: [&str; 11] = [
+    "coalesce",
+    "currval",
+    "greatest",
+    "lastval",
+    "least",
+    "nextval",
+    "nullif",
+    "pg_notify",
+    "pg_sleep",
+    "set_config",
+    "setval",
+];
+
+/// Returns the names of all functions that statements can call, those of advisory locks apart.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    let of_tables = functions::names().chain(system::functions::names());
+    of_tables.chain(window::WINDOW_FUNCTIONS).chain(BOUND_HERE).filter(|name| !name.contains('.'))
+}
 
 impl Binder<'_> {
     /// Binds a call of a function by name, with expressions as arguments.
@@ -81,7 +105,8 @@ impl Binder<'_> {
         if name == CURRENT_OF {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"OF\""));
         }
-        if let Some(schema) = schema.filter(|schema| schema != "pg_catalog") {
+        let is_known = |schema: &String| schema == "pg_catalog" || (schema == INFORMATION && name == EXPANDARRAY);
+        if let Some(schema) = schema.filter(|schema| !is_known(schema)) {
             // The arguments first, as PostgreSQL does it, which shows in errors.
             if let FunctionArguments::List(list) = &function.args {
                 for argument in &list.args {
@@ -90,7 +115,7 @@ impl Binder<'_> {
                     }
                 }
             }
-            if self.catalog.schema(&schema).is_none() {
+            if schema != INFORMATION && self.catalog.schema(&schema).is_none() {
                 let message = format!("schema \"{schema}\" does not exist");
                 return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
             }
@@ -139,7 +164,7 @@ impl Binder<'_> {
         if functions::is_aggregate(&name) {
             return self.aggregate(&name, function, list, &arguments, is_star);
         }
-        if is_window_function(&name) {
+        if window::is_window_function(&name) {
             let message = format!("window function {name} requires an OVER clause");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
@@ -149,6 +174,7 @@ impl Binder<'_> {
         }
         match &*name {
             name if functions::is_set_returning(name) => self.set(name, &arguments),
+            "aclexplode" => self.exploded_record(&arguments),
             "coalesce" => self.without_sets("COALESCE", |this| this.plain_function("coalesce", &arguments)),
             name => self.plain_function(name, &arguments),
         }

@@ -71,6 +71,7 @@ impl Binder<'_> {
             modifier: domain.modifier,
             collation: Collation::of(domain.base),
             origin: (0, 0),
+            fields: None,
             is_merged: false,
             is_system: false,
         };
@@ -92,7 +93,7 @@ impl Binder<'_> {
             let scopes = std::mem::replace(&mut this.scopes, vec![Scope::default()]);
             let typed = this.expr(expr);
             this.scopes = scopes;
-            this.assign(typed?, domain.base, domain.modifier, &ty.name)
+            this.assign_default(typed?, (domain.base, domain.modifier), &ty.name)
         })?;
         if bound.has_query() {
             return Err(SqlError::unsupported("a query in a DEFAULT"));

@@ -15,7 +15,7 @@ use crate::{
     expr::{self, Comparison, Elementwise, Expr, Function, Quantifier, Subquery, SubqueryKind},
     functions::resolution::no_array_of,
     operators,
-    parse::SYMMETRIC,
+    parse::{SYMMETRIC, place},
     system::reg::{Reg, shown},
     types::{
         Array, Environment, Numeric, SqlType, Value,
@@ -39,7 +39,10 @@ impl Binder<'_> {
         }
         let bound = self.collated(|this| this.expr_inside(expr));
         self.depth -= 1;
-        Ok(bound?.0)
+        match bound {
+            Ok((typed, _)) => Ok(typed),
+            Err(error) => Err(place::in_expr(error, expr)),
+        }
     }
 
     /// Binds a condition.
@@ -56,7 +59,7 @@ impl Binder<'_> {
             }
             Some(ty) => {
                 let message = format!("argument of {clause} must be type boolean, not type {}", ty.name());
-                Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+                Err(place::at_expr(SqlError::new(SqlState::DATATYPE_MISMATCH, message), expr))
             }
         }
     }

@@ -47,7 +47,7 @@ impl Binder<'_> {
             let message = format!("cannot use generated column \"{}\" in column generation expression", used.name);
             return Err(invalid(message).detail("A generated column cannot reference another generated column."));
         }
-        let bound = self.assign(typed, column.ty, column.modifier, &column.name)?;
+        let bound = self.assign_default(typed, (column.ty, column.modifier), &column.name)?;
         match bound.is_immutable() {
             true => Ok(bound),
             false => Err(invalid("generation expression is not immutable".into())),

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     catalog::Catalog,
     expr::{Comparison, Expr, Subquery},
-    query::{Body, Join, Members, Path, Query, SortKey, Source, SourceKind, TableSource, sets::SetCall},
+    query::{Access, Body, Join, Members, Path, Query, SortKey, Source, SourceKind, TableSource, sets::SetCall},
     types::Value,
 };
 
@@ -82,7 +82,7 @@ impl<'j> Joins<'j> {
         (wanted, output): (&'j [SortKey], &'j Vec<Expr>),
         is_limited: bool,
     ) -> Self {
-        let sizes = sources.iter().map(|source| size(catalog, &source.kind)).collect();
+        let sizes = sources.iter().map(|source| source_size(catalog, &source.kind)).collect();
         Self { sources, sizes, conditions, wanted, output, is_limited }
     }
 
@@ -303,15 +303,10 @@ impl<'j> Joins<'j> {
     fn reads(&self, at: usize, chosen: Option<&Chosen>) -> (f64, f64) {
         let size = self.sizes[at];
         let Some(chosen) = chosen else { return (size, 2.0 * size) };
-        let (columns, equal) = (chosen.columns as f64, chosen.access.equal.len() as f64);
         if chosen.access.is_point {
             return (1.0, if chosen.access.path == Path::Primary { 3.0 } else { 5.0 });
         }
-        let share = if chosen.is_unique { equal / columns.max(1.0) } else { equal / (columns + 1.0) };
-        let mut found = size.powf(1.0 - share);
-        for side in [&chosen.access.lower, &chosen.access.upper] {
-            found *= if side.is_some() { 0.33 } else { 1.0 };
-        }
+        let found = found_rows(size, &chosen.access, chosen.columns, chosen.is_unique);
         let each = if chosen.access.path == Path::Primary { 1.0 } else { 3.0 };
         (found, 3.0 + each * found)
     }
@@ -330,7 +325,19 @@ impl Step {
     }
 }
 
-fn size(catalog: &Catalog, kind: &SourceKind) -> f64 {
+/// Estimates the rows that a path of that many columns finds in a table of `size` rows.
+pub(crate) fn found_rows(size: f64, access: &Access, columns: usize, is_unique: bool) -> f64 {
+    if access.is_point || access.cursor.is_some() {
+        return size.min(1.0);
+    }
+    let (columns, equal) = (columns as f64, access.equal.len() as f64);
+    let share = if is_unique { equal / columns.max(1.0) } else { equal / (columns + 1.0) };
+    let sides = [&access.lower, &access.upper].into_iter().flatten();
+    sides.fold(size.powf(1.0 - share), |found, _| 0.33 * found)
+}
+
+/// Estimates the rows of a source without conditions.
+pub(crate) fn source_size(catalog: &Catalog, kind: &SourceKind) -> f64 {
     match kind {
         SourceKind::Table(table) => (catalog.estimated_rows(&table.table) as f64).max(ROWS_MIN),
         SourceKind::Derived(query) | SourceKind::Once(query) => query_size(catalog, query),
@@ -350,6 +357,11 @@ fn size(catalog: &Catalog, kind: &SourceKind) -> f64 {
     }
 }
 
+/// Estimates the number of groups of some rows.
+pub(crate) fn groups_of(rows: f64) -> f64 {
+    rows.powf(0.7)
+}
+
 fn query_size(catalog: &Catalog, query: &Query) -> f64 {
     let rows = match &query.body {
         Body::Values(rows) => rows.len() as f64,
@@ -358,13 +370,13 @@ fn query_size(catalog: &Catalog, query: &Query) -> f64 {
         Body::Select(select) => {
             let of_source = |source: &Source| match &source.kind {
                 SourceKind::Table(table) if table.access.is_point => 1.0,
-                kind => size(catalog, kind) * 0.3f64.powi(source.filter.len().min(4) as i32),
+                kind => source_size(catalog, kind) * 0.3f64.powi(source.filter.len().min(4) as i32),
             };
             let rows = select.sources.iter().map(of_source).fold(1.0, f64::max);
             match &select.group {
                 None => rows,
                 Some(group) if group.keys.is_empty() => 1.0,
-                Some(_) => rows.powf(0.7),
+                Some(_) => groups_of(rows),
             }
         }
     };

@@ -13,7 +13,7 @@ use super::{
     references::References,
     row_security::PolicyCheck,
     source::{From, Left},
-    write::{Rules, Targets, all_columns, columns_of, overriding, target_oid},
+    write::{Rules, Targets, all_columns, columns_of, name_with_place, overriding, places_of, target_oid},
 };
 use crate::{
     catalog::{Relation, Table, rights::Rights},
@@ -177,11 +177,11 @@ impl Binder<'_> {
         let (names, overriding) = overriding(&insert.columns);
         let columns = match names {
             [] => table.def.live_columns().map(|(at, _)| at).collect(),
-            names => columns_of(table, names.iter().map(super::names::simple_name))?,
+            names => columns_of(table, names.iter().map(name_with_place))?,
         };
         let written = if names.is_empty() { row.len().min(columns.len()) } else { columns.len() };
         self.needs_to_write(table.def.id, Rights::INSERT, columns[..written].iter().copied());
-        let targets = Targets { columns, is_listed: !names.is_empty(), overriding, defaults: Vec::new() };
+        let targets = Targets { columns, listed: places_of(names), overriding, defaults: Vec::new() };
         self.without_rows("VALUES", |this| this.inserted_row(table, &targets, row))
     }
 }

@@ -3,7 +3,7 @@
 //! Names become places, operators become functions, and every value gets a type. A literal in quotes and a parameter
 //! have no type of their own ([`Typed::ty`] is `None`): they take the type that their context expects.
 
-mod call;
+pub(crate) mod call;
 mod collation;
 pub(crate) mod domain;
 mod enumeration;
@@ -14,7 +14,7 @@ mod grouping_sets;
 mod index_expression;
 mod join_conditions;
 mod join_order;
-mod join_search;
+pub(crate) mod join_search;
 mod lock;
 mod membership;
 pub(crate) mod merge;
@@ -67,6 +67,7 @@ use crate::{
         Environment, Scalar, SqlType, TimeZone, Value,
         cast::{self, Context},
         datetime::Style,
+        record::Field,
         text,
     },
 };
@@ -203,6 +204,8 @@ struct ScopeColumn {
     collation: Collation,
     /// The table and the number of the column.
     origin: (u32, i16),
+    /// The columns of its records, where they are known.
+    fields: Option<Arc<[Field]>>,
     /// Joined by USING with a previous column of the same name: it is found only with its source's name.
     is_merged: bool,
     /// `tableoid`: found by its name only.
@@ -265,7 +268,7 @@ impl<'a> Binder<'a> {
     pub(crate) fn table(&mut self, name: &ast::ObjectName, right: Rights) -> Result<Arc<Table>> {
         let missing =
             || SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", plain(name)));
-        match self.relation(name)?.ok_or_else(missing)? {
+        match self.relation(name)?.ok_or_else(|| parse::place::at_name(missing(), name))? {
             Relation::Table(table) => {
                 if let Some(part) = &table.def.materialized {
                     self.check_materialized(&table.def.name, part.is_populated, right)?;
@@ -329,11 +332,20 @@ impl<'a> Binder<'a> {
 
     /// Converts a value for storage in a column.
     pub(crate) fn assign(&mut self, typed: Typed, to: SqlType, modifier: i32, column: &str) -> Result<Expr> {
-        let from = typed.ty;
+        self.assign_what("expression", typed, (to, modifier), column)
+    }
+
+    /// Converts the default of a column, or what it is computed from.
+    pub(crate) fn assign_default(&mut self, typed: Typed, to: (SqlType, i32), column: &str) -> Result<Expr> {
+        self.assign_what("default expression", typed, to, column)
+    }
+
+    fn assign_what(&mut self, what: &str, typed: Typed, to: (SqlType, i32), column: &str) -> Result<Expr> {
+        let (from, (to, modifier)) = (typed.ty, to);
         self.convert(typed, to, modifier, Context::Assignment).map_err(|error| match from {
             Some(from) if error.state() == SqlState::CANNOT_COERCE => {
                 let message =
-                    format!("column \"{column}\" is of type {} but expression is of type {}", to.name(), from.name());
+                    format!("column \"{column}\" is of type {} but {what} is of type {}", to.name(), from.name());
                 SqlError::new(SqlState::DATATYPE_MISMATCH, message)
                     .hint("You will need to rewrite or cast the expression.")
             }
@@ -437,7 +449,7 @@ impl<'a> Binder<'a> {
         let around = mem::replace(&mut self.reads_stored, true);
         let bound = bind(self, &expr);
         self.reads_stored = around;
-        bound
+        bound.map_err(SqlError::nowhere)
     }
 
     /// Converts values to a common type.

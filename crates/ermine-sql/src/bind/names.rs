@@ -9,6 +9,7 @@ use sqlparser::ast::{
 use crate::{
     collation::Collation,
     error::{Result, SqlError, SqlState},
+    parse::place::at_name,
     system::reg::Reg,
     types::{Environment, Scalar, SqlType, datetime::Range, user_types::UserType},
 };
@@ -200,7 +201,10 @@ fn custom_type(
                 Err(SqlError::unsupported(format_args!("the modifier of type {data_type}")))
             }
             (None, Some(ty)) => bare(ty),
-            (None, None) => Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{other}\" does not exist"))),
+            (None, None) => {
+                let error = SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{other}\" does not exist"));
+                Err(at_name(error, name))
+            }
         },
     }
 }
@@ -217,7 +221,8 @@ pub(crate) fn simple_type_name(name: &ObjectName) -> Result<String> {
     match schema.as_deref() {
         None | Some("pg_catalog") => Ok(own),
         Some(schema) => {
-            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{schema}.{own}\" does not exist")))
+            let error = SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{schema}.{own}\" does not exist"));
+            Err(at_name(error, name))
         }
     }
 }

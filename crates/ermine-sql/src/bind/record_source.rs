@@ -121,7 +121,7 @@ impl Binder<'_> {
             Expr::Constant(Value::text(function.name)),
         ];
         let (name, width) = (function.name.into(), shown.len());
-        Ok((SetCall { name, arguments, is_strict: false, eval: function.eval, width }, shown))
+        Ok((SetCall { name, arguments, is_strict: false, eval: function.eval, width, record: None }, shown))
     }
 
     /// Returns the columns of a list of definitions, if there is one.

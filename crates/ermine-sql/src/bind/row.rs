@@ -3,6 +3,8 @@
 //! A row is a value of the type `record` ([`Expr::Record`]), but two row constructors are compared value by value, as
 //! PostgreSQL does it: NULL is not known to be equal to anything there, while it is equal to itself in records.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, FunctionArguments};
 
 use super::{
@@ -153,9 +155,66 @@ impl Binder<'_> {
             None => self.expr(row)?,
         };
         for name in names {
-            value = column_of_record(value, &name)?;
+            value = self.column_of_record(value, &name)?;
         }
         Ok(value)
+    }
+
+    /// Returns the columns of a record, where they are known.
+    pub(super) fn fields_of(&self, row: &Typed) -> Option<Arc<[Field]>> {
+        if row.ty != Some(SqlType::RECORD) {
+            return None;
+        }
+        let column_of = |level: usize, at: usize| {
+            let scope = self.scopes.iter().rev().nth(level)?;
+            scope.columns.iter().find(|column| column.at == at)?.fields.clone()
+        };
+        match &row.expr {
+            Expr::Record(fields, _) => Some(fields.clone()),
+            Expr::Column(at) => column_of(0, *at),
+            Expr::Outer(level, at) => column_of(*level, *at),
+            Expr::Set(at) => self.scopes.last()?.sets.as_ref()?.fields_of(*at),
+            // A row that an outer join may leave out.
+            Expr::Case(_, otherwise) => match &**otherwise {
+                Expr::Record(fields, _) => Some(fields.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn column_of_record(&self, row: Typed, name: &str) -> Result<Typed> {
+        if row.ty != Some(SqlType::RECORD) {
+            let ty = row.ty.map_or("unknown".into(), SqlType::name);
+            let message = format!("column notation .{name} applied to type {ty}, which is not a composite type");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let Some(fields) = self.fields_of(&row) else {
+            return Err(SqlError::unsupported(format_args!("the column {name} of a record")));
+        };
+        match fields.iter().position(|field| *field.name == *name) {
+            Some(at) => Ok(Typed::new(value_at(row.expr, at, fields[at].ty), fields[at].ty)),
+            None => {
+                let message = format!("could not identify column \"{name}\" in record data type");
+                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+            }
+        }
+    }
+
+    /// Returns all columns of a record, with their names.
+    pub(super) fn columns_of_record(&self, row: Typed) -> Result<Vec<(String, Typed)>> {
+        if row.ty != Some(SqlType::RECORD) {
+            let ty = row.ty.map_or("unknown".into(), SqlType::name);
+            let message = format!("type {ty} is not composite");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let Some(fields) = self.fields_of(&row) else {
+            return Err(SqlError::unsupported("the columns of this record"));
+        };
+        let column = |(at, field): (usize, &Field)| {
+            (field.name.to_string(), Typed::new(value_at(row.expr.clone(), at, field.ty), field.ty))
+        };
+        Ok(fields.iter().enumerate().map(column).collect())
     }
 
     /// Binds IS NULL, or IS NOT NULL: of a record, all values are NULL, or none is.
@@ -259,20 +318,15 @@ pub(crate) fn check_storable(name: &str, ty: SqlType) -> Result<()> {
     Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
 }
 
-fn column_of_record(row: Typed, name: &str) -> Result<Typed> {
-    match (row.ty, row.expr) {
-        (_, Expr::Record(fields, mut values)) => match fields.iter().position(|field| *field.name == *name) {
-            Some(at) => Ok(Typed::new(values.swap_remove(at), fields[at].ty)),
-            None => {
-                let message = format!("could not identify column \"{name}\" in record data type");
-                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
-            }
-        },
-        (Some(SqlType::RECORD), _) => Err(SqlError::unsupported(format_args!("the column {name} of a record"))),
-        (ty, _) => {
-            let ty = ty.map_or("unknown".into(), SqlType::name);
-            let message = format!("column notation .{name} applied to type {ty}, which is not a composite type");
-            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
-        }
+/// Returns a column of a record by its place.
+fn value_at(row: Expr, at: usize, ty: SqlType) -> Expr {
+    if let Expr::Record(_, mut values) = row {
+        return values.swap_remove(at);
     }
+    let eval: Call = |values, _| match values {
+        [Value::Record(record), Value::Int4(at)] => Ok(record.values()[*at as usize].clone()),
+        _ => Ok(Value::Null),
+    };
+    let place = Expr::Constant(Value::Int4(at as i32));
+    Expr::Call(Function::of_operator("column of a record", true, ty, eval), vec![row, place])
 }

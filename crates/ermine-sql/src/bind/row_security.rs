@@ -323,7 +323,7 @@ impl Binder<'_> {
         let bound = self.apart(|this| this.condition(&expr, "POLICY"));
         self.secured.pop();
         self.leave_to(around);
-        Ok(fold_condition(bound?, self.environment))
+        Ok(fold_condition(bound.map_err(SqlError::nowhere)?, self.environment))
     }
 
     /// Fails if the table of policies is not there, or one of their conditions cannot be bound.
@@ -430,6 +430,7 @@ fn policy_scope(table: &Table, relations: &[NamedRelation], first: usize) -> Sco
             modifier: column.modifier,
             collation: Collation::of(column.ty),
             origin: (0, 0),
+            fields: None,
             is_merged: false,
             is_system: false,
         });

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{
-    self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByKind, OrderBySort, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+use sqlparser::{
+    ast::{
+        self, Distinct as AstDistinct, GroupByExpr, LimitClause, OrderByKind, OrderBySort, SelectItem,
+        SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+    },
+    tokenizer::Location,
 };
 
 use super::{
@@ -24,6 +27,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Subquery, SubqueryKind},
     fold::fold_condition,
+    parse::{ident, place, starred},
     query::{Body, Distinct, Group, Query, Select, SetOperation, SortKey},
     result::Column,
     system::reg::named_values,
@@ -32,6 +36,15 @@ use crate::{
 
 /// Maximum number of columns of a result, as in PostgreSQL; the protocol has a number of two bytes for them.
 const COLUMNS_MAX: usize = 1664;
+
+/// Returns the expressions of a SELECT on rows of groups, as they are written.
+fn exprs_of<'a>(select: &'a ast::Select, order_by: &'a [ast::OrderByExpr]) -> impl Iterator<Item = &'a ast::Expr> {
+    let results = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    results.chain(&select.having).chain(order_by.iter().map(|key| &key.expr))
+}
 
 fn check_width(columns: usize) -> Result<()> {
     if columns <= COLUMNS_MAX {
@@ -209,6 +222,9 @@ impl Binder<'_> {
                     }
                     column.source = (0, 0);
                     column.collation = column.collation.or(other.collation);
+                    if column.fields != other.fields {
+                        column.fields = None;
+                    }
                     if !all || operation != SetOperation::Union {
                         check_equality(column.ty)?;
                     }
@@ -339,7 +355,7 @@ impl Binder<'_> {
     fn select_inside(
         &mut self,
         select: &ast::Select,
-        keys: &[ast::OrderByExpr],
+        order_by: &[ast::OrderByExpr],
         first: usize,
     ) -> Result<(Unordered, Vec<Column>)> {
         let mut from = From { width: first, ..From::default() };
@@ -359,7 +375,7 @@ impl Binder<'_> {
         self.scopes.last_mut().expect("a query has a scope").aggregates = aggregates;
         let having = select.having.as_ref().map(|having| self.condition(having, "HAVING")).transpose()?;
         let mut order = Vec::new();
-        for key in keys {
+        for key in order_by {
             let results = Results { exprs: &output.exprs, columns: &output.columns };
             let at = match self.output_place(&key.expr, results, "ORDER BY")? {
                 Some(at) => {
@@ -408,11 +424,14 @@ impl Binder<'_> {
                     set.extend(own..keys.len());
                 }
                 let scope = self.scopes.last().expect("a query has a scope");
+                let mut grouped = |expr| {
+                    grouped(expr, &keys, scope).map_err(|error| place::at_ungrouped(error, exprs_of(select, order_by)))
+                };
                 let exprs = std::mem::take(&mut output.exprs);
-                output.exprs = exprs.into_iter().map(|expr| grouped(expr, &keys, scope)).collect::<Result<_>>()?;
-                windows.try_map(&mut |expr| grouped(expr, &keys, scope))?;
-                set_calls.map_contained(&output.exprs, &mut |expr| grouped(expr, &keys, scope))?;
-                let having = having.map(|having| grouped(having, &keys, scope)).transpose()?;
+                output.exprs = exprs.into_iter().map(&mut grouped).collect::<Result<_>>()?;
+                windows.try_map(&mut grouped)?;
+                set_calls.map_contained(&output.exprs, &mut grouped)?;
+                let having = having.map(&mut grouped).transpose()?;
                 Some(Group { keys, sets, groupings, aggregates, having })
             }
         };
@@ -439,15 +458,15 @@ impl Binder<'_> {
         let mut output = Output::default();
         for item in items {
             match item {
-                SelectItem::UnnamedExpr(expr) => {
-                    let name = name_of_item(expr);
-                    self.item(&mut output, expr, name)?;
-                }
+                SelectItem::UnnamedExpr(expr) => match starred(expr) {
+                    Some((row, star)) => self.star_of_row(&mut output, &row, star)?,
+                    None => self.item(&mut output, expr, name_of_item(expr))?,
+                },
                 SelectItem::ExprWithAlias { expr, alias } => self.item(&mut output, expr, name_of(alias))?,
                 SelectItem::Wildcard(star) => self.all_columns(&mut output, None, star)?,
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), star) => {
-                    let name = relation_of(name)?.1;
-                    self.all_columns(&mut output, Some(&name), star)?;
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), star) => {
+                    let name = relation_of(of)?.1;
+                    self.all_columns(&mut output, Some(&name), star).map_err(|error| place::at_name(error, of))?;
                 }
                 other => return Err(SqlError::unsupported(format_args!("{other} in a list of results"))),
             }
@@ -469,8 +488,24 @@ impl Binder<'_> {
         if typed.ty.is_none() {
             output.untyped.push(output.exprs.len());
         }
+        let fields = self.fields_of(&typed);
         output.exprs.push(typed.expr);
-        output.columns.push(Column { name, ty: typed.ty.unwrap_or(SqlType::TEXT), modifier, source, collation });
+        let ty = typed.ty.unwrap_or(SqlType::TEXT);
+        output.columns.push(Column { name, ty, modifier, source, collation, fields });
+        Ok(())
+    }
+
+    /// Binds `(row).*`.
+    fn star_of_row(&mut self, output: &mut Output, row: &ast::Expr, star: Location) -> Result<()> {
+        let (typed, collation) = self.collated(|this| this.expr(row))?;
+        let columns = self.columns_of_record(typed)?;
+        self.note_star_of_row(star, row, columns.iter().map(|(name, _)| &**name));
+        for (name, value) in columns {
+            let ty = value.ty.unwrap_or(SqlType::TEXT);
+            let fields = self.fields_of(&value);
+            output.exprs.push(value.expr);
+            output.columns.push(Column { collation, fields, ..Column::new(name, ty) });
+        }
         Ok(())
     }
 
@@ -482,6 +517,11 @@ impl Binder<'_> {
     ) -> Result<()> {
         let scope = self.scopes.last().expect("a query has a scope");
         if let Some(source) = source.filter(|source| !scope.sources.iter().any(|own| own == source)) {
+            // The grammar leaves out the parentheses of `(row).*`.
+            if scope.columns.iter().any(|column| column.name == source && column.ty == SqlType::RECORD) {
+                let row = ast::Expr::Identifier(ident(source));
+                return self.star_of_row(output, &row, star.wildcard_token.0.span.start);
+            }
             let message = format!("missing FROM-clause entry for table \"{source}\"");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
         }
@@ -505,7 +545,8 @@ impl Binder<'_> {
             self.note_use(column.origin);
             output.exprs.push(Expr::Column(column.at));
             let (name, ty, modifier, source) = (column.name.clone(), column.ty, column.modifier, column.origin);
-            output.columns.push(Column { name, ty, modifier, source, collation: column.collation });
+            let (collation, fields) = (column.collation, column.fields);
+            output.columns.push(Column { name, ty, modifier, source, collation, fields });
         }
         Ok(())
     }
@@ -537,12 +578,13 @@ impl Binder<'_> {
                 let place = digits.parse::<usize>().ok().filter(|place| (1..=columns.len()).contains(place));
                 let missing = || {
                     let message = format!("{clause} position {digits} is not in select list");
-                    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                    place::at_expr(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message), expr)
                 };
                 place.map(|place| Some(place - 1)).ok_or_else(missing)
             }
             ast::Expr::Value(_) => {
-                Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")))
+                let message = format!("non-integer constant in {clause}");
+                Err(place::at_expr(SqlError::new(SqlState::SYNTAX_ERROR, message), expr))
             }
             ast::Expr::Identifier(ident) => {
                 let name = name_of(ident);
@@ -556,7 +598,7 @@ impl Binder<'_> {
                 };
                 if found.any(|(at, _)| !is_same(at)) {
                     let message = format!("{clause} \"{name}\" is ambiguous");
-                    return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
+                    return Err(place::at_ident(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message), ident));
                 }
                 Ok(first)
             }

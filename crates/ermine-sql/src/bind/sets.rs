@@ -4,6 +4,8 @@
 //! ([`Expr::Set`]) until the rows that it is run on are known; then it becomes the place of its result. The ones that
 //! grouping keys contain are run on the rows of the sources, as the last of these.
 
+use std::sync::Arc;
+
 use sqlparser::ast;
 
 use super::{Binder, Typed, source::From};
@@ -16,7 +18,7 @@ use crate::{
         sets::{SetCall, Sets},
     },
     result::Column,
-    types::SqlType,
+    types::{SqlType, record::Field},
 };
 
 /// The set-returning functions of a query, while it is bound.
@@ -39,6 +41,10 @@ fn levels_of(expr: &Expr, calls: &[(SetCall, usize)]) -> usize {
     levels
 }
 
+fn fields_of(columns: &[Column]) -> Arc<[Field]> {
+    columns.iter().map(|column| Field { name: column.name.as_str().into(), ty: column.ty }).collect()
+}
+
 /// Replaces calls by the places of their results.
 fn placed(expr: Expr, places: &[Option<usize>]) -> Expr {
     match expr {
@@ -51,6 +57,11 @@ impl SetScope {
     /// Whether no call was bound.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
+    }
+
+    /// Returns the columns of the records of a call.
+    pub(super) fn fields_of(&self, at: usize) -> Option<Arc<[Field]>> {
+        self.calls[at].0.record.clone()
     }
 
     /// Returns for each call whether these expressions contain it, or calls do that they contain.
@@ -186,19 +197,40 @@ impl Binder<'_> {
         let eval = in_c.filter(|_| self.is_in_c()).unwrap_or(function);
         let columns: Vec<_> = columns.into_iter().map(|(own, ty)| Column::new(own.unwrap_or(name), ty)).collect();
         let width = columns.len();
-        Ok((SetCall { name: name.into(), arguments, is_strict, eval, width }, columns))
+        Ok((SetCall { name: name.into(), arguments, is_strict, eval, width, record: None }, columns))
     }
 
     /// Binds a call of a set-returning function in an expression.
     pub(super) fn set(&mut self, name: &str, arguments: &[&ast::Expr]) -> Result<Typed> {
         let arguments = arguments.iter().map(|argument| self.expr(argument)).collect::<Result<_>>()?;
         let (call, columns) = self.set_call(name, arguments)?;
+        self.set_of_scope(call, &columns)
+    }
+
+    /// Binds `aclexplode` in an expression.
+    pub(super) fn exploded_record(&mut self, arguments: &[&ast::Expr]) -> Result<Typed> {
+        let [list] = arguments else {
+            let message = format!("function aclexplode({} arguments) does not exist", arguments.len());
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        };
+        let (calls, columns) = self.exploded(list)?;
+        let fields = fields_of(&columns);
+        let column = |(call, column): (SetCall, Column)| self.set_of_scope(call, &[column]).map(|typed| typed.expr);
+        let values = calls.into_iter().zip(columns).map(column).collect::<Result<_>>()?;
+        Ok(Typed::new(Expr::Record(fields, values), SqlType::RECORD))
+    }
+
+    /// Adds a call to those of the query; several columns are one record.
+    fn set_of_scope(&mut self, mut call: SetCall, columns: &[Column]) -> Result<Typed> {
         let Some(sets) = self.scopes.last_mut().and_then(|scope| scope.sets.as_mut()) else {
             return Err(self.misplaced_set());
         };
-        let [column] = &columns[..] else {
-            let what = format_args!("{name}, which returns rows of several columns, in a list of results");
-            return Err(SqlError::unsupported(what));
+        let ty = match columns {
+            [column] => column.ty,
+            columns => {
+                (call.width, call.record) = (1, Some(fields_of(columns)));
+                SqlType::RECORD
+            }
         };
         let level = call.arguments.iter().map(|argument| levels_of(argument, &sets.calls)).max().unwrap_or(0);
         sets.bound += 1;
@@ -207,7 +239,7 @@ impl Binder<'_> {
             sets.calls.push((call, level));
             sets.calls.len() - 1
         });
-        Ok(Typed::new(Expr::Set(at), column.ty))
+        Ok(Typed::new(Expr::Set(at), ty))
     }
 
     fn misplaced_set(&self) -> SqlError {

@@ -24,9 +24,10 @@ use crate::{
     expr::{Comparison, Expr, SubqueryKind},
     fold::fold_condition,
     functions::{SetFunction, SetRows, is_set_returning},
+    parse::place::at_function,
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource, sets::SetCall},
     result::Column,
-    system::{SystemTable, privileges::EXPLODED},
+    system::{SystemTable, privileges::EXPLODED, publications::OF_PUBLICATION},
     types::{SqlType, Value},
 };
 
@@ -248,11 +249,11 @@ impl Binder<'_> {
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 let function = FunctionSource::new(name, &args.args, *with_ordinality)?;
-                self.function_source(from, &function, alias.as_ref(), join)
+                self.function_source(from, &function, alias.as_ref(), join).map_err(|error| at_function(error, name))
             }
             TableFactor::Function { name, args, alias, with_ordinality, .. } => {
                 let function = FunctionSource::new(name, args, *with_ordinality)?;
-                self.function_source(from, &function, alias.as_ref(), join)
+                self.function_source(from, &function, alias.as_ref(), join).map_err(|error| at_function(error, name))
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
                 let arguments = array_exprs.iter().collect();
@@ -442,6 +443,10 @@ impl Binder<'_> {
             let (calls, columns) = self.exploded(list)?;
             return add(self, SourceKind::Function { calls, is_numbered }, columns);
         }
+        if let ("pg_get_publication_tables", [publication]) = (name, &arguments[..]) {
+            let (calls, columns) = self.tables_of_publication(publication)?;
+            return add(self, SourceKind::Function { calls, is_numbered }, columns);
+        }
         let argument_lists: Vec<&[&ast::Expr]> = match name {
             // Several arrays are several calls.
             "unnest" if !arguments.is_empty() => arguments.chunks(1).collect(),
@@ -487,11 +492,11 @@ impl Binder<'_> {
         let eval: SetFunction = |mut arguments, _| Ok(arguments.pop().map_or_else(SetRows::none, SetRows::one));
         let name: Arc<str> = name.into();
         let column = Column { collation, ..Column::new(&*name, ty) };
-        Ok((SetCall { name, arguments: vec![value], is_strict: false, eval, width: 1 }, column))
+        Ok((SetCall { name, arguments: vec![value], is_strict: false, eval, width: 1, record: None }, column))
     }
 
     /// Binds `aclexplode`: a set for each of its columns, because it looks up the names of roles in the catalog.
-    fn exploded(&mut self, list: &ast::Expr) -> Result<(Vec<SetCall>, Vec<Column>)> {
+    pub(super) fn exploded(&mut self, list: &ast::Expr) -> Result<(Vec<SetCall>, Vec<Column>)> {
         let list = self.expr(list)?;
         let (mut calls, mut columns) = (Vec::new(), Vec::new());
         for (column, ty) in EXPLODED {
@@ -500,6 +505,23 @@ impl Binder<'_> {
             columns.push(Column::new(column, ty));
         }
         Ok((calls, columns))
+    }
+
+    /// Binds `pg_get_publication_tables`: a set for each of its columns, of which all but the first are NULL.
+    fn tables_of_publication(&mut self, publication: &ast::Expr) -> Result<(Vec<SetCall>, Vec<Column>)> {
+        let publication = self.expr(publication)?;
+        let numbers = self.call_of("pg_get_publication_tables.relid", vec![publication])?;
+        let mut calls = vec![self.set_call("unnest", vec![numbers])?.0];
+        let nothing: SetFunction = |_, _| Ok(SetRows::none());
+        calls.extend(OF_PUBLICATION[1..].iter().map(|(name, _)| SetCall {
+            name: (*name).into(),
+            arguments: Vec::new(),
+            is_strict: false,
+            eval: nothing,
+            width: 1,
+            record: None,
+        }));
+        Ok((calls, OF_PUBLICATION.iter().map(|(name, ty)| Column::new(*name, *ty)).collect()))
     }
 
     /// Adds a source with its columns.
@@ -580,6 +602,7 @@ impl Binder<'_> {
                 modifier: column.modifier,
                 collation: column.collation,
                 origin: column.source,
+                fields: column.fields.clone(),
                 is_merged: false,
                 is_system: false,
             });
@@ -600,6 +623,7 @@ pub(super) fn table_oid(source: usize, number: usize, at: usize) -> ScopeColumn 
         modifier: -1,
         collation: Collation::Default,
         origin: (0, 0),
+        fields: None,
         is_merged: false,
         is_system: true,
     }

@@ -23,7 +23,7 @@ use crate::{
         definition::{NamedRelation, ObjectId},
     },
     error::{Result, SqlError, SqlState},
-    parse::{self, ident},
+    parse::{self, ident, starred},
     query::Query,
     result::Column,
 };
@@ -97,7 +97,7 @@ impl Binder<'_> {
         let bound = self.apart(|this| bind(this, &query));
         self.view_depth -= 1;
         self.leave_to(around);
-        bound
+        bound.map_err(SqlError::nowhere)
     }
 
     /// Begins to bind what the catalog stores: names mean what they mean there.
@@ -187,6 +187,25 @@ impl Binder<'_> {
         recorder.stars.insert(star, meant.iter().map(item).collect());
         self.recorder = Some(recorder);
     }
+
+    /// Records which columns of a row a star stands for.
+    pub(super) fn note_star_of_row<'n>(
+        &mut self,
+        star: Location,
+        row: &ast::Expr,
+        columns: impl Iterator<Item = &'n str>,
+    ) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let item = |name: &str| {
+            let root = match row {
+                ast::Expr::Nested(_) => Box::new(row.clone()),
+                row => Box::new(ast::Expr::Nested(Box::new(row.clone()))),
+            };
+            let access_chain = vec![ast::AccessExpr::Dot(ast::Expr::Identifier(ident(name)))];
+            SelectItem::UnnamedExpr(ast::Expr::CompoundFieldAccess { root, access_chain })
+        };
+        recorder.stars.insert(star, columns.map(item).collect());
+    }
 }
 
 /// Returns the expression of a column that a star stands for.
@@ -241,6 +260,7 @@ impl VisitorMut for Expander<'_> {
                     SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
                         self.0.stars.get(&options.wildcard_token.0.span.start)
                     }
+                    SelectItem::UnnamedExpr(expr) => starred(expr).and_then(|(_, star)| self.0.stars.get(&star)),
                     _ => None,
                 };
                 star.cloned().unwrap_or_else(|| vec![item])

@@ -24,7 +24,7 @@ use crate::{
     },
     error::{Result, SqlError, SqlState},
     expr::Expr,
-    parse,
+    parse::{self, place::at_name},
     query::{Source, SourceKind},
     result::Column,
     system::views::{NOT_ONE_TABLE, only_relation, reason_of},
@@ -262,9 +262,9 @@ impl Below {
     /// Returns the columns of a list.
     pub(super) fn columns_of(&self, names: &[ast::ObjectName]) -> Result<Vec<usize>> {
         let mut columns = Vec::new();
-        for name in names {
-            let name = simple_name(name)?;
-            let at = self.column(&name, Writes::Insert)?;
+        for own in names {
+            let name = simple_name(own)?;
+            let at = self.column(&name, Writes::Insert).map_err(|error| at_name(error, own))?;
             if columns.contains(&at) {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

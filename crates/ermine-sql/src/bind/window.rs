@@ -53,10 +53,24 @@ fn unknown_window(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
 }
 
+/// The functions that exist only with OVER.
+pub(super) const WINDOW_FUNCTIONS: [&str; 11] = [
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
 /// Whether a function of this name is one of the functions that exist only with OVER.
 pub(super) fn is_window_function(name: &str) -> bool {
-    let ranks = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"];
-    ranks.contains(&name) || ["lag", "lead", "first_value", "last_value", "nth_value"].contains(&name)
+    WINDOW_FUNCTIONS.contains(&name)
 }
 
 /// Fails if an expression contains a window function of its own query.

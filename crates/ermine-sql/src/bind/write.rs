@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use sqlparser::ast::{
-    self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SelectItem, SetExpr, TableFactor,
-    TableObject, UpdateTableFromKind,
+use sqlparser::{
+    ast::{
+        self, AssignmentTarget, ConflictTarget, FromTable, ObjectName, OnConflictAction, OnInsert, SelectItem, SetExpr,
+        Spanned as _, TableFactor, TableObject, UpdateTableFromKind,
+    },
+    tokenizer::Location,
 };
 
 use super::{
@@ -29,7 +32,10 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, NextOf},
     fold::fold_condition,
-    parse,
+    parse::{
+        self,
+        place::{at_expr, at_location, at_name},
+    },
     query::{Body, Path, Query, Select, SourceKind},
     result::Column,
     types::{SqlType, Value},
@@ -121,8 +127,8 @@ const TARGET_OID: usize = usize::MAX >> 1;
 /// The columns that an INSERT has values for.
 pub(super) struct Targets {
     pub(super) columns: Vec<usize>,
-    /// Whether the statement names them.
-    pub(super) is_listed: bool,
+    /// Where the statement names them, if it does.
+    pub(super) listed: Vec<Location>,
     pub(super) overriding: Option<Overriding>,
     /// The defaults of a view's columns, by the columns of the table.
     pub(super) defaults: Vec<(usize, Expr)>,
@@ -188,14 +194,14 @@ impl Binder<'_> {
             ([], Some(below)) => below.all_columns(),
             (names, Some(below)) => below.columns_of(names)?,
             ([], None) => table.def.live_columns().map(|(at, _)| at).collect(),
-            (names, None) => columns_of(&table, names.iter().map(simple_name))?,
+            (names, None) => columns_of(&table, names.iter().map(name_with_place))?,
         };
         let defaults = below.as_mut().map_or(Vec::new(), |below| std::mem::take(&mut below.defaults));
-        let targets = Targets { columns, is_listed: !names.is_empty(), overriding, defaults };
+        let targets = Targets { columns, listed: places_of(names), overriding, defaults };
         let levels = below.as_mut().map_or_else(|| vec![self.level(table.def.id, None)], Below::take_levels);
         let written = match insert.source.as_deref().map(|query| &*query.body) {
             // Columns without a value have their defaults.
-            Some(SetExpr::Values(values)) if !targets.is_listed => {
+            Some(SetExpr::Values(values)) if targets.listed.is_empty() => {
                 values.rows.first().map_or(0, |row| row.content.len()).min(targets.columns.len())
             }
             None => 0,
@@ -247,9 +253,12 @@ impl Binder<'_> {
     pub(super) fn inserted_row(&mut self, table: &Table, targets: &Targets, row: &[ast::Expr]) -> Result<Vec<Expr>> {
         // All values are bound before any is converted to its column's type.
         let values = row.iter().map(|value| self.given(value)).collect::<Result<Vec<_>>>()?;
-        check_width(targets, row.len())?;
+        check_width(targets, row.len()).map_err(|error| match row.get(targets.columns.len()) {
+            Some(extra) => at_expr(error, extra),
+            None => error,
+        })?;
         let mut given = Vec::new();
-        for (&at, value) in targets.columns.iter().zip(values) {
+        for ((&at, value), written) in targets.columns.iter().zip(values).zip(row) {
             let Some(typed) = value else { continue };
             let column = &table.def.columns[at];
             check_given(column, true)?;
@@ -263,7 +272,8 @@ impl Binder<'_> {
                     .detail(detail)
                     .hint("Use OVERRIDING SYSTEM VALUE to override."));
             }
-            given.push((at, self.assign(typed, column.ty, column.modifier, &column.name)?));
+            let assigned = self.assign(typed, column.ty, column.modifier, &column.name);
+            given.push((at, assigned.map_err(|error| at_expr(error, written))?));
         }
         self.whole_row(table, targets, given)
     }
@@ -346,7 +356,7 @@ impl Binder<'_> {
             this.scopes.push(Scope::default());
             let typed = this.expr(expr);
             this.scopes.pop();
-            this.assign(typed?, ty, modifier, column)
+            this.assign_default(typed?, (ty, modifier), column)
         })?;
         if bound.has_query() {
             return Err(SqlError::unsupported("a query in a DEFAULT"));
@@ -505,13 +515,13 @@ impl Binder<'_> {
         let mut given = Vec::new();
         for assignment in assignments {
             match (&assignment.target, &assignment.value) {
-                (AssignmentTarget::ColumnName(name), value) => given.push((name, self.given(value)?)),
+                (AssignmentTarget::ColumnName(name), value) => given.push((name, value, self.given(value)?)),
                 (AssignmentTarget::Tuple(names), row)
                     if let Some(values) = items_of(row)
                         && names.len() == values.len() =>
                 {
                     for (name, value) in names.iter().zip(values) {
-                        given.push((name, self.given(value)?));
+                        given.push((name, value, self.given(value)?));
                     }
                 }
                 (AssignmentTarget::Tuple(_), _) => {
@@ -520,11 +530,12 @@ impl Binder<'_> {
             }
         }
         let mut bound: Vec<(usize, Expr)> = Vec::new();
-        for (name, value) in given {
+        for (name, written, value) in given {
             let at = match below {
-                Some(below) => below.column(&simple_name(name)?, Writes::Update)?,
-                None => column_of(table, &simple_name(name)?)?,
+                Some(below) => below.column(&simple_name(name)?, Writes::Update),
+                None => column_of(table, &simple_name(name)?),
             };
+            let at = at.map_err(|error| at_name(error, name))?;
             let column = &table.def.columns[at];
             if bound.iter().any(|(own, _)| *own == at) {
                 let message = format!("multiple assignments to same column \"{}\"", column.name);
@@ -539,7 +550,8 @@ impl Binder<'_> {
                 Some(typed) => {
                     check_given(column, false)?;
                     check_identity(column)?;
-                    self.assign(typed, column.ty, column.modifier, &column.name)?
+                    let assigned = self.assign(typed, column.ty, column.modifier, &column.name);
+                    assigned.map_err(|error| at_expr(error, written))?
                 }
             };
             bound.push((at, expr));
@@ -726,11 +738,12 @@ pub(super) fn all_columns(
     Query { body, order: Vec::new(), width, limit: None, offset: None, locks: Vec::new() }
 }
 
-/// Returns the columns with these names; fails if a name occurs twice.
-pub(crate) fn columns_of(table: &Table, names: impl Iterator<Item = Result<String>>) -> Result<Vec<usize>> {
+/// Returns the columns with these names, which are at these places; fails if a name occurs twice.
+pub(crate) fn columns_of(table: &Table, names: impl Iterator<Item = Result<(String, Location)>>) -> Result<Vec<usize>> {
     let mut columns = Vec::new();
     for name in names {
-        let at = column_of(table, &name?)?;
+        let (name, place) = name?;
+        let at = column_of(table, &name).map_err(|error| at_location(error, place))?;
         if columns.contains(&at) {
             let message = format!("column \"{}\" specified more than once", table.def.columns[at].name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
@@ -738,6 +751,16 @@ pub(crate) fn columns_of(table: &Table, names: impl Iterator<Item = Result<Strin
         columns.push(at);
     }
     Ok(columns)
+}
+
+/// Returns a name without a schema, and its place.
+pub(super) fn name_with_place(name: &ObjectName) -> Result<(String, Location)> {
+    Ok((simple_name(name)?, name.span().start))
+}
+
+/// Returns the places of names.
+pub(super) fn places_of(names: &[ObjectName]) -> Vec<Location> {
+    names.iter().map(|name| name.span().start).collect()
 }
 
 pub(super) fn column_of(table: &Table, name: &str) -> Result<usize> {
@@ -761,8 +784,9 @@ fn check_width(targets: &Targets, width: usize) -> Result<()> {
     if width > targets.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
     }
-    if targets.is_listed && width < targets.columns.len() {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
+    if let Some(without) = targets.listed.get(width) {
+        let message = "INSERT has more target columns than expressions";
+        return Err(at_location(SqlError::new(SqlState::SYNTAX_ERROR, message), *without));
     }
     Ok(())
 }
@@ -783,6 +807,7 @@ fn scope_of(tables: &[(&TableDef, &str)]) -> Scope {
                 modifier: column.modifier,
                 collation: Collation::of(column.ty),
                 origin: (table.id, at as i16 + 1),
+                fields: None,
                 // The row proposed for insertion is visible only under the name of its source.
                 is_merged: source > 0,
                 is_system: false,

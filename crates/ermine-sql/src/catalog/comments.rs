@@ -9,6 +9,7 @@ pub(crate) const PG_CLASS: u32 = 1259;
 pub(crate) const PG_CONSTRAINT: u32 = 2606;
 pub(crate) const PG_DATABASE: u32 = 1262;
 pub(crate) const PG_NAMESPACE: u32 = 2615;
+pub(crate) const PG_PUBLICATION: u32 = 6104;
 pub(crate) const PG_DEFAULT_ACL: u32 = 826;
 
 impl Catalog {
@@ -33,6 +34,7 @@ impl Catalog {
                     || has_index(&|_| true)
             }
             PG_TYPE => self.types.get(id).is_some(),
+            PG_PUBLICATION => self.publications().any(|publication| publication.id == id),
             PG_CONSTRAINT if comment.check.is_empty() => {
                 let has_check = |ty: &&std::sync::Arc<crate::types::user_types::UserType>| {
                     ty.domain().is_some_and(|domain| domain.checks.iter().any(|check| check.oid == id))

@@ -76,7 +76,7 @@ impl NewKind {
             Kind::Sequence => Self::Sequences,
             Kind::Type => Self::Types,
             Kind::Schema => Self::Schemas,
-            Kind::Column | Kind::Database => return None,
+            Kind::Column | Kind::Database | Kind::Publication => return None,
         })
     }
 

@@ -1,11 +1,14 @@
-//! The stored definitions of schemas, tables, indexes, sequences, views, roles, foreign keys, types, comments and rights.
+//! The stored definitions of schemas, tables, indexes, sequences, views, roles, foreign keys, types, comments, rights
+//! and publications.
 //!
 //! Definitions are values: a change makes a new one. Expressions are stored as text and bound where they are used, so a
 //! definition has no dependencies.
 
 use serde::{Deserialize, Serialize};
 
-use super::{default_rights::DefaultRightsDef, rights::Rights, row_security::RowSecurityDef};
+use super::{
+    default_rights::DefaultRightsDef, publication::PublicationDef, rights::Rights, row_security::RowSecurityDef,
+};
 use crate::{
     types::{SqlType, user_types::UserType},
     verifier::Verifier,
@@ -34,6 +37,7 @@ pub(crate) enum Definition {
     TableWith(TableDef, Vec<TablePart>),
     RowSecurity(RowSecurityDef),
     DefaultRights(DefaultRightsDef),
+    Publication(PublicationDef),
 }
 
 impl Definition {
@@ -51,6 +55,7 @@ impl Definition {
             Self::Traits(traits) => traits.id,
             Self::RowSecurity(security) => security.id,
             Self::DefaultRights(rights) => rights.id,
+            Self::Publication(publication) => publication.id,
         }
     }
 

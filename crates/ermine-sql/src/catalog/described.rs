@@ -2,7 +2,7 @@
 
 use super::{
     Catalog, THE_DATABASE,
-    comments::{PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_TYPE},
+    comments::{PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_PUBLICATION, PG_TYPE},
     definition::{ObjectId, RightsDef},
     rights::{Kind, Object, Rights},
 };
@@ -15,6 +15,7 @@ impl Catalog {
             PG_CLASS if self.sequence(id).is_some() => Kind::Sequence,
             PG_CLASS if self.table(id).is_some() || self.view(id).is_some() => Kind::Table,
             PG_TYPE if self.types.get(id).is_some() => Kind::Type,
+            PG_PUBLICATION if self.publications.contains_key(&id) => Kind::Publication,
             PG_NAMESPACE if self.schemas().any(|(_, schema)| schema == id) => Kind::Schema,
             PG_DATABASE if id == THE_DATABASE => Kind::Database,
             _ => return None,
@@ -45,6 +46,7 @@ impl Catalog {
             "SEQUENCE" => "sequence",
             "TYPE" => "type",
             "SCHEMA" => "schema",
+            "PUBLICATION" => "publication",
             _ => "database",
         };
         (kind, name.pop().unwrap_or_default())
@@ -71,6 +73,7 @@ impl Catalog {
                 ("TYPE", vec![ty.schema.clone(), ty.name.clone()])
             }
             Kind::Schema => ("SCHEMA", vec![self.schemas().find(|(_, schema)| *schema == id)?.0.to_owned()]),
+            Kind::Publication => ("PUBLICATION", vec![self.publications.get(&id)?.name.clone()]),
             Kind::Database => return None,
         })
     }

@@ -1,16 +1,20 @@
-//! What the transaction of a session has, as other sessions see it: the number that its rows carry, and its tables.
+//! What the transaction of a session has, as other sessions see it: the number that its rows carry, and its tables;
+//! how far its statement is, and what it waits for.
 //!
 //! The session alone writes it. The first use of a table costs it two stores into memory of its own; others read it
 //! only when something waits, or is shown.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use ermine::Tid;
 
-use super::definition::ObjectId;
+use super::{definition::ObjectId, progress::Progress, wait_event::WaitEvent};
 
 /// Tables in use for which there is room in place.
 const USES_MAX: usize = 16;
@@ -38,6 +42,12 @@ pub(crate) struct Footprint {
     uses: [AtomicU32; USES_MAX],
     /// The number of tables in use.
     count: AtomicUsize,
+    /// Microseconds that the session's statement has waited for others.
+    waited: AtomicU64,
+    /// A [`WaitEvent`]; 0: it waits for none.
+    event: AtomicU8,
+    /// How far its statement is.
+    pub(crate) progress: Progress,
     more: Mutex<More>,
 }
 
@@ -68,6 +78,38 @@ impl Footprint {
     /// Whether the session has a connection.
     pub(crate) fn is_connected(&self) -> bool {
         self.process.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts a wait for others that has ended.
+    pub(crate) fn add_wait(&self, wait: Duration) {
+        self.waited.fetch_add(wait.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the time of all waits since the last call.
+    #[inline]
+    pub(crate) fn take_waits(&self) -> Duration {
+        match self.waited.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            // Only the session's own thread writes it.
+            waited => {
+                self.waited.store(0, Ordering::Relaxed);
+                Duration::from_micros(waited)
+            }
+        }
+    }
+
+    pub(crate) fn waits_for(&self, event: Option<WaitEvent>) {
+        self.event.store(event.map_or(0, |event| event as u8), Ordering::Relaxed);
+    }
+
+    /// Returns what the session waits for, outside of its statements.
+    pub(crate) fn event(&self) -> Option<WaitEvent> {
+        match self.event.load(Ordering::Relaxed) {
+            1 => Some(WaitEvent::ClientRead),
+            2 => Some(WaitEvent::ClientWrite),
+            3 => Some(WaitEvent::WalSync),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_tid(&self, tid: Tid) {

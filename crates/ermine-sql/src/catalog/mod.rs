@@ -34,8 +34,11 @@ pub(crate) mod definition;
 mod described;
 pub(crate) mod footprint;
 pub(crate) mod grants;
+pub(crate) mod hot_conflicts;
 pub(crate) mod latch;
 pub(crate) mod notifications;
+pub(crate) mod progress;
+pub(crate) mod publication;
 pub(crate) mod relation_files;
 pub(crate) mod rights;
 mod rights_store;
@@ -44,9 +47,14 @@ pub(crate) mod row_queues;
 pub(crate) mod row_security;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
+pub(crate) mod statement_uses;
 mod stored;
 pub(crate) mod temporary;
+pub(crate) mod uses;
+pub(crate) mod wait_event;
 pub(crate) mod waits;
+
+pub(crate) use self::stored::decode as stored_definition;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -56,7 +64,7 @@ use std::{
     },
 };
 
-use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions, Tid, TxnOptions};
+use ermine::{Database, KeyBuffer, OwnedTransaction, TableId, TableOptions, Tid, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use self::{
@@ -67,12 +75,14 @@ use self::{
     },
     footprint::Footprint,
     latch::Latch,
+    publication::PublicationDef,
     relation_files::RelationFiles,
     row_queues::RowQueues,
     row_security::RowSecurityDef,
     sequence::Sequence,
     sessions::{Party, Sessions},
     temporary::{Temporary, is_temporary},
+    uses::{Sharded, TableUse},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -114,6 +124,7 @@ pub(crate) struct SharedTable {
     pub(crate) changed: AtomicU64,
     /// The next number of a row, where the table has no primary key.
     next_row: AtomicU64,
+    pub(crate) uses: Sharded<TableUse>,
 }
 
 /// All objects at one point in time.
@@ -140,6 +151,9 @@ pub(crate) struct Catalog {
     default_rights: BTreeMap<ObjectId, Arc<DefaultRightsDef>>,
     /// By table.
     row_security: BTreeMap<ObjectId, Arc<RowSecurityDef>>,
+    publications: BTreeMap<ObjectId, Arc<PublicationDef>>,
+    /// Published tables whose rows the transaction has written anew.
+    rewritten: BTreeSet<ObjectId>,
     /// The number of the state of the session's temporary objects; 0: it has none.
     pub(crate) temporary: u64,
     temporary_schema: Option<Arc<str>>,
@@ -234,6 +248,8 @@ const SECRET: u8 = 5;
 const TYPE_NAME: u8 = 6;
 const COMMENT: u8 = 7;
 const RIGHTS: u8 = 8;
+const PUBLICATION_NAME: u8 = 9;
+const TRUNCATED: u8 = 10;
 const SECRET_LENGTH: usize = 32;
 
 /// Returns the options of a short transaction in the middle of a statement's, which may run alone.
@@ -247,6 +263,24 @@ fn key_of(number: ObjectId) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[BY_NUMBER]);
     key.extend_from_slice(&number.to_be_bytes());
     key
+}
+
+/// Returns the number of the definition that a row of the catalog's table has, if it has one.
+pub(crate) fn row_of_definition(key: &[u8]) -> Option<ObjectId> {
+    let (&BY_NUMBER, number) = key.split_first()? else { return None };
+    number.try_into().ok().map(u32::from_be_bytes)
+}
+
+fn key_of_truncation(table: ObjectId) -> KeyBuffer {
+    let mut key = KeyBuffer::from_slice(&[TRUNCATED]);
+    key.extend_from_slice(&table.to_be_bytes());
+    key
+}
+
+/// Returns the table whose truncation a row of the catalog's table notes, if it does.
+pub(crate) fn table_of_truncation(key: &[u8]) -> Option<ObjectId> {
+    let (&TRUNCATED, number) = key.split_first()? else { return None };
+    number.try_into().ok().map(u32::from_be_bytes)
 }
 
 /// The key of a relation's name. Two transactions cannot create the same name: both write this row.
@@ -357,6 +391,17 @@ impl CatalogStore {
         Ok(())
     }
 
+    /// Returns the engine's table of the catalog.
+    pub(crate) fn table_id(&self) -> TableId {
+        self.rows.id()
+    }
+
+    /// Returns the stored definitions that a transaction sees, with their numbers.
+    pub(crate) fn stored(&self, txn: &OwnedTransaction) -> Result<Vec<(ObjectId, Vec<u8>)>> {
+        let rows = txn.scan(&self.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect().sql()?;
+        Ok(rows.into_iter().filter_map(|(RawKey(key), bytes)| Some((row_of_definition(&key)?, bytes))).collect())
+    }
+
     /// Returns the catalog as of the last change.
     pub(crate) fn current(&self) -> Arc<Catalog> {
         self.current.read().expect("no code panics while it holds the catalog").clone()
@@ -399,10 +444,19 @@ impl CatalogStore {
                 }
                 Change::Drop(definition) => {
                     txn.delete(&self.rows, &key_of(definition.row())[..]).sql()?;
+                    if let Definition::Table(def) = definition {
+                        txn.delete(&self.rows, &key_of_truncation(def.id)[..]).sql()?;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Notes that a transaction empties a table, for readers of changes: they could not tell it from one whose rows are
+    /// written anew.
+    pub(crate) fn note_truncation(&self, txn: &OwnedTransaction, table: &TableDef) -> Result<()> {
+        txn.put(&self.rows, &key_of_truncation(table.id)[..], &table.relation_file.to_be_bytes()[..]).sql()
     }
 
     /// Takes a relation's name that the transaction does not know, or releases it. Two transactions that want the same
@@ -474,6 +528,23 @@ impl CatalogStore {
         let stored = txn.get(&self.rows, &key_of(known.oid)[..]).sql()?;
         match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
             Some(Definition::Type(stored)) if stored == *known => Ok(()),
+            _ => Err(not_shown(&known.name)),
+        }
+    }
+
+    /// Takes or releases the name of a publication, likewise.
+    pub(crate) fn take_publication_name(&self, txn: &OwnedTransaction, name: &str, is_taken: bool) -> Result<()> {
+        let mut key = KeyBuffer::from_slice(&[PUBLICATION_NAME]);
+        key.extend_from_slice(name.as_bytes());
+        self.take_key(txn, &key, name, is_taken)
+    }
+
+    /// Fails if a publication that the transaction changes was changed by another one, whose change may not be published
+    /// yet, as [`CatalogStore::check_sequence`] does.
+    pub(crate) fn check_publication(&self, txn: &OwnedTransaction, known: &PublicationDef) -> Result<()> {
+        let stored = txn.get(&self.rows, &key_of(known.id)[..]).sql()?;
+        match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
+            Some(Definition::Publication(stored)) if stored == *known => Ok(()),
             _ => Err(not_shown(&known.name)),
         }
     }
@@ -612,6 +683,11 @@ impl Catalog {
         self.database.as_ref().and_then(|database| database.estimated_rows(&table.rows).ok()).unwrap_or(0)
     }
 
+    /// Returns the end of the log up to which it is durable, if the database has one that can be read.
+    pub(crate) fn log_end(&self) -> Option<u64> {
+        Some(self.database.as_ref()?.log_reader(None).ok()?.position())
+    }
+
     /// Whether a transaction of the engine has not ended.
     pub(crate) fn is_in_flight(&self, transaction: Tid) -> bool {
         self.database.as_ref().is_some_and(|database| database.is_in_flight(transaction))
@@ -632,6 +708,7 @@ impl Catalog {
         self.views.remove(&id);
         self.row_security.retain(|_, security| security.id != id);
         self.default_rights.retain(|_, rights| rights.id != id);
+        self.publications.remove(&id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -680,6 +757,7 @@ impl Catalog {
             Definition::Traits(def) => _ = self.traits.insert(def.role, Arc::new(def.clone())),
             Definition::DefaultRights(def) => _ = self.default_rights.insert(def.role, Arc::new(def.clone())),
             Definition::RowSecurity(def) => _ = self.row_security.insert(def.table, Arc::new(def.clone())),
+            Definition::Publication(def) => _ = self.publications.insert(def.id, Arc::new(def.clone())),
             Definition::View(def) => {
                 name(&def.schema, &def.name, def.id);
                 let view = View { def: def.clone(), shared: shared.unwrap_or_else(|| SharedTable::of_empty(def.id)) };
@@ -707,7 +785,7 @@ impl Catalog {
 
     /// Returns the table to which a table of the engine belongs, and the position of the index, if it is one's.
     pub(crate) fn of_engine(&self, name: &str) -> Option<(&Arc<Table>, Option<usize>)> {
-        let file: ObjectId = name.strip_prefix("sql ")?.parse().ok()?;
+        let file = relation_files::file_of(name)?;
         self.tables.values().find_map(|table| match table.def.relation_file == file {
             true => Some((table, None)),
             false => {
@@ -837,7 +915,8 @@ impl Catalog {
 
 impl SharedTable {
     fn of_empty(id: ObjectId) -> Arc<Self> {
-        Arc::new(Self { id, latch: Latch::default(), changed: AtomicU64::new(0), next_row: AtomicU64::new(1) })
+        let (changed, next_row) = (AtomicU64::new(0), AtomicU64::new(1));
+        Arc::new(Self { id, latch: Latch::default(), changed, next_row, uses: Sharded::default() })
     }
 
     /// Notes that a row with this key exists or will exist: where keys are numbers, later rows get higher ones.

@@ -146,6 +146,11 @@ pub(crate) fn engine_name(file: ObjectId) -> String {
     format!("sql {file}")
 }
 
+/// Returns the relation file that a table of the engine is, if it is one.
+pub(crate) fn file_of(engine_name: &str) -> Option<ObjectId> {
+    engine_name.strip_prefix("sql ")?.parse().ok()
+}
+
 impl TableDef {
     /// The relation files of the table and its indexes.
     pub(crate) fn relation_files(&self) -> impl Iterator<Item = ObjectId> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Catalog, PUBLIC, Relation,
-    comments::{PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_TYPE},
+    comments::{PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_PUBLICATION, PG_TYPE},
     definition::{Grant, ObjectId, RightsDef},
     roles::{DATABASE_OWNER, READ_ALL_DATA, SUPERUSER, WRITE_ALL_DATA},
 };
@@ -114,6 +114,8 @@ pub(crate) enum Kind {
     Database,
     Schema,
     Type,
+    /// It has an owner, and no rights.
+    Publication,
 }
 
 impl Kind {
@@ -127,6 +129,7 @@ impl Kind {
             Self::Database => R::CREATE | R::TEMPORARY | R::CONNECT,
             Self::Schema => R::CREATE | R::USAGE,
             Self::Type => R::USAGE,
+            Self::Publication => R::NONE,
         }
     }
 
@@ -135,7 +138,7 @@ impl Kind {
         match self {
             Self::Database => Rights::TEMPORARY | Rights::CONNECT,
             Self::Type => Rights::USAGE,
-            Self::Table | Self::Column | Self::Sequence | Self::Schema => Rights::NONE,
+            Self::Table | Self::Column | Self::Sequence | Self::Schema | Self::Publication => Rights::NONE,
         }
     }
 
@@ -156,6 +159,7 @@ impl Kind {
             Self::Database => "database",
             Self::Schema => "schema",
             Self::Type => "type",
+            Self::Publication => "publication",
         }
     }
 }
@@ -187,6 +191,7 @@ impl Object {
             Kind::Database => PG_DATABASE,
             Kind::Schema => PG_NAMESPACE,
             Kind::Type => PG_TYPE,
+            Kind::Publication => PG_PUBLICATION,
         }
     }
 }

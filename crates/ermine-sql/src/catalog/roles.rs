@@ -25,13 +25,17 @@ pub(crate) const DATABASE_OWNER: (&str, ObjectId) = ("pg_database_owner", 6171);
 pub(crate) const READ_ALL_DATA: (&str, ObjectId) = ("pg_read_all_data", 6181);
 /// The role that may write all tables.
 pub(crate) const WRITE_ALL_DATA: (&str, ObjectId) = ("pg_write_all_data", 6182);
+/// The role of programs that watch the server: it sees the statements of all sessions.
+pub(crate) const MONITOR: (&str, ObjectId) = ("pg_monitor", 3373);
+/// The role that sees the statements of all sessions.
+pub(crate) const READ_ALL_STATS: (&str, ObjectId) = ("pg_read_all_stats", 3375);
 /// The role that may end statements and sessions of others.
 pub(crate) const SIGNAL_BACKEND: (&str, ObjectId) = ("pg_signal_backend", 4200);
 /// The role that may run CHECKPOINT.
 pub(crate) const CHECKPOINT: (&str, ObjectId) = ("pg_checkpoint", 4544);
 /// The roles that are built in.
-pub(crate) const BUILT_IN: [(&str, ObjectId); 5] =
-    [DATABASE_OWNER, READ_ALL_DATA, WRITE_ALL_DATA, SIGNAL_BACKEND, CHECKPOINT];
+pub(crate) const BUILT_IN: [(&str, ObjectId); 7] =
+    [MONITOR, READ_ALL_STATS, DATABASE_OWNER, READ_ALL_DATA, WRITE_ALL_DATA, SIGNAL_BACKEND, CHECKPOINT];
 
 impl TraitsDef {
     /// Returns the attributes of a role that has none stored.

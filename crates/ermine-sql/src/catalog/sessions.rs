@@ -15,11 +15,15 @@ use super::{
     advisory::AdvisoryKey,
     conflicts::Conflicts,
     footprint::Footprint,
+    hot_conflicts::HotConflicts,
     notifications::{Bell, Notification, Notifications},
     row_queues::RowQueues,
+    statement_uses::StatementUses,
     temporary::Temporary,
+    uses::{Ends, Sharded},
     waits::Waits,
 };
+use crate::{configuration::Configuration, logical::slots::Slots};
 
 /// The sessions of a database.
 #[derive(Default)]
@@ -32,7 +36,14 @@ pub(crate) struct Sessions {
     pub(crate) opened: OnceLock<i64>,
     pub(crate) waits: Arc<Waits>,
     pub(crate) conflicts: Conflicts,
+    /// Statements that were run again, each time.
+    pub(crate) retries: AtomicU64,
+    pub(crate) hot_conflicts: HotConflicts,
+    pub(crate) statements: StatementUses,
+    pub(crate) ends: Sharded<Ends>,
     pub(crate) notifications: Notifications,
+    pub(crate) configuration: Configuration,
+    pub(crate) slots: OnceLock<Arc<Slots>>,
 }
 
 /// The owner of a prepared transaction, and the time of its PREPARE.
@@ -117,7 +128,7 @@ impl Activity {
 
 /// The registration of a session; dropping it removes the session.
 pub(crate) struct Registered {
-    sessions: Arc<Sessions>,
+    pub(crate) sessions: Arc<Sessions>,
     number: u64,
     pub(crate) presence: Arc<Presence>,
 }
@@ -165,6 +176,11 @@ impl Sessions {
         Registered { sessions: self.clone(), number, presence }
     }
 
+    /// Returns the number of sessions that have begun since the database was opened.
+    pub(crate) fn begun(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Returns all sessions in the order of their registration.
     pub(crate) fn all(&self) -> Vec<Arc<Presence>> {
         self.map().values().cloned().collect()
@@ -186,6 +202,11 @@ impl Sessions {
 }
 
 impl Registered {
+    /// Returns the configuration of the server.
+    pub(crate) fn configuration(&self) -> &Configuration {
+        &self.sessions.configuration
+    }
+
     /// Releases an advisory lock once that the session took for itself.
     pub(crate) fn release_lock(&self, key: AdvisoryKey, is_shared: bool) {
         self.sessions.waits.locks.release(self.number, key, is_shared);

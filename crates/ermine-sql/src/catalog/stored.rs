@@ -17,7 +17,7 @@ pub(super) fn encode(definition: &Definition) -> Result<Vec<u8>> {
     bytes.map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Definition> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Definition> {
     let damaged = |_| {
         SqlError::new(SqlState::DATA_CORRUPTED, "the catalog has a definition that this version cannot read")
             .hint("Open the database with the version that wrote it.")

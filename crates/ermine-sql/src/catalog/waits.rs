@@ -97,6 +97,8 @@ pub(crate) struct Waiting {
     number: u64,
     /// Microseconds since 2000-01-01.
     since: i64,
+    /// When the session began to need what it needs.
+    needed: Option<Instant>,
     /// When a circle was first seen in which this session is to give up.
     circle: Option<Instant>,
 }
@@ -107,7 +109,7 @@ impl Waits {
         let mut graph = self.graph();
         graph.begun += 1;
         let (number, since) = (graph.begun, now());
-        Waiting { waits: self.clone(), footprint: footprint.clone(), number, since, circle: None }
+        Waiting { waits: self.clone(), footprint: footprint.clone(), number, since, needed: None, circle: None }
     }
 
     /// Returns all sessions that wait.
@@ -169,8 +171,10 @@ impl Waiting {
         let Some(need) = need else {
             graph.by_session.remove(&own);
             self.circle = None;
+            self.needed.take().into_iter().for_each(|since| self.footprint.add_wait(since.elapsed()));
             return Ok(());
         };
+        self.needed.get_or_insert(now);
         let node = Node { footprint: self.footprint.clone(), need, number: self.number, met: now, since: self.since };
         graph.by_session.insert(own, node);
         if graph.circle(&self.waits, own, None).is_none() {
@@ -187,6 +191,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        self.needed.take().into_iter().for_each(|since| self.footprint.add_wait(since.elapsed()));
         let by_session = &mut self.waits.graph().by_session;
         // A statement that waits for a row may wait for something else when it tries again.
         if by_session.get(&self.footprint.session).is_some_and(|node| node.number == self.number) {

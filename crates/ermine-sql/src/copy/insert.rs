@@ -10,6 +10,7 @@ use super::{
     plan::CopyFrom,
 };
 use crate::{
+    catalog::progress::Progress,
     error::{Result, SqlError, SqlState},
     exec::{Run, references::Owed},
     expr::Frame,
@@ -22,6 +23,10 @@ pub(crate) struct Insertion {
     from: Arc<CopyFrom>,
     stream: Stream,
     inserted: u64,
+    /// Rows that do not meet the condition.
+    excluded: u64,
+    /// Bytes of the stream so far.
+    bytes: u64,
     owed: Owed,
     /// The memory of incomplete rows that the stream holds.
     held: Held,
@@ -44,7 +49,7 @@ impl Insertion {
             },
         };
         let owed = Owed::new(from.references.clone(), memory);
-        Self { from, stream, inserted: 0, owed, held: memory.hold() }
+        Self { from, stream, inserted: 0, excluded: 0, bytes: 0, owed, held: memory.hold() }
     }
 
     /// Consumes a piece of the stream: inserts the rows that it completes.
@@ -59,7 +64,13 @@ impl Insertion {
             Stream::Text { lines, .. } => lines.push(piece),
             Stream::Binary(rows) => rows.push(piece),
         }
+        self.bytes += piece.len() as u64;
         self.insert_all(run)
+    }
+
+    /// Says how far it is.
+    pub(crate) fn report(&self, progress: &Progress) {
+        progress.copies(self.bytes, self.inserted, self.excluded);
     }
 
     /// Ends the stream; returns how many rows were inserted.
@@ -115,7 +126,9 @@ impl Insertion {
                 return Ok(());
             }
             run.check_cancelled().map_err(|error| self.placed(error))?;
-            self.inserted += u64::from(self.insert(&from, row, run)?);
+            let is_inserted = self.insert(&from, row, run)?;
+            self.inserted += u64::from(is_inserted);
+            self.excluded += u64::from(!is_inserted);
         }
     }
 

@@ -8,6 +8,7 @@ use super::{
     plan::CopyTo,
 };
 use crate::{
+    catalog::progress::{Command, ROWS_PER_REPORT, Reporting},
     error::Result,
     exec::Run,
     result::RowSink,
@@ -23,13 +24,19 @@ pub(crate) fn copy_to(to: &CopyTo, run: &Run<'_>, rows: &mut dyn RowSink) -> Res
         rows.copy_data(&writer.out)?;
         writer.out.clear();
     }
-    let mut count = 0;
+    let begin = |footprint| Reporting::begin(footprint, Command::CopyTo, to.relation, 0);
+    let reporting = run.session.map(|(party, _)| begin(party.footprint.clone()));
+    let (mut count, mut bytes) = (0, 0);
     let _ = run.query(&to.query, None, &mut |row| {
         run.environment.check_texts(row)?;
         writer.row(row);
         rows.copy_data(&writer.out)?;
-        writer.out.clear();
         count += 1;
+        bytes += writer.out.len() as u64;
+        writer.out.clear();
+        if count % ROWS_PER_REPORT == 0 {
+            reporting.iter().for_each(|progress| progress.copies(bytes, count, 0));
+        }
         Ok(ControlFlow::Continue(()))
     })?;
     if to.options.format == Format::Binary {

@@ -15,7 +15,11 @@ use crate::{
         references::References,
         write::{Rules, columns_of},
     },
-    catalog::{Relation, Table, definition::ColumnDef, rights::Rights},
+    catalog::{
+        Relation, Table,
+        definition::{ColumnDef, ObjectId},
+        rights::Rights,
+    },
     error::{Result, SqlError, SqlState},
     expr::Expr,
     functions::quote_ident,
@@ -23,6 +27,7 @@ use crate::{
     plan::Plan,
     query::Query,
     result::{Column, CopyFormat},
+    system::oid_of,
     types::SqlType,
 };
 
@@ -55,6 +60,8 @@ pub(super) struct FieldPlan {
 /// COPY TO
 pub(crate) struct CopyTo {
     pub(crate) query: Query,
+    /// The number of the table; 0: it is a COPY of a query.
+    pub(super) relation: ObjectId,
     pub(super) options: Options,
     pub(super) columns: Vec<OutColumn>,
 }
@@ -66,6 +73,11 @@ pub(super) struct OutColumn {
 }
 
 impl CopyFrom {
+    /// Returns the number of the table.
+    pub(crate) fn relation(&self) -> ObjectId {
+        self.table.def.id
+    }
+
     pub(crate) fn format(&self) -> CopyFormat {
         CopyFormat { is_binary: self.options.format == Format::Binary, columns: self.fields.len() }
     }
@@ -101,7 +113,7 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
                 [] => {
                     table.def.live_columns().filter(|(_, own)| own.generation().is_none()).map(|(at, _)| at).collect()
                 }
-                names => columns_of(&table, names.iter().map(|name| Ok(name_of(name))))?,
+                names => columns_of(&table, names.iter().map(|name| Ok((name_of(name), name.span.start))))?,
             };
             binder.needs_to_write(table.def.id, Rights::INSERT, targets.iter().copied());
             if let Some(at) = targets.iter().find(|at| table.def.columns[**at].generation().is_some()) {
@@ -134,10 +146,11 @@ pub(crate) fn bind(binder: &mut Binder<'_>, tree: &CopyTree) -> Result<Plan> {
             let from = CopyFrom { table, rules, references, options, fields, defaults, condition };
             Ok(Plan::CopyFrom(Arc::new(from)))
         }
-        Direction::Out(query) => copy_out(binder, query, options),
+        Direction::Out(query) => copy_out(binder, query, 0, options),
         Direction::OutTable { table, columns } => {
-            let query = rows_of(binder, table, columns)?;
-            copy_out(binder, &query, options)
+            let (query, relation) = rows_of(binder, table, columns)?;
+            // Its text is not that of the statement.
+            copy_out(binder, &query, relation, options).map_err(SqlError::nowhere)
         }
     }
 }
@@ -153,14 +166,16 @@ fn check_materialized(binder: &mut Binder<'_>, name: &ObjectName, direction: &st
     }
 }
 
-/// Returns the query of a table's rows, without the generated columns unless they are named, which is an error.
-fn rows_of(binder: &mut Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Result<Box<QueryTree>> {
+/// Returns the query of a table's rows, without the generated columns unless they are named, which is an error, and the
+/// number of the table.
+fn rows_of(binder: &mut Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Result<(Box<QueryTree>, ObjectId)> {
     let mut named = match columns {
         [] => vec!["*".into()],
         columns => columns.iter().map(Ident::to_string).collect::<Vec<_>>(),
     };
     check_materialized(binder, table, "from").map_err(|error| error.hint("Try the COPY (SELECT ...) TO variant."))?;
     let relation = binder.relation(table)?;
+    let number = relation.as_ref().map_or(0, oid_of);
     if let Some(Relation::Sequence(sequence)) = &relation {
         let message = format!("cannot copy from sequence \"{}\"", sequence.def.name);
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -177,7 +192,8 @@ fn rows_of(binder: &mut Binder<'_>, table: &ObjectName, columns: &[Ident]) -> Re
         }
     }
     let text = format!("SELECT {} FROM {table}", named.join(", "));
-    parse::query(&text).map_err(|error| parse::failure(&text, &error))
+    let query = parse::query(&text).map_err(|error| parse::failure(&text, &error))?;
+    Ok((query, number))
 }
 
 fn no_copy(column: &str) -> SqlError {
@@ -185,7 +201,7 @@ fn no_copy(column: &str) -> SqlError {
         .detail("Generated columns cannot be used in COPY.")
 }
 
-fn copy_out(binder: &mut Binder<'_>, query: &QueryTree, options: Options) -> Result<Plan> {
+fn copy_out(binder: &mut Binder<'_>, query: &QueryTree, relation: ObjectId, options: Options) -> Result<Plan> {
     let (query, columns) = binder.query(query)?;
     let names: Vec<_> = columns.iter().map(|column| &*column.name).collect();
     let quoted = chosen("FORCE_QUOTE", &options.force_quote, &names)?;
@@ -195,7 +211,7 @@ fn copy_out(binder: &mut Binder<'_>, query: &QueryTree, options: Options) -> Res
         force_quote,
     };
     let columns = columns.iter().zip(quoted).map(column).collect();
-    Ok(Plan::CopyTo(CopyTo { query, options, columns }))
+    Ok(Plan::CopyTo(CopyTo { query, relation, options, columns }))
 }
 
 /// Returns for each column whether an option names it.

@@ -202,8 +202,8 @@ impl ChangeContext<'_> {
     fn missing_value(&self, active: &ActiveTransaction, column: &mut ColumnDef, text: &str) -> Result<bool> {
         let expr = crate::parse::expression(text)?;
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
-        let typed = binder.expr(&expr)?;
-        let bound = binder.assign(typed, column.ty, column.modifier, &column.name)?;
+        let typed = binder.expr(&expr).map_err(SqlError::nowhere)?;
+        let bound = binder.assign_default(typed, (column.ty, column.modifier), &column.name)?;
         binder.denial().map_or(Ok(()), Err)?;
         if bound.is_volatile() {
             return Ok(false);

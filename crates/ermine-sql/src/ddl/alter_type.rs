@@ -14,12 +14,14 @@ use crate::{
         names::{name_of, type_of},
     },
     catalog::{
-        Change, Table,
-        definition::{ColumnDef, DefaultDef, Definition, TableDef},
+        Catalog, Change, Table,
+        definition::{ColumnDef, DefaultDef, Definition, ObjectId, TableDef},
+        relation_files::engine_name,
     },
     error::{Result, SqlError, SqlState},
     exec::{Run, duplicated, rewrite_rows},
     expr::Expr,
+    failure::EngineResult as _,
     transaction::ActiveTransaction,
     types::{SqlType, cast::Context},
 };
@@ -98,7 +100,8 @@ impl ChangeContext<'_> {
     fn type_computed(&self, active: &ActiveTransaction, def: &mut TableDef, changed: &mut Vec<usize>) -> Result<()> {
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         let typed = def.computed_columns().map(|(at, _, text)| {
-            let (_, ty) = binder.index_expression(def, &crate::parse::expression(text)?)?;
+            let bound = binder.index_expression(def, &crate::parse::expression(text)?);
+            let (_, ty) = bound.map_err(SqlError::nowhere)?;
             Ok((at, ty))
         });
         for (at, ty) in typed.collect::<Result<Vec<_>>>()? {
@@ -189,7 +192,7 @@ impl ChangeContext<'_> {
             }
             Some(DefaultDef::Expression(text)) if ty != old.ty => {
                 let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
-                let typed = binder.expr(&crate::parse::expression(text)?)?;
+                let typed = binder.expr(&crate::parse::expression(text)?).map_err(SqlError::nowhere)?;
                 if typed.ty.is_none() {
                     column.default =
                         Some(DefaultDef::Expression(format!("({text})::{}", old.ty.describe(old.modifier))));
@@ -231,6 +234,10 @@ impl ChangeContext<'_> {
         mut computed: Vec<(usize, Expr)>,
         added: Option<usize>,
     ) -> Result<()> {
+        let is_published = self.is_published_now(active, def.id);
+        if is_published {
+            self.check_unchanged(active, def.id)?;
+        }
         let (old, new) = self.with_new_files(active, def)?;
         self.check_definition(active, &new)?;
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
@@ -239,10 +246,47 @@ impl ChangeContext<'_> {
             computed.push((at, binder.default_of(&new, at)?));
         }
         let run = Run::new(&active.txn, &active.catalog, &[], self.environment, self.given);
-        rewrite_rows(&run, &old, &new, &rules, &computed).map_err(|error| {
+        let written = rewrite_rows(&run, &old, &new, &rules, &computed);
+        drop(run);
+        written.map_err(|error| {
             let name = error.report().constraint.clone().unwrap_or_default();
             duplicated(&name, error)
-        })
+        })?;
+        if is_published {
+            let mut catalog = Catalog::clone(&active.catalog);
+            catalog.note_rewrite(new.def.id);
+            active.catalog = Arc::new(catalog);
+        }
+        Ok(())
+    }
+
+    /// Whether a table is published, with the rows of before this transaction: readers are not sent what a rewrite
+    /// writes, and could not tell other changes from that.
+    fn is_published_now(&self, active: &ActiveTransaction, table: ObjectId) -> bool {
+        let now = self.catalog_now();
+        let (Some(now), Some(own)) = (now.table(table), active.catalog.table(table)) else { return false };
+        self.database.logs_keys()
+            && now.def.relation_file == own.def.relation_file
+            && active.catalog.publishes(&own.def, |_| true)
+    }
+
+    /// Fails if the transaction has changed rows of a table.
+    fn check_unchanged(&self, active: &ActiveTransaction, table: ObjectId) -> Result<()> {
+        let table = active.catalog.table(table).expect("it is being altered");
+        let (file, mut is_changed) = (engine_name(table.def.relation_file), false);
+        let each = |name: &str, _: &[u8], _: Option<&[u8]>| {
+            is_changed |= name == file;
+            Ok(())
+        };
+        active.txn.writes(each).sql()?;
+        match is_changed {
+            false => Ok(()),
+            true => {
+                let what = "cannot write the rows of a published table anew in a transaction that has changed it";
+                let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what);
+                Err(error.hint("Commit the changes of the rows first."))
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 //! | a foreign key | REFERENCES of the columns of the parent (`foreign_key`) |
 //! | TRUNCATE | TRUNCATE of all tables that are emptied; ownership of sequences that are restarted (`drop`) |
 //! | LOCK TABLE | a right that fits the mode |
+//! | CREATE, ALTER, DROP PUBLICATION | CREATE on the database; the ownership of it and of its tables (`publication`) |
 //! | OWNER TO, GRANT, statements about roles | see `owner`, `grant`, `role` |
 //!
 //! The match over all statements has no wildcard, so a new one has to state its rule. The rights are those of the
@@ -82,7 +83,11 @@ impl ChangeContext<'_> {
             }
             Definition::View(change) => self.authorize_view(active, change),
             // They have rules of their own, which depend on what they find.
-            Definition::Role(_) | Definition::Rights(_) | Definition::Truncate(_) | Definition::Policy(_) => Ok(()),
+            Definition::Role(_)
+            | Definition::Rights(_)
+            | Definition::Truncate(_)
+            | Definition::Policy(_)
+            | Definition::Publication(_) => Ok(()),
         }
     }
 
@@ -191,6 +196,14 @@ impl ChangeContext<'_> {
             },
             CommentTarget::Type(name) => self.check_owns_type(active, name),
             CommentTarget::Schema(name) => self.check_owns_schema(active, &simple_name(name)?),
+            CommentTarget::Publication(name) => {
+                let known = active.catalog.publication(&simple_name(name)?);
+                let object = known.map(|known| Object::new(Kind::Publication, known.id));
+                match object.is_none_or(|object| active.catalog.owns(self.environment.role, object)) {
+                    true => Ok(()),
+                    false => Err(not_owner("publication", &simple_name(name)?)),
+                }
+            }
             CommentTarget::Database(name) => {
                 let database = Object::new(Kind::Database, THE_DATABASE);
                 match active.catalog.owns(self.environment.role, database) {

@@ -18,10 +18,12 @@ use crate::{
     },
     catalog::{
         Change, Relation, THE_DATABASE,
-        comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_TYPE},
+        comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PUBLICATION, PG_TYPE},
         definition::{CommentDef, Definition},
     },
     error::{Result, SqlError, SqlState},
+    logical::no_publication,
+    parse::take_words,
     result::RowSink,
     system::oid_of,
     transaction::{ActiveTransaction, changed},
@@ -44,6 +46,7 @@ enum Target {
     Database(ObjectName),
     Index(ObjectName),
     MaterializedView(ObjectName),
+    Publication(ObjectName),
     Role(ObjectName),
     Schema(ObjectName),
     Sequence(ObjectName),
@@ -87,6 +90,9 @@ impl Target {
         if parser.parse_keywords(&[Keyword::MATERIALIZED, VIEW]) {
             return Ok(Self::MaterializedView(parser.parse_object_name(false)?));
         }
+        if take_words(parser, "PUBLICATION") {
+            return Ok(Self::Publication(parser.parse_object_name(false)?));
+        }
         let Some(kind) = parser.parse_one_of_keywords(&kinds) else {
             let what = parser.peek_token_ref().to_string().to_uppercase();
             while !parser.peek_keyword(IS) && !matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF) {
@@ -125,6 +131,7 @@ pub(super) enum CommentTarget<'t> {
     Type(&'t ObjectName),
     Schema(&'t ObjectName),
     Database(&'t ObjectName),
+    Publication(&'t ObjectName),
     Role(&'t ObjectName),
     None,
 }
@@ -142,6 +149,7 @@ impl CommentTree {
             Target::Type(name) | Target::DomainConstraint(_, name) => CommentTarget::Type(name),
             Target::Schema(name) => CommentTarget::Schema(name),
             Target::Database(name) => CommentTarget::Database(name),
+            Target::Publication(name) => CommentTarget::Publication(name),
             Target::Role(name) => CommentTarget::Role(name),
             Target::Other(_) => CommentTarget::None,
         }
@@ -243,6 +251,12 @@ impl ChangeContext<'_> {
                 let role = active.catalog.role(&name);
                 let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
                 Ok(Place::of(PG_AUTHID, role.ok_or_else(missing)?.id))
+            }
+            Target::Publication(name) => {
+                let name = simple_name(name)?;
+                let known = active.catalog.publication(&name).ok_or_else(|| no_publication(&name))?;
+                self.store.check_publication(&active.txn, known)?;
+                Ok(Place::of(PG_PUBLICATION, known.id))
             }
             Target::Database(_) => Ok(Place::of(PG_DATABASE, THE_DATABASE)),
             Target::Other(what) => Err(SqlError::unsupported(format_args!("COMMENT ON {what}"))),

@@ -20,6 +20,7 @@ use crate::{
         definition::{
             CheckDef, ColumnDef, DefaultDef, Definition, Identity, IndexDef, KeyDef, SchemaDef, SequenceDef, TableDef,
         },
+        progress::{Command, Phase, Reporting},
         temporary::is_temporary,
     },
     error::{Result, SqlError, SqlState},
@@ -298,7 +299,13 @@ impl ChangeContext<'_> {
         if indexes.is_empty() {
             return check_rows(&run, table, &rules);
         }
-        indexes.iter().try_for_each(|at| fill_index(&run, table, &rules, *at))
+        for at in indexes {
+            let index = table.def.indexes[*at].id;
+            let progress = Reporting::begin(self.party.footprint.clone(), Command::CreateIndex, table.def.id, index);
+            progress.enters(Phase::Scanning, active.catalog.estimated_rows(table));
+            fill_index(&run, table, &rules, *at, &progress)?;
+        }
+        Ok(())
     }
 
     pub(super) fn create_sequence(

@@ -290,6 +290,9 @@ impl ChangeContext<'_> {
             if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
                 self.restart_sequences(active, &mut def)?;
             }
+            if !is_temporary(&def.schema) {
+                self.store.note_truncation(&active.txn, &def)?;
+            }
             self.replace_table(active, def)?;
         }
         Ok("TRUNCATE TABLE".into())

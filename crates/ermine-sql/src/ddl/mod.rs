@@ -28,6 +28,8 @@ pub(crate) mod materialized;
 pub(crate) mod online;
 mod owner;
 mod policy;
+mod publication;
+pub(crate) mod publication_tree;
 mod rename;
 pub(crate) mod role;
 pub(crate) mod table_as;
@@ -47,6 +49,7 @@ use self::{
     comment::CommentTree,
     context::ChangeContext,
     grant_tree::RightsTree,
+    publication_tree::PublicationTree,
     role::RoleTree,
     type_tree::{TypeTree, qualify_types},
     view::ViewChange,
@@ -54,6 +57,7 @@ use self::{
 use crate::{
     catalog::{Change, Relation, Table, definition::Definition as Def, temporary::is_temporary},
     error::{Result, SqlError, SqlState},
+    parse::place::in_statement,
     result::RowSink,
     transaction::{ActiveTransaction, changed},
     types::{Environment, NAME_LENGTH_MAX},
@@ -77,6 +81,7 @@ pub(crate) enum Definition {
     Lock(ast::Lock),
     /// CREATE, ALTER and DROP POLICY
     Policy(Box<Statement>),
+    Publication(PublicationTree),
     Truncate(Box<ast::Truncate>),
     View(ViewChange),
 }
@@ -126,6 +131,7 @@ impl Definition {
             Self::Type(tree) => tree.words(),
             Self::Lock(_) => "LOCK TABLE",
             Self::Policy(_) => "a statement about policies",
+            Self::Publication(tree) => tree.words(),
             Self::Truncate(_) => "TRUNCATE TABLE",
             Self::View(change) => change.words(),
         }
@@ -155,7 +161,9 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<String> {
         match definition {
-            Definition::CreateTable(create) => self.create_table(active, create, rows),
+            Definition::CreateTable(create) => {
+                self.create_table(active, create, rows).map_err(|error| in_statement(error, &**create))
+            }
             Definition::CreateIndex(create) => {
                 if create.concurrently && self.is_in_block {
                     let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
@@ -167,7 +175,9 @@ impl ChangeContext<'_> {
             Definition::CreateSchema(create) => self.create_schema(active, create, rows),
             Definition::AlterObject(alter) => self.alter_object(active, alter, rows),
             Definition::AlterSequence(alter) => self.alter_sequence(active, alter, rows),
-            Definition::AlterTable(alter) => self.alter_table(active, alter, rows),
+            Definition::AlterTable(alter) => {
+                self.alter_table(active, alter, rows).map_err(|error| in_statement(error, &**alter))
+            }
             Definition::Comment(comment) => self.comment_on(active, comment, rows),
             Definition::Drop(drop) => self.drop_objects(active, drop, rows),
             Definition::Rights(tree) => self.change_rights(active, tree, rows),
@@ -177,6 +187,7 @@ impl ChangeContext<'_> {
             Definition::View(change) => self.change_view(active, change, rows),
             Definition::Lock(lock) => self.lock_tables(active, lock),
             Definition::Policy(statement) => self.change_policy(active, statement, rows),
+            Definition::Publication(tree) => self.change_publication(active, tree, rows),
         }
     }
 

@@ -31,7 +31,9 @@ use super::{
 use crate::{
     bind::{Binder, names::name_of},
     catalog::{
+        Table,
         definition::{ObjectId, TableDef, Unfinished},
+        progress::{Command, Phase, Progress, Reporting},
         waits::Need,
     },
     error::{Result, SqlError, SqlState},
@@ -195,39 +197,52 @@ impl ChangeContext<'_> {
         })
     }
 
+    /// Returns the report about the index that is built; `None`: it is a constraint.
+    fn reporting(&self, table: &Table) -> Option<Reporting> {
+        let Some(Unfinished::Index(index)) = table.def.unfinished else { return None };
+        Some(Reporting::begin(self.party.footprint.clone(), Command::CreateIndex, table.def.id, index))
+    }
+
     /// Waits until all transactions have ended that use the table without knowing the addition.
     fn outlast_users(&self, begun: &Begun) -> Result<()> {
         let catalog = self.catalog_now();
         let table = catalog.table(begun.table).ok_or_else(gone)?;
+        let progress = self.reporting(table);
+        progress.iter().for_each(|progress| progress.enters(Phase::Waiting, catalog.estimated_rows(table)));
         begun.changing.outlast(&mut self.waiting(table))
     }
 
     /// Runs the batches over all rows.
     fn go_through(&self, begun: &Begun) -> Result<()> {
-        if self.builds_index(begun)? {
-            self.go_through_all(begun, Batch::Purge)?;
-        }
-        self.go_through_all(begun, Batch::Fill)
-    }
-
-    /// Whether the addition has an index to fill.
-    fn builds_index(&self, begun: &Begun) -> Result<bool> {
         let catalog = self.catalog_now();
         let table = catalog.table(begun.table).ok_or_else(gone)?;
-        Ok(matches!(table.def.unfinished, Some(Unfinished::Index(_))))
+        let progress = self.reporting(table);
+        let enters = |phase| progress.iter().for_each(|progress| progress.enters(phase, catalog.estimated_rows(table)));
+        if progress.is_some() {
+            enters(Phase::Purging);
+            self.go_through_all(begun, table, Batch::Purge, progress.as_deref())?;
+        }
+        enters(Phase::Scanning);
+        self.go_through_all(begun, table, Batch::Fill, progress.as_deref())
     }
 
     /// Goes through all entries of an unfinished index, or all rows. A batch that loses conflicts is repeated for as
     /// long as `lock_timeout` allows.
-    fn go_through_all(&self, begun: &Begun, of_index: fn(usize) -> Batch) -> Result<()> {
-        let mut next = Some(KeyBuffer::new());
-        let catalog = self.catalog_now();
-        let table = catalog.table(begun.table).ok_or_else(gone)?;
+    fn go_through_all(
+        &self,
+        begun: &Begun,
+        table: &Table,
+        of_index: fn(usize) -> Batch,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        let (mut next, mut done) = (Some(KeyBuffer::new()), 0);
         let (mut rows_max, mut retries, mut waiting) = (BATCH, self.database.retries(), self.waiting(table));
         while let Some(from) = &next {
             match self.batch(begun, of_index, from, rows_max) {
-                Ok(after) => {
+                Ok((rows, after)) => {
                     next = after;
+                    done += rows;
+                    progress.iter().for_each(|progress| progress.reaches(done));
                     (rows_max, retries) = (BATCH.min(rows_max * 2), self.database.retries());
                     waiting = self.waiting(table);
                 }
@@ -249,14 +264,14 @@ impl ChangeContext<'_> {
         Ok(())
     }
 
-    /// Processes the next rows; returns the key at which the next batch begins.
+    /// Processes the next rows; returns how many, and the key at which the next batch begins.
     fn batch(
         &self,
         begun: &Begun,
         of_index: fn(usize) -> Batch,
         from: &[u8],
         rows_max: usize,
-    ) -> Result<Option<KeyBuffer>> {
+    ) -> Result<(u64, Option<KeyBuffer>)> {
         self.environment.check()?;
         let active = self.open_change()?;
         let table = active.catalog.table(begun.table).ok_or_else(gone)?.clone();

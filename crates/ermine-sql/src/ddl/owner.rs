@@ -47,6 +47,9 @@ impl ChangeContext<'_> {
                 Definition::Sequence(def) => (Kind::Sequence, catalog.sequence(def.id).is_some(), def.owner),
                 Definition::Schema(def) => (Kind::Schema, catalog.schemas().any(|(_, id)| id == def.id), None),
                 Definition::Type(ty) => (Kind::Type, catalog.types.get(ty.oid).is_some(), None),
+                Definition::Publication(def) => {
+                    (Kind::Publication, catalog.publications().any(|known| known.id == def.id), None)
+                }
                 _ => continue,
             };
             // The sequence of a column belongs to the owner of the table.
@@ -233,7 +236,8 @@ impl ChangeContext<'_> {
             if object.kind != Kind::Database
                 && place.is_some_and(|place| !catalog.has_any(acting, place, Rights::CREATE))
             {
-                let kind = if object.kind == Kind::Schema { "database" } else { "schema" };
+                let is_of_database = matches!(object.kind, Kind::Schema | Kind::Publication);
+                let kind = if is_of_database { "database" } else { "schema" };
                 return Err(no_right_to(kind, &name));
             }
         }
@@ -350,7 +354,7 @@ impl ChangeContext<'_> {
                 Kind::Table | Kind::Column => 1,
                 Kind::Sequence => 2,
                 Kind::Type => 3,
-                Kind::Schema | Kind::Database => 4,
+                Kind::Publication | Kind::Schema | Kind::Database => 4,
             };
             (place, std::cmp::Reverse(object.id))
         });
@@ -374,6 +378,10 @@ impl ChangeContext<'_> {
     ) -> Result<()> {
         if object.kind == Kind::Type {
             return self.drop_type(active, object.id, cascade, rows);
+        }
+        let publication = active.catalog.publications().find(|known| known.id == object.id).cloned();
+        if let Some(publication) = publication {
+            return self.drop_publication(active, publication);
         }
         let parsed = parse::parser(text)?.parse_statement();
         let statement = parsed.map_err(|error| parse::failure(text, &error))?;

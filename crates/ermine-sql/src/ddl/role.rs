@@ -117,10 +117,25 @@ enum Password {
 
 const REFUSED: [&str; 3] = ["RESET", "SET", "UNENCRYPTED"];
 
+/// Whether a statement comes next that begins like one about roles, and that is missing.
+fn is_lacking(parser: &Parser<'_>) -> bool {
+    let is_one = |at: usize, words: &[&str]| match &parser.peek_nth_token_ref(at).token {
+        Token::Word(word) => {
+            word.quote_style.is_none() && words.iter().any(|wanted| word.value.eq_ignore_ascii_case(wanted))
+        }
+        _ => false,
+    };
+    let is_mapping = is_one(1, &["USER"]) && is_one(2, &["MAPPING"]) && is_one(3, &["FOR", "IF"]);
+    is_mapping || is_one(0, &["ALTER"]) && is_one(1, &["GROUP"]) && is_one(3, &["ADD", "DROP"])
+}
+
 impl RoleTree {
     /// Parses such a statement, if one comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{ALTER, CREATE, DROP, EXISTS, IF, RENAME, ROLE, TO, USER};
+        if is_lacking(parser) {
+            return Ok(None);
+        }
         let can_login = parser.parse_keywords(&[CREATE, USER]);
         let mut follows = |verb| {
             let kinds = [USER, ROLE, Keyword::GROUP];

@@ -369,7 +369,8 @@ impl ChangeContext<'_> {
         }
         let mut binder = Binder::new(&active.catalog, self.environment, self.search_path, &[]);
         for check in &table.def.checks {
-            let uses = binder.columns_of_check(&table.def, &crate::parse::expression(&check.condition)?)?;
+            let uses = binder.columns_of_check(&table.def, &crate::parse::expression(&check.condition)?);
+            let uses = uses.map_err(SqlError::nowhere)?;
             if !uses.is_disjoint(&places) {
                 def.checks.retain(|other| other.name != check.name);
             }

@@ -24,7 +24,10 @@ use ermine::{EncodedRange, KeyBuffer};
 use super::{EachRow, Run, scan::whole_row, write::primary_key};
 use crate::{
     bind::{references::Reference, write::Rules},
-    catalog::Table,
+    catalog::{
+        Table,
+        progress::{Progress, ROWS_PER_REPORT},
+    },
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
     failure::EngineResult as _,
@@ -90,8 +93,13 @@ fn check_old_row(run: &Run<'_>, table: &Table, rules: &Rules, row: &[Value]) -> 
 }
 
 /// Puts all rows of a table into a new index.
-pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize) -> Result<()> {
+pub(crate) fn fill_index(run: &Run<'_>, table: &Table, rules: &Rules, at: usize, progress: &Progress) -> Result<()> {
+    let mut done = 0;
     for_each_row(run, table, &mut |key, _, row| {
+        done += 1;
+        if done % ROWS_PER_REPORT == 0 {
+            progress.reaches(done);
+        }
         let Some((entry, is_unique)) = run.entry(table, rules, at, row, key)? else { return Ok(()) };
         let put = run.put_entry(table, rules, at, (&entry, is_unique), key, row);
         put.map_err(|error| duplicated(&table.def.indexes[at].name, error))
@@ -140,7 +148,7 @@ pub(crate) enum Batch {
     Check,
 }
 
-/// Processes the next rows of a table, from a key on; returns where to continue, if there may be more.
+/// Processes the next rows of a table, from a key on; returns how many, and where to continue, if there may be more.
 pub(crate) fn run_batch(
     run: &Run<'_>,
     table: &Table,
@@ -148,7 +156,7 @@ pub(crate) fn run_batch(
     batch: Batch,
     from: &[u8],
     rows_max: usize,
-) -> Result<Option<KeyBuffer>> {
+) -> Result<(u64, Option<KeyBuffer>)> {
     let range = RawRange(EncodedRange { lower: KeyBuffer::from_slice(from), upper: None });
     let scanned = match batch {
         Batch::Purge(at) => &table.indexes[at],
@@ -165,10 +173,12 @@ pub(crate) fn run_batch(
             Batch::Check => check_old_row(run, table, rules, &whole_row(table, bytes)?)?,
         }
     }
-    Ok(rows.into_iter().nth(rows_max - 1).map(|(RawKey(mut last), _)| {
+    let count = rows.len() as u64;
+    let next = rows.into_iter().nth(rows_max - 1).map(|(RawKey(mut last), _)| {
         last.push(0);
         last
-    }))
+    });
+    Ok((count, next))
 }
 
 /// Deletes an entry if its row has another one or none, while other transactions write.

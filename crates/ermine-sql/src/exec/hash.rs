@@ -17,7 +17,10 @@ use std::{
 use ermine::KeyBuffer;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::{EachJoined, Run};
+use super::{
+    EachJoined, Run,
+    instrumentation::{OneRun, Step},
+};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
@@ -217,8 +220,10 @@ impl<'r> Run<'r> {
         }
         let mut rows = HashedRows::new(source, Kept::new(&self.environment.memory));
         let (mut key, mark) = (KeyBuffer::new(), self.environment.memory.mark());
+        let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
         let _ = self.source_rows(source, row, outer, &mut |row| {
             self.next_row(mark);
+            run.iter_mut().for_each(|run| run.count(1));
             key.clear();
             // A row without a key meets no other.
             let has_key = self.all_hold(&hash.filter, row, outer)?
@@ -230,6 +235,10 @@ impl<'r> Run<'r> {
         })?;
         if source.join == Join::Full {
             rows.met = RefCell::new(vec![false; rows.rows.len()]);
+        }
+        if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
+            instrumentation.holds(source, Step::Whole, rows.kept.bytes());
+            instrumentation.record(source, Step::Hashed, run);
         }
         let rows = Rc::new(rows);
         self.hashes.0.borrow_mut().insert(address, State::Built(rows.clone()));

@@ -9,9 +9,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Keyed by the address of a query or a source in the plan.
+/// Keyed by the address of a part of the plan, and a step of its work.
 #[derive(Default)]
-pub(crate) struct Instrumentation(RefCell<HashMap<usize, Actual>>);
+pub(crate) struct Instrumentation(RefCell<HashMap<(usize, Step), Actual>>);
+
+/// A step of the work of a part of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Step {
+    /// All of it: of a query, of a source, or of a statement that writes.
+    Whole,
+    /// The sorted rows of a query, before they are locked and limited.
+    Sorted,
+    /// The rows of a query, before they are sorted, locked and limited.
+    Body,
+    /// The results of a SELECT, before equal ones are left out.
+    Results,
+    /// The results of window functions.
+    Windows,
+    Groups,
+    /// The joined rows of all sources.
+    Rows,
+    /// The rows of a source, before they are hashed.
+    Hashed,
+}
 
 /// Statistics of one part, summed over all its runs.
 #[derive(Clone, Copy, Default)]
@@ -19,18 +39,27 @@ pub(crate) struct Actual {
     pub(crate) runs: u32,
     pub(crate) rows: u64,
     pub(crate) took: Duration,
+    /// The most bytes that a hash or a sort has held.
+    pub(crate) memory: usize,
 }
 
 impl Instrumentation {
     /// Returns the statistics of a part; `None`: it was not run.
-    pub(crate) fn of<T>(&self, part: &T) -> Option<Actual> {
-        self.0.borrow().get(&address(part)).copied()
+    pub(crate) fn of<T>(&self, part: &T, step: Step) -> Option<Actual> {
+        self.0.borrow().get(&(address(part), step)).copied().filter(|actual| actual.runs > 0)
+    }
+
+    /// Records the memory of a hash or a sort.
+    pub(super) fn holds<T>(&self, part: &T, step: Step, bytes: usize) {
+        let mut all = self.0.borrow_mut();
+        let actual = all.entry((address(part), step)).or_default();
+        actual.memory = actual.memory.max(bytes);
     }
 
     /// Records a run of a part.
-    pub(super) fn record<T>(&self, part: &T, run: &OneRun) {
+    pub(super) fn record<T>(&self, part: &T, step: Step, run: &OneRun) {
         let mut all = self.0.borrow_mut();
-        let actual = all.entry(address(part)).or_default();
+        let actual = all.entry((address(part), step)).or_default();
         actual.runs = actual.runs.saturating_add(1);
         actual.rows += run.rows;
         actual.took += run.began.elapsed().saturating_sub(run.behind);
@@ -52,6 +81,15 @@ pub(super) struct OneRun {
 impl OneRun {
     pub(super) fn begin() -> Self {
         Self { began: Instant::now(), rows: 0, behind: Duration::ZERO }
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds rows.
+    pub(super) fn count(&mut self, rows: u64) {
+        self.rows += rows;
     }
 
     /// Calls the part's consumers with a row, and measures their time.

@@ -25,7 +25,8 @@ pub(crate) mod write;
 pub(crate) use build::{
     Batch, check_references, check_rows, check_table, duplicated, fill_index, move_rows, rewrite_rows, run_batch,
 };
-pub(crate) use instrumentation::{Actual, Instrumentation};
+pub(crate) use instrumentation::{Actual, Instrumentation, Step};
+pub(crate) use scan::whole_row_of;
 
 use std::{
     cell::{Cell, RefCell},
@@ -42,7 +43,8 @@ use self::recursion::WorkTable;
 
 use crate::{
     catalog::{
-        Catalog, advisory::AdvisoryKey, definition::ObjectId, notifications::Notes, sequence::Sequence, sessions::Party,
+        Catalog, Table, advisory::AdvisoryKey, definition::ObjectId, notifications::Notes, sequence::Sequence,
+        sessions::Party, uses::TableUse,
     },
     claims::{Claims, Deferral},
     error::{Result, SqlError, SqlState},
@@ -163,6 +165,12 @@ impl<'r> Run<'r> {
             hashes: hash::Hashes::default(),
             member_sets: RefCell::default(),
         }
+    }
+
+    /// Returns the counters of a table that the session adds to.
+    #[inline]
+    fn uses<'t>(&self, table: &'t Table) -> &'t TableUse {
+        table.shared.uses.of(self.session.map_or(0, |(party, _)| party.footprint.session))
     }
 
     /// Returns the rows of a system table.

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use ermine::KeyBuffer;
 use hashbrown::{HashMap, HashSet};
 
-use super::{EachJoined, Emit, Run, instrumentation::OneRun, sort::Sorter};
+use super::{
+    EachJoined, Emit, Run,
+    instrumentation::{OneRun, Step},
+    sort::Sorter,
+};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
@@ -27,15 +31,24 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(instrumentation) = &self.instrumentation else {
-            return match query.one_table() {
-                Some(parts) => self.one_table(parts, query.width, outer, emit),
-                None => self.query_rows(query, outer, emit),
-            };
-        };
-        let mut run = OneRun::begin();
-        let flow = self.query_rows(query, outer, &mut |row| run.show(|| emit(row)))?;
-        instrumentation.record(query, &run);
+        match query.one_table() {
+            Some(parts) if self.instrumentation.is_none() => self.one_table(parts, query.width, outer, emit),
+            _ => self.step(query, Step::Whole, emit, |emit| self.query_rows(query, outer, emit)),
+        }
+    }
+
+    /// Runs a step of a part of the plan, and measures it, if the statement is analyzed.
+    pub(super) fn step<T>(
+        &self,
+        part: &T,
+        step: Step,
+        emit: &mut Emit<'_>,
+        run: impl FnOnce(&mut Emit<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let Some(instrumentation) = &self.instrumentation else { return run(emit) };
+        let mut one = OneRun::begin();
+        let flow = run(&mut |row| one.show(|| emit(row)))?;
+        instrumentation.record(part, step, &one);
         Ok(flow)
     }
 
@@ -113,32 +126,44 @@ impl Run<'_> {
         let mut shown = |row: &[Value]| {
             if locks.is_empty() { shown(row) } else { self.lock_and_show(locks, row, &mut shown) }
         };
-        if query.order.is_empty() {
-            let _ = self.body(&query.body, outer, &mut shown)?;
-        } else {
-            // The sort keys of a SELECT DISTINCT are among its results, so equal rows are adjacent.
-            let (select, distinct) = match &query.body {
-                Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
-                _ => (None, 0),
-            };
-            let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
-            let mut gather = |row: &[Value]| {
-                sorter.push(row)?;
-                Ok(ControlFlow::Continue(()))
-            };
-            let _ = match select {
-                Some(select) => self.plain_select(select, outer, &mut gather)?,
-                None => self.body(&query.body, outer, &mut gather)?,
-            };
-            let mark = self.environment.memory.mark();
-            for row in sorter.finish() {
-                self.next_row(mark);
-                if shown(row)?.is_break() {
-                    break;
-                }
+        let _ = match query.order.is_empty() {
+            true => self.step(query, Step::Body, &mut shown, |emit| self.body(&query.body, outer, emit))?,
+            false => self.step(query, Step::Sorted, &mut shown, |emit| self.sorted(query, wanted, outer, emit))?,
+        };
+        Ok(if is_broken_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Emits the first rows of the body of a query, in its order.
+    fn sorted(
+        &self,
+        query: &Query,
+        wanted: Option<usize>,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        // The sort keys of a SELECT DISTINCT are among its results, so equal rows are adjacent.
+        let (select, distinct) = match &query.body {
+            Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
+            _ => (None, 0),
+        };
+        let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
+        let mut gather = |row: &[Value]| {
+            sorter.push(row)?;
+            Ok(ControlFlow::Continue(()))
+        };
+        let _ = self.step(query, Step::Body, &mut gather, |emit| match select {
+            Some(select) => self.plain_select(select, outer, emit),
+            None => self.body(&query.body, outer, emit),
+        })?;
+        self.instrumentation.iter().for_each(|of| of.holds(query, Step::Sorted, sorter.bytes()));
+        let mark = self.environment.memory.mark();
+        for row in sorter.finish() {
+            self.next_row(mark);
+            if emit(row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(if is_broken_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(ControlFlow::Continue(()))
     }
 
     fn count(
@@ -238,10 +263,11 @@ impl Run<'_> {
             Distinct::No => self.plain_select(select, outer, emit),
             Distinct::Rows => {
                 let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
-                self.plain_select(select, outer, &mut |row| {
+                let mut fresh = |row: &[Value]| {
                     let is_new = is_new(&mut seen, &key_of(row), &mut kept)?;
                     if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
-                })
+                };
+                self.step(select, Step::Results, &mut fresh, |emit| self.plain_select(select, outer, emit))
             }
             // DISTINCT ON applies to the sorted rows: `query`.
             Distinct::On(_) => self.plain_select(select, outer, emit),
@@ -265,7 +291,7 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         match &select.group {
             None => self.joined(select, outer, emit),
-            Some(group) => self.grouped(select, group, outer, emit),
+            Some(group) => self.step(select, Step::Groups, emit, |emit| self.grouped(select, group, outer, emit)),
         }
     }
 
@@ -281,7 +307,7 @@ impl Run<'_> {
         if !self.all_hold(&select.before, &row, outer)? {
             return Ok(ControlFlow::Continue(()));
         }
-        let joined = self.inside(select.sources.len(), || {
+        let looped = |emit: &mut Emit<'_>| {
             if self.loop_over(&select.sources, &mut row, outer, emit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -293,7 +319,8 @@ impl Run<'_> {
                 },
                 _ => Ok(ControlFlow::Continue(())),
             }
-        });
+        };
+        let joined = self.inside(select.sources.len(), || self.step(select, Step::Rows, emit, looped));
         self.drop_hashes(&select.sources);
         joined
     }
@@ -353,7 +380,7 @@ impl Run<'_> {
             Some(hash) => self.hashed_rows((source, hash), row, outer, &mut each)?,
         };
         if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
-            instrumentation.record(source, run);
+            instrumentation.record(source, Step::Whole, run);
         }
         if is_met || flow.is_break() || source.join == Join::Inner {
             return Ok(flow);

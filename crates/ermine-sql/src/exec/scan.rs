@@ -6,7 +6,11 @@ use ermine::{EncodedRange, KeyBuffer};
 
 use super::{EachEntry, EachJoined, Run};
 use crate::{
-    catalog::{Table, definition::ColumnDef},
+    catalog::{
+        Table,
+        definition::{ColumnDef, TableDef},
+        uses::add,
+    },
     cursors::missing as missing_cursor,
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Frame},
@@ -54,21 +58,42 @@ impl Run<'_> {
         };
         match (part, access.path) {
             (Part::Nothing, _) => Ok(ControlFlow::Continue(())),
-            (Part::Point(key), Path::Primary) => self.row_under(source, &key, first, row, each),
+            (Part::Point(key), Path::Primary) => self.looked_up(source, &key, first, row, each),
             (Part::Point(key), Path::Index(at)) => {
                 // What follows is no part of the engine's operation: memory cannot be freed meanwhile.
                 let entry =
                     self.txn.view_with(&table.indexes[at], &key[..], |key| Ok(KeyBuffer::from_slice(key))).sql()?;
-                entry.map_or(Ok(ControlFlow::Continue(())), |key| self.row_under(source, &key, first, row, each))
+                match entry {
+                    Some(key) => self.looked_up(source, &key, first, row, each),
+                    None => {
+                        add(&self.uses(table).lookups, 1);
+                        Ok(ControlFlow::Continue(()))
+                    }
+                }
             }
-            (Part::Range(range), Path::Primary) => self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
-                self.fill(source, key, bytes, first, row)?;
-                each(row)
-            }),
+            (Part::Range(range), Path::Primary) => {
+                let mut read = 0;
+                let scanned = self.scan(&table.rows, range, access.reverse, &mut |key, bytes| {
+                    read += 1;
+                    self.fill(source, key, bytes, first, row)?;
+                    each(row)
+                });
+                let uses = self.uses(table);
+                add(&uses.scans, 1);
+                add(&uses.scanned, read);
+                scanned
+            }
             (Part::Range(range), Path::Index(at)) => {
-                self.scan(&table.indexes[at], range, access.reverse, &mut |_, key| {
+                // One addition for all rows.
+                let mut found = 0;
+                let scanned = self.scan(&table.indexes[at], range, access.reverse, &mut |_, key| {
+                    found += 1;
                     self.row_under(source, key, first, row, each)
-                })
+                });
+                let uses = self.uses(table);
+                add(&uses.lookups, 1);
+                add(&uses.found, found);
+                scanned
             }
         }
     }
@@ -94,6 +119,23 @@ impl Run<'_> {
         let flow = ended?;
         scanned.sql()?;
         Ok(flow)
+    }
+
+    /// Emits the row under the key of a lookup, if there is one.
+    fn looked_up(
+        &self,
+        source: &TableSource,
+        key: &[u8],
+        first: usize,
+        row: &mut Vec<Value>,
+        each: &mut EachJoined<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let uses = self.uses(&source.table);
+        add(&uses.lookups, 1);
+        self.row_under(source, key, first, row, &mut |row| {
+            add(&uses.found, 1);
+            each(row)
+        })
     }
 
     // Sources are looped over inside one another, on one stack: what is inlined here would take room in each loop.
@@ -257,9 +299,14 @@ fn after(prefix: &[u8]) -> RangeBound<KeyBuffer> {
 
 /// Returns all columns of a stored row.
 pub(super) fn whole_row(table: &Table, bytes: &[u8]) -> Result<Vec<Value>> {
-    let mut row = Vec::with_capacity(table.types.len());
-    RowReader::new(bytes, &table.types)?.read_all(&mut row)?;
-    for column in &table.def.columns[row.len()..] {
+    whole_row_of(&table.def, &table.types, bytes)
+}
+
+/// Returns all columns of a stored row of a table with a definition, and the types of its columns.
+pub(crate) fn whole_row_of(def: &TableDef, types: &[SqlType], bytes: &[u8]) -> Result<Vec<Value>> {
+    let mut row = Vec::with_capacity(types.len());
+    RowReader::new(bytes, types)?.read_all(&mut row)?;
+    for column in &def.columns[row.len()..] {
         row.push(missing(column)?);
     }
     Ok(row)

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{EachJoined, Emit, Run};
+use super::{EachJoined, Emit, Run, instrumentation::Step};
 use crate::{
     error::Result,
     expr::{Expr, Frame},
@@ -12,7 +12,7 @@ use crate::{
         Select,
         sets::{SetCall, Sets},
     },
-    types::Value,
+    types::{Record, Value},
 };
 
 impl Run<'_> {
@@ -45,7 +45,7 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         match select.windows.is_empty() {
             true => self.joined_or_grouped(select, outer, emit),
-            false => self.windowed(select, outer, emit),
+            false => self.step(select, Step::Windows, emit, |emit| self.windowed(select, outer, emit)),
         }
     }
 
@@ -92,7 +92,7 @@ impl Run<'_> {
             for (call, rows) in calls.iter().zip(&mut all) {
                 let own = &mut row[at..at + call.width];
                 let is_there = match rows {
-                    Some(rows) => rows.next(own, self.environment)?,
+                    Some(rows) => self.next_of_call(rows, call, own)?,
                     None => false,
                 };
                 if is_there {
@@ -114,6 +114,17 @@ impl Run<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Writes the next row of a call to its places; returns whether there is one.
+    fn next_of_call(&self, rows: &mut SetRows, call: &SetCall, own: &mut [Value]) -> Result<bool> {
+        let Some(fields) = &call.record else { return rows.next(own, self.environment) };
+        let mut values = vec![Value::Null; fields.len()];
+        let is_there = rows.next(&mut values, self.environment)?;
+        if is_there {
+            own[0] = Value::Record(Box::new(Record::new(fields.clone(), values)?));
+        }
+        Ok(is_there)
     }
 
     /// Returns the rows of a call; `None`: there are none, because an argument is NULL.

@@ -58,6 +58,11 @@ impl<'q> Sorter<'q> {
         Ok(())
     }
 
+    /// Returns the bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
     /// Returns all wanted rows, in order.
     pub(super) fn finish(&mut self) -> impl Iterator<Item = &[Value]> {
         self.sort();

@@ -5,13 +5,23 @@ use std::{borrow::Cow, ops::ControlFlow};
 use ermine::{Error, KeyBuffer};
 use hashbrown::HashSet;
 
-use super::{Emit, Run, query::is_new, references::Owed, scan::whole_row};
+use super::{
+    Emit, Run,
+    instrumentation::{OneRun, Step},
+    query::is_new,
+    references::Owed,
+    scan::whole_row,
+};
 use crate::{
     bind::{
         row_security::PolicyCheck,
         write::{Change, ConflictUpdate, Insert, InsertSource, OnConflict, Rules},
     },
-    catalog::Table,
+    catalog::{
+        Table,
+        publication::{Kinds, has_identity},
+        uses::add,
+    },
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
     failure::{EngineResult as _, sql_error},
@@ -22,12 +32,32 @@ use crate::{
     types::{SqlType, Value, row::row_bytes, text},
 };
 
+/// A kind of changes, for readers of publications.
+enum Published {
+    Insert,
+    Update,
+    Delete,
+}
+
 /// Gets the key of a row and the values that a query found with it.
 pub(super) type EachFound<'e> = dyn FnMut(&[u8], &[Value]) -> Result<()> + 'e;
 
 impl Run<'_> {
+    /// Runs a statement that writes, and measures it, if it is analyzed; returns the number of rows that it wrote.
+    pub(super) fn writes<T>(&self, statement: &T, write: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        let Some(instrumentation) = &self.instrumentation else { return write() };
+        let mut run = OneRun::begin();
+        run.count(write()?);
+        instrumentation.record(statement, Step::Whole, &run);
+        Ok(run.rows())
+    }
+
     /// Runs an INSERT; returns the number of rows that it wrote.
     pub(crate) fn insert(&self, insert: &Insert, emit: &mut Emit<'_>) -> Result<u64> {
+        self.writes(insert, || self.insert_rows(insert, emit))
+    }
+
+    fn insert_rows(&self, insert: &Insert, emit: &mut Emit<'_>) -> Result<u64> {
         let whole = |exprs: &[Expr], on: &[Value]| -> Result<Vec<Value>> {
             let frame = Frame { row: on, outer: None };
             exprs.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned())).collect()
@@ -196,10 +226,10 @@ impl Run<'_> {
 
     /// Runs an UPDATE or DELETE; returns the number of rows that it wrote.
     pub(crate) fn change(&self, change: &Change, emit: &mut Emit<'_>) -> Result<u64> {
-        match &change.assignments {
+        self.writes(change, || match &change.assignments {
             Some(assignments) => self.update(change, assignments, emit),
             None => self.delete(change, emit),
-        }
+        })
     }
 
     fn update(&self, change: &Change, assignments: &[(usize, Expr)], emit: &mut Emit<'_>) -> Result<u64> {
@@ -374,6 +404,7 @@ impl Run<'_> {
 
     /// Inserts a row and its index entries; returns its key.
     pub(crate) fn insert_row(&self, table: &Table, rules: &Rules, row: &[Value]) -> Result<KeyBuffer> {
+        self.check_published(table, Published::Insert)?;
         self.insert_stored_row(table, rules, row, &row_bytes(row))
     }
 
@@ -394,6 +425,7 @@ impl Run<'_> {
             Error::KeyExists { .. } => self.exists(table, rules, Path::Primary, row),
             error => sql_error(error),
         })?;
+        add(&self.uses(table).inserted, 1);
         for at in 0..table.indexes.len() {
             if let Some((entry, is_unique)) = self.entry(table, rules, at, row, &key)? {
                 self.put_entry(table, rules, at, (&entry, is_unique), &key, row)?;
@@ -410,6 +442,7 @@ impl Run<'_> {
         old: &[Value],
         new: &[Value],
     ) -> Result<()> {
+        self.check_published(table, Published::Update)?;
         let new_key = match table.def.primary_key {
             Some(_) => primary_key(table, new),
             None => KeyBuffer::from_slice(key),
@@ -420,6 +453,7 @@ impl Run<'_> {
         }
         let bytes = row_bytes(new);
         self.txn.update(&table.rows, key, &bytes[..]).sql()?;
+        add(&self.uses(table).updated, 1);
         for at in 0..table.indexes.len() {
             let (before, after) = (self.entry(table, rules, at, old, key)?, self.entry(table, rules, at, new, key)?);
             if before == after {
@@ -436,13 +470,45 @@ impl Run<'_> {
     }
 
     pub(super) fn delete_row(&self, table: &Table, rules: &Rules, key: &[u8], old: &[Value]) -> Result<()> {
+        self.check_published(table, Published::Delete)?;
         self.txn.delete(&table.rows, key).sql()?;
+        add(&self.uses(table).deleted, 1);
         for at in 0..table.indexes.len() {
             if let Some((entry, _)) = self.entry(table, rules, at, old, key)? {
                 self.delete_entry(table, at, &entry, key)?;
             }
         }
         Ok(())
+    }
+
+    /// Fails for a change of a row that readers of a publication could not tell.
+    #[inline]
+    fn check_published(&self, table: &Table, change: Published) -> Result<()> {
+        if self.catalog.has_publications() { self.check_readers(table, change) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_readers(&self, table: &Table, change: Published) -> Result<()> {
+        let name = table.name();
+        let refused = |message: String, hint: &str| {
+            Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).hint(hint))
+        };
+        if self.catalog.is_rewritten(table.def.id) {
+            let message = format!("cannot change published table \"{name}\" after its rows were written anew");
+            return refused(message, "Commit the change of the table first.");
+        }
+        let (verb, what, is_published): (_, _, fn(Kinds) -> bool) = match change {
+            Published::Insert => return Ok(()),
+            Published::Update => ("update", "updates", |kinds| kinds.update),
+            Published::Delete => ("delete from", "deletes", |kinds| kinds.delete),
+        };
+        if has_identity(&table.def) || !self.catalog.publishes(&table.def, is_published) {
+            return Ok(());
+        }
+        refused(
+            format!("cannot {verb} table \"{name}\" because it does not have a replica identity and publishes {what}"),
+            "Give the table a primary key whose types readers can be sent, or do not publish such changes.",
+        )
     }
 
     /// Returns the entry of a row in an index, and whether it has to be unique; `None`: the row is not in it.

@@ -21,13 +21,11 @@ const LACKING: &[&str] = &[
     "ALTER OPERATOR",
     "ALTER PROCEDURAL LANGUAGE",
     "ALTER PROCEDURE",
-    "ALTER PUBLICATION",
     "ALTER ROUTINE",
     "ALTER RULE",
     "ALTER SERVER",
     "ALTER STATISTICS",
     "ALTER SUBSCRIPTION",
-    "ALTER SYSTEM",
     "ALTER TABLESPACE",
     "ALTER TEXT SEARCH",
     "ALTER TRIGGER",
@@ -59,7 +57,6 @@ const LACKING: &[&str] = &[
     "CREATE OR REPLACE TRUSTED LANGUAGE",
     "CREATE PROCEDURAL LANGUAGE",
     "CREATE PROCEDURE",
-    "CREATE PUBLICATION",
     "CREATE RULE",
     "CREATE SERVER",
     "CREATE STATISTICS",
@@ -86,7 +83,6 @@ const LACKING: &[&str] = &[
     "DROP OPERATOR",
     "DROP PROCEDURAL LANGUAGE",
     "DROP PROCEDURE",
-    "DROP PUBLICATION",
     "DROP ROUTINE",
     "DROP RULE",
     "DROP SERVER",
@@ -105,13 +101,26 @@ const LACKING: &[&str] = &[
 
 /// Skips such a statement, if one comes next; returns its first words.
 pub(crate) fn lacking(parser: &mut Parser<'_>) -> Option<&'static str> {
-    let is_next = |at: usize, word: &str| match &parser.peek_nth_token_ref(at).token {
-        Token::Word(next) => next.quote_style.is_none() && next.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
-    let words = LACKING.iter().find(|words| words.split(' ').enumerate().all(|(at, word)| is_next(at, word)))?;
+    let words = LACKING.iter().find(|words| are_next(parser, words))?;
     skip(parser);
     Some(words)
+}
+
+/// Whether words, with a blank between two, come next.
+fn are_next(parser: &Parser<'_>, words: &str) -> bool {
+    words.split(' ').enumerate().all(|(at, word)| match &parser.peek_nth_token_ref(at).token {
+        Token::Word(next) => next.quote_style.is_none() && next.value.eq_ignore_ascii_case(word),
+        _ => false,
+    })
+}
+
+/// Consumes words, with a blank between two, if they come next: for those that are no keywords of the grammar.
+pub(crate) fn take_words(parser: &mut Parser<'_>, words: &str) -> bool {
+    let are_there = are_next(parser, words);
+    if are_there {
+        words.split(' ').for_each(|_| _ = parser.next_token());
+    }
+    are_there
 }
 
 /// Goes to the end of a statement. Semicolons in parentheses, and in a body of a function that is no text

@@ -2,9 +2,9 @@
 //! goes through the tokens once: texts may be long.
 
 use sqlparser::{
-    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart},
+    ast::{AccessExpr, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart},
     keywords::Keyword,
-    tokenizer::{Token, TokenWithSpan, Whitespace},
+    tokenizer::{Location, Token, TokenWithSpan, Whitespace},
 };
 
 /// Inserts tokens, each before the token at its place or behind the last one, in the order of the places.
@@ -31,9 +31,29 @@ pub(super) fn is_word(token: &Token, wanted: &[Keyword]) -> bool {
     matches!(token, Token::Word(word) if wanted.contains(&word.keyword))
 }
 
-/// Leaves out the parentheses of `(t).*`: the grammar knows all columns of a source without them only.
+/// The name of a column that stands for all columns of a row, `(row).*`, which the grammar lacks.
+const ALL_COLUMNS: &str = "\u{1}all columns";
+
+/// Returns the row, and the place of the star, of an expression that stands for all columns of a row.
+pub(crate) fn starred(expr: &Expr) -> Option<(Expr, Location)> {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return None };
+    let (last, before) = access_chain.split_last()?;
+    match last {
+        AccessExpr::Dot(Expr::Identifier(name)) if name.value == ALL_COLUMNS => {
+            let row = match before {
+                [] => (**root).clone(),
+                before => Expr::CompoundFieldAccess { root: root.clone(), access_chain: before.to_vec() },
+            };
+            Some((row, name.span.start))
+        }
+        _ => None,
+    }
+}
+
+/// Leaves out the parentheses of `(t).*`: the grammar knows all columns of a source without them only. Replaces other
+/// stars behind parentheses by the name of a column.
 pub(super) fn unwrap_rows(tokens: &mut Vec<TokenWithSpan>) {
-    let (mut needless, mut last) = (Vec::new(), [None; 5]);
+    let (mut needless, mut stars, mut last) = (Vec::new(), Vec::new(), [None; 5]);
     for (at, TokenWithSpan { token, .. }) in tokens.iter().enumerate() {
         if matches!(token, Token::Whitespace(_)) {
             continue;
@@ -46,9 +66,17 @@ pub(super) fn unwrap_rows(tokens: &mut Vec<TokenWithSpan>) {
                 || is_word(&tokens[before].token, &[Keyword::SELECT, Keyword::DISTINCT, Keyword::RETURNING]))
         {
             needless.extend([open, close]);
+        } else if *token == Token::Mul
+            && let [.., Some(close), Some(dot)] = last
+            && [close, dot].map(|at: usize| &tokens[at].token) == [&Token::RParen, &Token::Period]
+        {
+            stars.push(at);
         }
         last.rotate_left(1);
         last[4] = Some(at);
+    }
+    for at in stars {
+        tokens[at].token = Token::make_word(ALL_COLUMNS, Some('"'));
     }
     if needless.is_empty() {
         return;

@@ -11,6 +11,7 @@ mod lacking;
 mod likes;
 mod marks;
 mod measure;
+pub(crate) mod place;
 mod precedence;
 mod search;
 mod sequences;
@@ -33,9 +34,9 @@ pub(crate) use self::{
     block::{Block, Step, Tokens, block},
     conflicts::{check_index_part, conflict_expression},
     grammar::{check_grammar, check_query},
-    lacking::lacking,
+    lacking::{lacking, take_words},
     likes::{LikeOption, Likes, like_of},
-    marks::{CURRENT_OF, OVERRIDING, current_of},
+    marks::{CURRENT_OF, OVERRIDING, current_of, starred},
     measure::tree_bytes,
     precedence::correct_precedence,
     search::SEARCHES,

@@ -5,6 +5,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
+use super::words::is_plain_word;
 use crate::keywords::is_reserved;
 
 /// Replaces the word TABLE where it begins a query.
@@ -16,7 +17,8 @@ pub(super) fn expand_tables(tokens: &mut Vec<TokenWithSpan>) {
     let words: Vec<_> = words.map(|(at, token)| (at, &token.token)).collect();
     let begins = |place: usize| {
         let before = place.checked_sub(1).map_or(&Token::SemiColon, |before| words[before].1);
-        is_word(words[place].1, &[Keyword::TABLE]) && may_precede(before) && is_query(&words[place + 1..])
+        let is_one = is_word(words[place].1, &[Keyword::TABLE]) && may_precede(before);
+        is_one && is_query(&words[place + 1..]) && !is_of_publication(&words, place)
     };
     let queries: Vec<usize> = (0..words.len()).filter(|place| begins(*place)).map(|place| words[place].0).collect();
     let mut expanded = Vec::with_capacity(tokens.len() + 2 * queries.len());
@@ -29,6 +31,12 @@ pub(super) fn expand_tables(tokens: &mut Vec<TokenWithSpan>) {
         expanded.extend(query.map(|word| TokenWithSpan::new(word, token.span)));
     }
     *tokens = expanded;
+}
+
+/// Whether a word is in a statement about a publication, where lists of tables begin with the word TABLE.
+fn is_of_publication(words: &[(usize, &Token)], place: usize) -> bool {
+    let begin = words[..place].iter().rposition(|(_, token)| **token == Token::SemiColon).map_or(0, |end| end + 1);
+    words.get(begin + 1).is_some_and(|(_, second)| is_plain_word(second, "publication"))
 }
 
 fn is_word(token: &Token, wanted: &[Keyword]) -> bool {

@@ -117,6 +117,6 @@ fn opens_argument(before: Option<&Token>) -> bool {
     matches!(before, Some(Token::LParen | Token::Comma))
 }
 
-fn is_plain_word(token: &Token, wanted: &str) -> bool {
+pub(super) fn is_plain_word(token: &Token, wanted: &str) -> bool {
     matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }

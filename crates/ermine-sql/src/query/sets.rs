@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::{expr::Expr, functions::SetFunction};
+use crate::{expr::Expr, functions::SetFunction, types::record::Field};
 
 /// A call of a set-returning function.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct SetCall {
     pub(crate) eval: SetFunction,
     /// The number of its columns.
     pub(crate) width: usize,
+    /// The columns of the rows, where each row is one record: the call has one column then.
+    pub(crate) record: Option<Arc<[Field]>>,
 }
 
 impl PartialEq for SetCall {
@@ -33,7 +35,7 @@ impl PartialEq for SetCall {
 pub(crate) struct Sets {
     /// The place of the first result, behind the places of the rows that they are run on.
     pub(crate) first: usize,
-    /// Calls of one column that advance together; arguments refer to those of levels before.
+    /// Calls of one column, or of one record, that advance together; arguments refer to those of levels before.
     pub(crate) levels: Vec<Vec<SetCall>>,
 }
 

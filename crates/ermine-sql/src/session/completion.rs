@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::{Result, SqlError},
-    failure::EngineResult as _,
+    failure::outcome_unknown,
     result::{Column, CopyFormat, RowSink},
     types::{Environment, Value, user_types::UserTypes},
 };
@@ -18,9 +18,18 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Blocks until everything is durable that has to be.
+    /// Takes in what was done next.
+    pub(super) fn push(&mut self, next: Self) {
+        self.receipt = match (self.receipt.take(), next.receipt) {
+            (Some(earlier), Some(later)) => Some(earlier.and(later)),
+            (earlier, later) => earlier.or(later),
+        };
+    }
+
+    /// Blocks until everything is durable that has to be. Otherwise what was done is unknown
+    /// ([`STATEMENT_COMPLETION_UNKNOWN`](crate::SqlState::STATEMENT_COMPLETION_UNKNOWN)).
     pub fn wait(self) -> Result<()> {
-        self.receipt.map_or(Ok(()), |receipt| receipt.wait().map(drop).sql())
+        self.receipt.map_or(Ok(()), |receipt| receipt.wait().map(drop).map_err(|error| outcome_unknown(&error)))
     }
 }
 

@@ -7,9 +7,9 @@
 
 use ermine::{Abort, AbortKind, Dependency, Edge};
 
-use super::Session;
+use super::{Prepared, Session};
 use crate::{
-    catalog::{Catalog, Table, conflicts::ConflictKind, footprint::Footprint},
+    catalog::{Catalog, Table, conflicts::ConflictKind, footprint::Footprint, hot_conflicts::HotRow, uses::add},
     error::{SqlError, SqlState},
     key::read_key,
     types::{Environment, text},
@@ -17,7 +17,7 @@ use crate::{
 
 impl Session {
     /// Counts a conflict, if the error of a statement is one.
-    pub(super) fn counts(&self, statement: &'static str, error: &SqlError) {
+    pub(super) fn counts(&self, statement: &'static str, prepared: Option<&Prepared>, error: &SqlError) {
         let report = error.report();
         let abort = report.source.as_ref().and_then(|source| source.downcast_ref::<Abort>());
         let cause = match (report.state, abort) {
@@ -26,10 +26,18 @@ impl Session {
             (SqlState::DEADLOCK_DETECTED, _) => "deadlock",
             _ => return,
         };
+        if let Some(uses) = prepared.and_then(|prepared| self.uses(prepared)) {
+            add(&uses.uses.of(self.party.footprint.session).conflicts, 1);
+        }
         let catalog = self.shared.catalog.current();
         let table = abort.and_then(|abort| catalog.of_engine(abort.table.as_deref()?));
         let table = table.map(|(table, _)| table.def.id);
         catalog.sessions.conflicts.count(ConflictKind { table, statement, cause });
+        if let (Some(abort), Some(lost)) = (abort, report.lost) {
+            let story = Story::new(&catalog, &self.environment, &self.party.footprint);
+            let (key, detail) = (|| story.key_of(abort), || story.detail(abort));
+            catalog.sessions.hot_conflicts.count(HotRow { row: lost.row, table, cause }, key, detail);
+        }
     }
 }
 
@@ -137,18 +145,28 @@ impl<'s> Story<'s> {
     fn place(&self, table: Option<&str>, key: Option<&[u8]>) -> String {
         let Some(table) = table else { return "rows".into() };
         let Some((table, index)) = self.catalog.of_engine(table) else { return "definitions".into() };
+        match key.and_then(|key| self.key(table, index, key)) {
+            Some(key) => format!("{} {key}", table.name()),
+            None => format!("a row of {}", table.name()),
+        }
+    }
+
+    /// Returns the key of the row over which a conflict was lost, if it is known.
+    fn key_of(&self, abort: &Abort) -> Option<String> {
+        let (table, index) = self.catalog.of_engine(abort.table.as_deref()?)?;
+        self.key(table, index, abort.key.as_deref()?)
+    }
+
+    /// Returns a key of a table, or of its index of that number, in words: `(id)=(11)`.
+    fn key(&self, table: &Table, index: Option<usize>, key: &[u8]) -> Option<String> {
         let columns: Vec<(usize, bool)> = match (index, &table.def.primary_key) {
             (Some(at), _) => table.def.indexes[at].columns.clone(),
             (None, Some(key)) => key.columns.iter().map(|column| (*column, false)).collect(),
             (None, None) => Vec::new(),
         };
-        match key.and_then(|key| self.values(table, &columns, key)) {
-            Some(values) if !columns.is_empty() => {
-                let names: Vec<_> = columns.iter().map(|(column, _)| table.def.part(*column)).collect();
-                format!("{} ({})=({})", table.name(), names.join(", "), values.join(", "))
-            }
-            _ => format!("a row of {}", table.name()),
-        }
+        let values = self.values(table, &columns, key).filter(|values| !values.is_empty())?;
+        let names: Vec<_> = columns.iter().map(|(column, _)| table.def.part(*column)).collect();
+        Some(format!("({})=({})", names.join(", "), values.join(", ")))
     }
 
     fn values(&self, table: &Table, columns: &[(usize, bool)], mut key: &[u8]) -> Option<Vec<String>> {

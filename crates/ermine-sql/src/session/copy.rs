@@ -5,8 +5,13 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{Completion, Prepared, Session, State, tree::Tree};
+use super::{Completion, Prepared, Session, State, now, tree::Tree};
 use crate::{
+    catalog::{
+        progress::{Command, Reporting},
+        sessions::Party,
+        statement_uses::StatementEntry,
+    },
     copy::{CopyFrom, Insertion},
     error::{Result, SqlError, SqlState},
     exec::Run,
@@ -26,12 +31,23 @@ pub(super) struct Copying {
     pub(super) rest: Option<VecDeque<Tree>>,
     /// The memory of the trees of these statements.
     pub(super) trees: Held,
+    progress: Reporting,
+    /// Its entry among the statements that are counted, and when it began.
+    counted: (Option<Arc<StatementEntry>>, i64),
 }
 
 impl Copying {
-    pub(super) fn new(from: Arc<CopyFrom>, memory: &Memory, hides_details: bool) -> Self {
+    pub(super) fn new(
+        from: Arc<CopyFrom>,
+        memory: &Memory,
+        party: &Party,
+        hides_details: bool,
+        uses: Option<Arc<StatementEntry>>,
+    ) -> Self {
+        let progress = Reporting::begin(party.footprint.clone(), Command::CopyFrom, from.relation(), 0);
         let insertion = Insertion::new(from, memory);
-        Self { insertion, hides_details, is_alone: false, rest: None, trees: Held::default() }
+        let counted = (uses, now());
+        Self { insertion, hides_details, is_alone: false, rest: None, trees: Held::default(), progress, counted }
     }
 }
 
@@ -106,6 +122,7 @@ impl Session {
         (run.deferral, run.examines_again) = (active.deferral.clone(), active.examines_again());
         let done = each(&mut copying.insertion, &run);
         drop(run);
+        copying.insertion.report(&copying.progress);
         self.given.get_mut().notes.settle();
         let owed = active.owe(&mut self.given.get_mut().claims, &self.environment.memory);
         let told = |error: SqlError| if copying.hides_details { error.without_detail() } else { error };
@@ -116,22 +133,33 @@ impl Session {
         let Some(mut copying) = self.copying.take() else { return Ok(Completion::default()) };
         let done = self.with_insertion(&mut copying, Insertion::finish);
         let count = done.map_err(|error| self.end_copying(&copying, error))?;
+        self.affected = count;
+        self.counts_copy(&copying, true);
         let tag = format!("COPY {count}");
-        if copying.is_alone {
+        let Copying { is_alone, rest, progress, trees: _trees, .. } = *copying;
+        drop(progress);
+        if is_alone {
             let completion = self.end_implicit()?;
             rows.complete(&tag)?;
             return Ok(completion);
         }
         rows.complete(&tag)?;
-        match copying.rest {
+        match rest {
             Some(rest) => self.several(None, rest, rows),
             None => Ok(Completion::default()),
         }
     }
 
+    /// Counts a COPY that has ended.
+    fn counts_copy(&self, copying: &Copying, is_ok: bool) {
+        let (uses, began) = &copying.counted;
+        self.counts_run(uses.as_deref(), (*began, now()), is_ok);
+    }
+
     /// Fails the transaction after a failed COPY; the statements that follow the COPY are not run.
     fn end_copying(&mut self, copying: &Copying, error: SqlError) -> SqlError {
         let error = self.fail_with(error);
+        self.counts_copy(copying, false);
         self.rests();
         if copying.is_alone || copying.rest.is_some() {
             // The block has failed already: this only discards it.

@@ -29,7 +29,8 @@ impl Session {
         let parsed = block(text)?;
         let is_alone = matches!(self.state, State::Idle);
         self.begin_implicit();
-        let done = self.block(&parsed, text, 0, &mut Notices(rows));
+        // Places in it are those of another text.
+        let done = self.block(&parsed, text, 0, &mut Notices(rows)).map_err(SqlError::nowhere);
         if !is_alone {
             done?;
             rows.complete("DO")?;

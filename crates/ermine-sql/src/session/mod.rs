@@ -13,25 +13,30 @@
 //!    the read set of the transaction is certified; otherwise the transaction has lost a conflict (40001), and a
 //!    statement that is its own transaction is run again.
 
-mod activity;
+pub(crate) mod activity;
+mod alter_system;
 mod check;
 mod completion;
+mod configured;
 mod conflict;
 mod constraints;
 mod copy;
 mod cursor;
 mod do_block;
+mod effort;
 mod extension;
 mod login;
 mod maintenance;
 mod modes;
 mod notify;
 pub(crate) mod plan;
+mod replication;
 mod role;
 mod row_wait;
 pub(crate) mod settings;
 mod sizes;
 mod statement;
+mod statistics;
 mod temporary;
 mod text;
 pub(crate) mod tree;
@@ -39,9 +44,13 @@ mod types;
 mod utility;
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -51,8 +60,11 @@ pub(crate) use self::plan::Bound;
 pub use self::{
     check::SqlVerification,
     completion::{Completion, Status},
+    configured::WeakSqlDatabase,
     copy::CopyIn,
+    effort::Effort,
     statement::Prepared,
+    statistics::SqlStatistics,
 };
 use self::{
     completion::Tagged,
@@ -61,7 +73,7 @@ use self::{
     row_wait::RowWait,
     settings::{Extent, Settings},
     sizes::Sizes,
-    statement::MadeFor,
+    statement::{MadeFor, PlanKey, Sought},
     tree::Tree,
 };
 use crate::{
@@ -72,6 +84,8 @@ use crate::{
         definition::ObjectId,
         roles::SUPERUSER,
         sessions::{Party, Registered, now},
+        statement_uses::StatementEntry,
+        uses::{Ends, add},
     },
     claims::Deferral,
     cursors::Cursors,
@@ -80,7 +94,7 @@ use crate::{
     exec::{Instrumentation, Run, SessionState, SetConfig},
     level::Level,
     memory::{Held, Memory},
-    parse::tree_bytes,
+    parse::{place::located, tree_bytes},
     plan::Plan,
     prepared::PreparedStore,
     result::{MORE, RowSink},
@@ -92,7 +106,7 @@ use crate::{
 
 /// A database with tables that SQL knows.
 #[derive(Clone)]
-pub struct SqlDatabase(Arc<Shared>);
+pub struct SqlDatabase(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) database: Arc<ermine::Database>,
@@ -151,7 +165,9 @@ impl SqlDatabase {
         let user = cut(user);
         let catalog = self.0.catalog.current();
         let role = catalog.role(user).map_or(SUPERUSER, |role| role.id);
-        let mut settings = Settings::new(user, &self.0.database);
+        let mut version = 0;
+        let configured = catalog.sessions.configuration.newer(&mut version).unwrap_or_default();
+        let mut settings = Settings::new(user, &self.0.database, configured);
         settings.show_superuser(catalog.is_superuser(role));
         let environment = Environment {
             user: user.into(),
@@ -170,7 +186,7 @@ impl SqlDatabase {
         let (user, database) = (environment.user.clone(), environment.database.clone());
         let own = ermine::Session::default();
         let registered = sessions.register((user.clone(), role), database, now(), cancel, own.clone());
-        Session {
+        let mut session = Session {
             authenticated: (user.clone(), role),
             roles_set: HashMap::new(),
             party: self.0.catalog.party(registered.presence.footprint.clone()),
@@ -178,6 +194,8 @@ impl SqlDatabase {
             shared: self.0.clone(),
             own,
             settings,
+            retries: 0,
+            configuration: version,
             deferral: Deferral::default(),
             search_path: vec![PUBLIC.into()],
             settings_changed: 0,
@@ -189,8 +207,13 @@ impl SqlDatabase {
             named: HashMap::new(),
             held: Cursors::default(),
             copying: None,
+            affected: 0,
             given: RefCell::default(),
+        };
+        if version > 0 {
+            session.after_settings();
         }
+        session
     }
 }
 
@@ -204,6 +227,10 @@ pub struct Session {
     /// The engine's session for its transactions.
     own: ermine::Session,
     settings: Settings,
+    /// Attempts of the statement that lost a conflict.
+    retries: u32,
+    /// The version of the server's configuration that the settings have.
+    configuration: u64,
     /// When the transaction of a block will examine foreign keys, which begins with the next statement.
     deferral: Deferral,
     search_path: Vec<String>,
@@ -215,14 +242,16 @@ pub struct Session {
     is_simple: bool,
     pub(crate) environment: Environment,
     state: State,
-    /// Plans of texts without parameters.
-    plans: HashMap<Box<str>, Arc<Prepared>>,
+    /// Plans of texts, each with the types that its parameters were given.
+    plans: HashMap<PlanKey, Arc<Prepared>>,
     /// Statements with names (PREPARE).
     named: HashMap<String, Named>,
     /// Cursors WITH HOLD of transactions that have committed.
     held: Cursors,
     /// A COPY FROM STDIN in progress, in the block of `state`.
     copying: Option<Box<Copying>>,
+    /// Rows that the statement that runs has returned or changed.
+    affected: u64,
     given: RefCell<SessionState>,
     /// The state that other sessions see.
     registered: Registered,
@@ -263,16 +292,22 @@ const REMEMBERED_MAX: usize = 16 << 10;
 const TREE_MIN: usize = 1 << 20;
 
 impl Session {
-    /// Returns the plan of a text, if one exists for the current catalog.
-    fn known(&self, text: &str) -> Option<Arc<Prepared>> {
-        let known = self.plans.get(text)?;
+    /// Returns the plan of a text whose parameters are given these types, if one exists for the current catalog.
+    fn known(&self, text: &str, types: &[Option<SqlType>]) -> Option<Arc<Prepared>> {
+        let known = self.plans.get(&Sought { text, types })?;
         let version = match &self.state {
             State::Block { active: Some(active), .. } if !active.renews() => {
                 (!active.has_changes()).then_some(active.catalog.state())
             }
             _ => Some((self.shared.catalog.version(), self.party.temporary.number())),
         };
-        (version.is_some() && known.made_for.version == version).then(|| known.clone())
+        let is_known = version.is_some() && known.made_for.version == version;
+        (is_known && known.made_for.role == self.environment.role).then(|| known.clone())
+    }
+
+    /// Returns the entry that counts the runs of a statement.
+    fn uses_of(&self, text: &str) -> Option<Arc<StatementEntry>> {
+        self.registered.sessions.statements.entry(self.environment.role, text)
     }
 
     /// Reserves the memory of the tree of a text, before the tree exists.
@@ -301,27 +336,38 @@ impl Session {
         self.named.iter().map(shown).collect()
     }
 
-    fn remember(&mut self, text: &str, prepared: &Arc<Prepared>) {
+    fn remember(&mut self, text: &str, types: &[Option<SqlType>], prepared: &Arc<Prepared>) {
         if text.len() > REMEMBERED_MAX {
             return;
         }
         if self.plans.len() >= PLANS_MAX {
             self.plans.clear();
         }
-        self.plans.insert(text.into(), prepared.clone());
+        self.plans.insert(PlanKey { text: text.into(), types: types.into() }, prepared.clone());
     }
 
     /// Parses and binds one statement, or none; infers the types of parameters that are not given.
     pub fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
-        let prepared = self.prepare_one(text, parameters);
+        self.prepare_with_any(text, &[parameters]).map(|(_, prepared)| prepared)
+    }
+
+    /// Prepares a statement with the first of some lists of its parameters' types with which it can be bound, and
+    /// returns the place of that list; otherwise fails as with the last one. So a client may let types be inferred, and
+    /// give them only where they cannot be: an open transaction fails only if no list will do.
+    pub fn prepare_with_any(&mut self, text: &str, lists: &[&[Option<SqlType>]]) -> Result<(usize, Arc<Prepared>)> {
+        let mut prepared = Err(SqlError::new(SqlState::INTERNAL_ERROR, "no types to prepare a statement with"));
+        for (place, list) in lists.iter().enumerate() {
+            prepared = self.prepare_one(text, list).map(|prepared| (place, prepared));
+            if prepared.is_ok() {
+                break;
+            }
+        }
         self.environment.memory.end();
-        prepared.inspect_err(|_| self.fail())
+        prepared.inspect_err(|_| self.fail()).map_err(|error| located(error, text))
     }
 
     fn prepare_one(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
-        if parameters.is_empty()
-            && let Some(known) = self.known(text)
-        {
+        if let Some(known) = self.known(text, parameters) {
             return Ok(known);
         }
         let held = self.hold_tree(text)?;
@@ -330,6 +376,7 @@ impl Session {
             (None, _) => Ok(Arc::new(Prepared {
                 tree: None,
                 text: "".into(),
+                uses: None,
                 bound: Bound::nothing(),
                 made_for: MadeFor::default(),
                 renewed: Mutex::default(),
@@ -341,10 +388,10 @@ impl Session {
             }
             (Some(statement), true) => {
                 let bound = self.bind(statement, parameters)?;
-                let prepared = Prepared { text: activity::shown(text), _held: held, ..bound };
+                let prepared = Prepared { text: activity::shown(text), uses: self.uses_of(text), _held: held, ..bound };
                 let prepared = Arc::new(prepared);
-                if parameters.is_empty() && prepared.made_for.version.is_some() {
-                    self.remember(text, &prepared);
+                if prepared.made_for.version.is_some() {
+                    self.remember(text, parameters, &prepared);
                 }
                 Ok(prepared)
             }
@@ -371,6 +418,7 @@ impl Session {
         Ok(Prepared {
             tree: Some(tree),
             text: "".into(),
+            uses: None,
             made_for: MadeFor {
                 version,
                 settings: self.settings_changed,
@@ -399,7 +447,8 @@ impl Session {
     ) -> Result<Completion> {
         self.begins(|| prepared.text.clone());
         let done = self.execute_inside(prepared, parameters, rows);
-        self.rests();
+        let ended = self.rests();
+        self.ran(prepared, (self.environment.statement_began, ended), done.is_ok());
         done
     }
 
@@ -410,6 +459,7 @@ impl Session {
         parameters: &[Value],
         rows: &mut dyn RowSink,
     ) -> Result<Completion> {
+        self.affected = 0;
         if parameters.len() != prepared.bound.parameters.len() {
             let message = format!(
                 "the statement has {} parameters, but {} were given",
@@ -457,7 +507,7 @@ impl Session {
                 self.state = State::Block { active, modes, is_implicit };
                 done.map(|()| Completion::default()).map_err(|error| {
                     let error = self.fail_with(error);
-                    self.counts(prepared.bound.plan.words(), &error);
+                    self.counts(prepared.bound.plan.words(), Some(prepared), &error);
                     error
                 })
             }
@@ -543,7 +593,7 @@ impl Session {
             }
             // A transaction that waits holds no rows.
             *active = None;
-            self.wait_for_row(&mut wait, &error)?;
+            self.wait_for_row(&mut wait, prepared, &error)?;
         }
     }
 
@@ -593,7 +643,7 @@ impl Session {
                 // Others come first again and again: after some times, it runs while they are held back.
                 passed.get_or_insert_with(|| database.retries()).lost(None);
             }
-            self.wait_for_row(&mut wait, &error)?;
+            self.wait_for_row(&mut wait, prepared, &error)?;
             if renews {
                 active.renew(&self.shared.catalog)?;
             }
@@ -605,12 +655,24 @@ impl Session {
     }
 
     /// Waits before a statement that lost `conflict` is tried again.
-    fn wait_for_row(&self, wait: &mut RowWait, conflict: &SqlError) -> Result<()> {
+    fn wait_for_row(&mut self, wait: &mut RowWait, prepared: &Prepared, conflict: &SqlError) -> Result<()> {
+        // What waits for a row tries now and then: that is one wait, and loses nothing.
+        let is_held = wait.is_held(conflict);
+        self.retries += u32::from(!is_held);
+        // Relaxed: statistics.
+        self.shared.catalog.current().sessions.retries.fetch_add(u64::from(!is_held), Ordering::Relaxed);
         // It takes them again.
         for (key, is_shared) in std::mem::take(&mut self.given.borrow_mut().locks) {
             self.registered.release_lock(key, is_shared);
         }
-        wait.wait(conflict, &self.environment.interrupt)
+        let began = Instant::now();
+        let waited = wait.wait(conflict, &self.environment.interrupt);
+        if let Some(uses) = self.uses(prepared) {
+            let part = uses.uses.of(self.party.footprint.session);
+            add(&part.waits, u64::from(is_held && wait.is_first()));
+            add(&part.wait_micros, began.elapsed().as_micros() as u64);
+        }
+        waited
     }
 
     /// Adds what has happened to the error of a conflict, and the names of types to any other.
@@ -649,7 +711,7 @@ impl Session {
 
     /// Returns the completion of a statement outside of transactions, which has ended with this commit.
     fn completion(&self, receipt: Option<ermine::OwnedReceipt>) -> Completion {
-        Completion { receipt: receipt.filter(|_| !self.modes().is_async) }
+        Completion { receipt: self.modes().synchronous.waits_for(receipt) }
     }
 
     /// Returns the time at which a statement that begins now exceeds its limit.
@@ -703,7 +765,8 @@ impl Session {
             done => done,
         };
         done.map_err(|error| {
-            self.counts(prepared.bound.plan.words(), &error);
+            add(&self.ends().rollbacks, 1);
+            self.counts(prepared.bound.plan.words(), Some(prepared), &error);
             self.named(error)
         })
     }
@@ -730,9 +793,9 @@ impl Session {
                 return Err(conflict);
             }
             if !wait.is_held(&conflict) {
-                self.counts(prepared.bound.plan.words(), &conflict);
+                self.counts(prepared.bound.plan.words(), Some(prepared), &conflict);
             }
-            self.wait_for_row(&mut wait, &conflict)?;
+            self.wait_for_row(&mut wait, prepared, &conflict)?;
             turn = retries.turn();
             match self.execute_once(prepared, parameters, rows) {
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE && rows.take_back() => conflict = error,
@@ -788,6 +851,9 @@ impl Session {
         }
         let renewed = self.renewed(prepared, active)?;
         let bound = renewed.as_deref().unwrap_or(&prepared.bound);
+        if matches!(bound.plan, Plan::Delete(_)) {
+            self.environment.memory.frees();
+        }
         if active.is_read_only() {
             check_reads(&bound.plan)?;
         }
@@ -833,7 +899,9 @@ impl Session {
         if let Plan::CopyFrom(from) = &bound.plan {
             rows.copy_in(from.format())?;
             let hides_details = bound.hides_details();
-            self.copying = Some(Box::new(Copying::new(from.clone(), &self.environment.memory, hides_details)));
+            let uses = self.uses(prepared).map(Cow::into_owned);
+            let copying = Copying::new(from.clone(), &self.environment.memory, &self.party, hides_details, uses);
+            self.copying = Some(Box::new(copying));
             return Ok(true);
         }
         let statements = || self.statements();
@@ -867,6 +935,7 @@ impl Session {
         }
         let tag = plan::run(bound, &run, rows).map_err(|error| bound.told(error))?;
         drop(run);
+        self.affected = tag.rsplit_once(' ').and_then(|(_, count)| count.parse().ok()).unwrap_or(0);
         active.owe(&mut self.given.get_mut().claims, &self.environment.memory)?;
         self.take_over(rows)?;
         rows.complete(&tag)?;
@@ -926,7 +995,7 @@ impl Session {
                     Some(Ok(marks)) => {
                         self.settings.go_back(marks.settings);
                         self.given.get_mut().notes.go_back(marks.notes);
-                        modes.is_async = self.modes().is_async;
+                        modes.synchronous = self.modes().synchronous;
                         self.after_settings();
                     }
                     _ => {
@@ -947,13 +1016,22 @@ impl Session {
                 let held = active.cursors.take_held();
                 let receipt = match self.given.get_mut().notes.is_empty() {
                     true => Some(active.commit(&self.shared.catalog)?),
-                    false => self.commit_notes(Some(active))?,
+                    false => {
+                        self.commit_notes(Some(active))?;
+                        None
+                    }
                 };
                 held.into_iter().for_each(|cursor| self.held.add(cursor));
+                add(&self.ends().commits, 1);
                 Ok(receipt)
             }
             Err(error) => Err(active.fail(error)),
         }
+    }
+
+    /// Returns the counters of the ends of the session's transactions.
+    fn ends(&self) -> &Ends {
+        self.registered.sessions.ends.of(self.party.footprint.session)
     }
 
     /// Ends a block.
@@ -961,13 +1039,16 @@ impl Session {
         let state = std::mem::replace(&mut self.state, State::Idle);
         let (active, modes) = match state {
             State::Block { active, modes, .. } => (active, modes),
-            State::Idle | State::Failed { .. } => {
+            failed => {
+                if matches!(failed, State::Failed { .. }) {
+                    add(&self.ends().rollbacks, 1);
+                }
                 self.end_settings(false);
                 return Ok(Completion::default());
             }
         };
         let ended = match active {
-            None if commit && !self.given.get_mut().notes.is_empty() => self.commit_notes(None),
+            None if commit && !self.given.get_mut().notes.is_empty() => self.commit_notes(None).map(|()| None),
             None => Ok(None),
             Some(active) if commit => self.commit(*active),
             Some(active) => {
@@ -975,12 +1056,15 @@ impl Session {
                 Ok(None)
             }
         };
+        if !commit || ended.is_err() {
+            add(&self.ends().rollbacks, 1);
+        }
         self.end_settings(commit && ended.is_ok());
         let receipt = ended.map_err(|error| {
-            self.counts("COMMIT", &error);
+            self.counts("COMMIT", None, &error);
             self.named(error)
         })?;
-        Ok(Completion { receipt: receipt.filter(|_| !modes.is_async) })
+        Ok(Completion { receipt: modes.synchronous.waits_for(receipt) })
     }
 
     /// Restores the settings of a transaction that is over.
@@ -1052,6 +1136,29 @@ impl Session {
     pub fn fail_from_outside(&mut self) {
         self.fail();
         self.rests();
+    }
+
+    /// Rolls back an open transaction because of an error that its client has found and that may follow from rows it
+    /// has read. The reads are certified, so that such an error is as true as that of a statement.
+    ///
+    /// # Errors
+    /// 40001, if no serial order has these reads: the client discards its error, and runs the transaction again.
+    pub fn roll_back_certified(&mut self) -> Result<()> {
+        const CLIENTS: &str = "an error of the client";
+        let active = match &mut self.state {
+            State::Block { active, .. } | State::Failed { active, .. } => active.take(),
+            State::Idle => None,
+        };
+        let lost = active.map(|active| active.fail(SqlError::new(SqlState::DATA_EXCEPTION, CLIENTS)));
+        self.end_block(false)?.wait()?;
+        self.rests();
+        match lost {
+            Some(error) if error.state() != SqlState::DATA_EXCEPTION => {
+                self.counts("ROLLBACK", None, &error);
+                Err(self.named(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the state of the session.

@@ -7,7 +7,7 @@ use crate::{
     bind::names::name_of,
     catalog::notifications::{Note, Notification, Sender},
     error::Result,
-    failure::EngineResult as _,
+    failure::outcome_unknown,
     result::RowSink,
     transaction::{ActiveTransaction, Marks},
 };
@@ -44,27 +44,23 @@ impl Session {
 
     /// Commits a transaction that has notes, if it has begun, and waits until the commit is durable before others are
     /// shown what it has sent.
-    pub(super) fn commit_notes(&mut self, active: Option<ActiveTransaction>) -> Result<Option<ermine::OwnedReceipt>> {
+    pub(super) fn commit_notes(&mut self, active: Option<ActiveTransaction>) -> Result<()> {
         let notes = std::mem::take(&mut self.given.get_mut().notes);
         let catalog = &self.shared.catalog;
         let sessions = catalog.current().sessions.clone();
         let bell = &self.registered.presence.bell;
         let sender = Sender { session: self.party.footprint.session, process: self.environment.process, bell };
-        let is_async = self.modes().is_async;
+        let synchronous = self.modes().synchronous;
         let commit = || {
             let commit = || active.map(|active| active.commit(catalog)).transpose();
             let (receipt, posted) = sessions.notifications.commit(&sender, notes, commit)?;
-            let receipt = match receipt {
-                Some(receipt) if !is_async => {
-                    receipt.wait().sql()?;
-                    None
-                }
-                receipt => receipt,
-            };
+            if let Some(receipt) = synchronous.waits_for(receipt) {
+                receipt.wait().map_err(|error| outcome_unknown(&error))?;
+            }
             posted.show();
-            Ok(receipt)
+            Ok(())
         };
-        let (mut commit, mut done) = (Some(commit), Ok(None));
+        let (mut commit, mut done) = (Some(commit), Ok(()));
         (self.environment.interrupt.aside)(&mut || {
             if let Some(commit) = commit.take() {
                 done = commit();

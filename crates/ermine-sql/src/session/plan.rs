@@ -18,7 +18,8 @@ use crate::{
     ddl::{Definition, materialized::Refresh, table_as::TableAs, view::ViewChange},
     error::{Result, SqlError, SqlState},
     exec::Run,
-    plan::{self, Plan},
+    parse::place,
+    plan::{self, Form, HowToExplain, Plan},
     result::{Column, RowSink},
     system::reg,
     types::{Environment, SqlType},
@@ -84,15 +85,19 @@ pub(crate) fn bind(
 ) -> Result<Bound> {
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (mut plan, columns) = match tree {
-        Tree::Plain(statement) => plan_of(&mut binder, statement)?,
+        Tree::Plain(statement) => {
+            plan_of(&mut binder, statement).map_err(|error| place::in_statement(error, &**statement))?
+        }
         Tree::Do(_)
         | Tree::TwoPhase(..)
         | Tree::Fetch(_)
         | Tree::Modes(_)
         | Tree::Constraints(_)
-        | Tree::Extension(_) => (Plan::Control, None),
+        | Tree::Extension(_)
+        | Tree::System(_) => (Plan::Control, None),
         Tree::Lacking(what) => return Err(SqlError::unsupported(what)),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
+        Tree::Publication(tree) => (Plan::Definition(Definition::Publication(tree.clone())), None),
         Tree::Rights(tree) => (Plan::Definition(Definition::Rights(tree.clone())), None),
         Tree::Role(tree) => (Plan::Definition(Definition::Role(tree.clone())), None),
         Tree::Type(tree) => (Plan::Definition(Definition::Type(tree.clone())), None),
@@ -110,8 +115,10 @@ pub(crate) fn bind(
         // A definition has rules of its own: a new view, for one, needs no rights to what it shows.
         Ok(()) if matches!(plan, Plan::Definition(_)) => binder.failure,
         Ok(()) => {
-            let unpopulated =
-                binder.unpopulated.take().filter(|_| !matches!(plan, Plan::Explain { analyze: false, .. }));
+            let unpopulated = binder
+                .unpopulated
+                .take()
+                .filter(|_| !matches!(plan, Plan::Explain { how: HowToExplain { analyze: false, .. }, .. }));
             binder.failure.take().or_else(|| binder.denial()).or(unpopulated)
         }
         // Another time it may not be interrupted, or have more memory: only the statement's own errors stay in its
@@ -175,10 +182,12 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
         Statement::Explain {
             statement, analyze, options, query_plan: false, estimate: false, format: None, ..
         } => {
-            let analyze = *analyze || asks_to_analyze(options.as_deref().unwrap_or_default())?;
+            let mut how = explain_options(options.as_deref().unwrap_or_default())?;
+            how.analyze |= *analyze;
             let (plan, _) = plan_of(binder, statement)?;
-            let column = Column::new("QUERY PLAN", SqlType::TEXT);
-            (Plan::Explain { plan: Box::new(plan), analyze }, Some(vec![column]))
+            let ty = if how.form == Form::Json { SqlType::JSON } else { SqlType::TEXT };
+            let plan = Plan::Explain { plan: Box::new(plan), how };
+            (plan, Some(vec![Column::new("QUERY PLAN", ty)]))
         }
         other => match Definition::of(other)? {
             Some(mut definition) => {
@@ -195,26 +204,30 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
 
 /// Reads the options of EXPLAIN in parentheses. Options about output that is never reported, such as buffers, are
 /// accepted.
-fn asks_to_analyze(options: &[ast::UtilityOption]) -> Result<bool> {
-    let mut analyze = false;
+fn explain_options(options: &[ast::UtilityOption]) -> Result<HowToExplain> {
+    let mut how = HowToExplain::default();
     for option in options {
         let name = option.name.value.to_lowercase();
         let value = option.arg.as_ref().map(|value| value.to_string().trim_matches('\'').to_lowercase());
+        let is_on = !matches!(value.as_deref(), Some("false" | "off" | "0"));
         match &*name {
-            "analyze" => analyze = !matches!(value.as_deref(), Some("false" | "off" | "0")),
+            "analyze" => how.analyze = is_on,
+            "costs" => how.estimates = Some(is_on),
+            "timing" => how.has_no_times = !is_on,
+            "summary" => how.has_no_summary = !is_on,
+            "format" if value.as_deref() == Some("json") => how.form = Form::Json,
             "format" if value.as_deref() != Some("text") => {
                 let format = value.unwrap_or_default().to_uppercase();
                 return Err(SqlError::unsupported(format_args!("EXPLAIN (FORMAT {format})")));
             }
-            "format" | "verbose" | "costs" | "settings" | "generic_plan" | "buffers" | "wal" | "timing" | "summary" => {
-            }
+            "format" | "verbose" | "settings" | "generic_plan" | "buffers" | "wal" => {}
             _ => {
                 let message = format!("unrecognized EXPLAIN option \"{name}\"");
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
         }
     }
-    Ok(analyze)
+    Ok(how)
 }
 
 /// Whether two results have columns of the same types.

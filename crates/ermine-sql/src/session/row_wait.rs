@@ -41,6 +41,8 @@ pub(super) struct RowWait {
     patience: Patience,
     /// Whether the statement has been tried again although the limit has passed.
     tried_late: bool,
+    /// Whether the wait has been counted.
+    is_counted: bool,
 }
 
 impl RowWait {
@@ -59,6 +61,7 @@ impl RowWait {
             tried: None,
             patience,
             tried_late: false,
+            is_counted: false,
         }
     }
 
@@ -142,6 +145,11 @@ impl RowWait {
         // Not all at the same time: of two that try together, each may stop the other.
         let at_most = TRY_AFTER.max(attempt.saturating_mul(ATTEMPTS)).mul_f64(0.5 + fastrand::f64());
         self.place.insert(place).wait(holder, at_most.min(self.patience.left()), interrupt)
+    }
+
+    /// Whether it is asked for the first time.
+    pub(super) fn is_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_counted, true)
     }
 
     /// The statement has succeeded.

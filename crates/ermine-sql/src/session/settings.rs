@@ -5,9 +5,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ermine::{Database, Durability, Order};
 
 use crate::{
+    configuration::ServerConfiguration,
     error::{Result, SqlError, SqlState},
     level::Level,
     memory::Memory,
+    parameters::{Kind, ORDER, Parameter, kilobytes, milliseconds, shown_kilobytes, shown_milliseconds, shown_name},
+    synchronous::Synchronous,
     transaction::Modes,
     types::datetime::{IntervalStyle, NoDateStyle, Style},
 };
@@ -16,6 +19,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
+    /// The server's configuration, whose values hold where the session sets none.
+    configured: Arc<ServerConfiguration>,
     /// The former values of the settings that the transaction has set.
     before: Vec<Before>,
     usual: Usual,
@@ -29,8 +34,7 @@ pub(crate) struct Settings {
 struct Usual {
     level: Level,
     order: Order,
-    /// Whether commits are acknowledged before they are durable.
-    is_async: bool,
+    synchronous: Synchronous,
 }
 
 /// The settings that statements use, in the form in which they use them: made when a setting changes, since every
@@ -45,6 +49,8 @@ pub(crate) struct InForce {
     pub(crate) lock_timeout: Duration,
     /// Zero: no limit.
     pub(crate) statement_timeout: Duration,
+    /// The time from which on a statement is logged as slow.
+    pub(crate) slow_after: Option<Duration>,
     /// `idle_in_transaction_session_timeout`; zero: no limit.
     pub(crate) idle_in_transaction: Duration,
     /// The bytes that a statement may take.
@@ -71,170 +77,14 @@ pub(crate) enum Extent {
     Local,
 }
 
-/// Known settings and their initial values.
-const KNOWN: [(&str, &str); 39] = [
-    ("application_name", ""),
-    ("bytea_output", "hex"),
-    ("client_encoding", "UTF8"),
-    ("client_min_messages", "notice"),
-    ("datestyle", "ISO, MDY"),
-    ("default_transaction_deferrable", "off"),
-    ("default_transaction_isolation", "serializable"),
-    ("default_transaction_read_only", "off"),
-    ("enable_seqscan", "on"),
-    (ORDER, "strict"),
-    ("extra_float_digits", "1"),
-    ("idle_in_transaction_session_timeout", "0"),
-    ("integer_datetimes", "on"),
-    ("intervalstyle", "postgres"),
-    ("is_superuser", "on"),
-    ("lc_collate", "C"),
-    ("lc_ctype", "C"),
-    ("lock_timeout", "0"),
-    ("max_identifier_length", "63"),
-    ("max_index_keys", "32"),
-    ("password_encryption", "scram-sha-256"),
-    ("role", "none"),
-    ("row_security", "on"),
-    ("search_path", "public"),
-    ("server_encoding", "UTF8"),
-    ("server_version", "15.0"),
-    ("server_version_num", "150000"),
-    ("session_authorization", ""),
-    ("standard_conforming_strings", "on"),
-    ("statement_timeout", "0"),
-    ("synchronous_commit", "on"),
-    ("synchronize_seqscans", "on"),
-    ("timezone", "UTC"),
-    ("transaction_deferrable", "off"),
-    ("transaction_isolation", "serializable"),
-    ("transaction_read_only", "off"),
-    ("work_mem", "256MB"),
-    ("xmloption", "content"),
-    ("default_table_access_method", "heap"),
-];
+/// Settings that are not configured: of a transaction, or of what a session is.
+const OWN: [&str; 5] =
+    ["role", "session_authorization", "transaction_deferrable", "transaction_isolation", "transaction_read_only"];
 
-/// Settings of PostgreSQL that change nothing here: of its planner, its processes, its storage, its messages. Clients and
-/// files of pg_dump set them.
-const WITHOUT_EFFECT: [(&str, &str); 83] = [
-    ("allow_in_place_tablespaces", "off"),
-    ("backend_flush_after", "0"),
-    ("backslash_quote", "safe_encoding"),
-    ("check_function_bodies", "on"),
-    ("client_connection_check_interval", "0"),
-    ("commit_delay", "0"),
-    ("commit_siblings", "5"),
-    ("constraint_exclusion", "partition"),
-    ("cpu_index_tuple_cost", "0.005"),
-    ("cpu_operator_cost", "0.0025"),
-    ("cpu_tuple_cost", "0.01"),
-    ("cursor_tuple_fraction", "0.1"),
-    ("deadlock_timeout", "1s"),
-    ("debug_pretty_print", "on"),
-    ("debug_print_parse", "off"),
-    ("debug_print_plan", "off"),
-    ("default_statistics_target", "100"),
-    ("default_tablespace", ""),
-    ("default_text_search_config", "pg_catalog.simple"),
-    ("default_toast_compression", "pglz"),
-    ("effective_cache_size", "4GB"),
-    ("effective_io_concurrency", "1"),
-    ("enable_async_append", "on"),
-    ("enable_bitmapscan", "on"),
-    ("enable_gathermerge", "on"),
-    ("enable_hashagg", "on"),
-    ("enable_hashjoin", "on"),
-    ("enable_incremental_sort", "on"),
-    ("enable_indexonlyscan", "on"),
-    ("enable_indexscan", "on"),
-    ("enable_material", "on"),
-    ("enable_memoize", "on"),
-    ("enable_mergejoin", "on"),
-    ("enable_nestloop", "on"),
-    ("enable_parallel_append", "on"),
-    ("enable_parallel_hash", "on"),
-    ("enable_partition_pruning", "on"),
-    ("enable_partitionwise_aggregate", "off"),
-    ("enable_partitionwise_join", "off"),
-    ("enable_sort", "on"),
-    ("enable_tidscan", "on"),
-    ("escape_string_warning", "on"),
-    ("force_parallel_mode", "off"),
-    ("from_collapse_limit", "8"),
-    ("geqo", "on"),
-    ("geqo_effort", "5"),
-    ("geqo_threshold", "12"),
-    ("gin_fuzzy_search_limit", "0"),
-    ("gin_pending_list_limit", "4MB"),
-    ("hash_mem_multiplier", "2"),
-    ("jit", "on"),
-    ("jit_above_cost", "100000"),
-    ("jit_inline_above_cost", "500000"),
-    ("jit_optimize_above_cost", "500000"),
-    ("join_collapse_limit", "8"),
-    ("lc_messages", "C"),
-    ("lc_monetary", "C"),
-    ("lc_numeric", "C"),
-    ("lc_time", "C"),
-    ("log_duration", "off"),
-    ("log_error_verbosity", "default"),
-    ("log_lock_waits", "off"),
-    ("log_min_duration_statement", "-1"),
-    ("log_min_error_statement", "error"),
-    ("log_min_messages", "warning"),
-    ("log_statement", "none"),
-    ("maintenance_work_mem", "64MB"),
-    ("max_parallel_maintenance_workers", "2"),
-    ("max_parallel_workers", "8"),
-    ("max_parallel_workers_per_gather", "2"),
-    ("parallel_leader_participation", "on"),
-    ("parallel_setup_cost", "1000"),
-    ("parallel_tuple_cost", "0.1"),
-    ("plan_cache_mode", "auto"),
-    ("quote_all_identifiers", "off"),
-    ("random_page_cost", "4"),
-    ("seq_page_cost", "1"),
-    ("session_replication_role", "origin"),
-    ("temp_buffers", "8MB"),
-    ("temp_tablespaces", ""),
-    ("track_activities", "on"),
-    ("track_io_timing", "off"),
-    ("xmlbinary", "base64"),
-];
-
-/// Returns the initial value of a setting.
+/// Returns the value that a setting begins with in a server that configures none.
 fn initial(name: &str) -> Option<&'static str> {
-    KNOWN.iter().chain(&WITHOUT_EFFECT).find(|(known, _)| *known == name).map(|(_, value)| *value)
+    Parameter::named(name).map(|parameter| parameter.boot)
 }
-
-/// The setting that decides which transactions precede those of the session.
-const ORDER: &str = "ermine.transaction_order";
-
-/// Returns the name of a setting as it is shown.
-pub(crate) fn shown_name(name: &str) -> &str {
-    match name {
-        "datestyle" => "DateStyle",
-        "intervalstyle" => "IntervalStyle",
-        "timezone" => "TimeZone",
-        name => name,
-    }
-}
-
-/// Settings that cannot be changed.
-const FIXED: [&str; 9] = [
-    "integer_datetimes",
-    "is_superuser",
-    "lc_collate",
-    "lc_ctype",
-    "max_identifier_length",
-    "max_index_keys",
-    "server_encoding",
-    "server_version",
-    "server_version_num",
-];
-
-/// Settings that are times in milliseconds.
-const TIMES: [&str; 3] = ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"];
 
 impl Settings {
     /// Returns all settings with their current values.
@@ -242,7 +92,7 @@ impl Settings {
         self.all().map(|(name, value)| (shown_name(name).to_owned(), value.to_owned())).collect()
     }
 
-    pub(crate) fn new(user: &str, database: &Database) -> Self {
+    pub(crate) fn new(user: &str, database: &Database, configured: Arc<ServerConfiguration>) -> Self {
         let (scheme, order) = (database.scheme(), database.order());
         let values = BTreeMap::from([("session_authorization".to_owned(), user.to_owned())]);
         let level = match scheme {
@@ -251,9 +101,35 @@ impl Settings {
             _ => Level::ReadCommitted,
         };
         let strongest = level.max(Level::RepeatableRead);
-        let usual = Usual { level, order, is_async: database.durability() != Durability::Durable };
-        let in_force = in_force(&values, usual);
-        Self { values, before: Vec::new(), usual, strongest, in_force }
+        let synchronous = match database.durability() {
+            Durability::Durable => Synchronous::On,
+            _ => Synchronous::Off,
+        };
+        let usual = Usual { level, order, synchronous };
+        let in_force = in_force(&values, &configured, usual);
+        Self { values, configured, before: Vec::new(), usual, strongest, in_force }
+    }
+
+    /// Takes over another configuration of the server.
+    pub(super) fn configure(&mut self, configured: Arc<ServerConfiguration>) {
+        self.configured = configured;
+        self.changed();
+    }
+
+    /// Returns a value that the server configures for sessions in the form in which it is shown.
+    ///
+    /// # Errors
+    /// As SET has them, and for settings that belong to a transaction or a session.
+    pub(crate) fn configurable(&mut self, name: &str, value: &str) -> Result<String> {
+        if OWN.contains(&name) {
+            let message = format!("parameter \"{name}\" cannot be configured");
+            return Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message));
+        }
+        if name == "timezone" {
+            crate::types::datetime::find_zone(value)?;
+        }
+        self.set(name, Some(value), Extent::Session)?;
+        Ok(self.get(name).unwrap_or(value).to_owned())
     }
 
     /// Returns the settings that statements use.
@@ -262,7 +138,7 @@ impl Settings {
     }
 
     fn changed(&mut self) {
-        self.in_force = in_force(&self.values, self.usual);
+        self.in_force = in_force(&self.values, &self.configured, self.usual);
     }
 
     /// Returns the level with a name; fails if the scheme does not provide it.
@@ -282,7 +158,7 @@ impl Settings {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        let own = self.values.get(name).map(|value| &**value);
+        let own = set(&self.values, &self.configured, name);
         if name.ends_with("transaction_isolation") {
             return Some(self.in_force.modes.level.name());
         }
@@ -290,29 +166,42 @@ impl Settings {
             return Some(self.in_force.order.name());
         }
         if name == "synchronous_commit" {
-            return Some(if self.in_force.modes.is_async { "off" } else { "on" });
+            return Some(self.in_force.modes.synchronous.name());
         }
         own.or_else(|| initial(name))
     }
 
     /// Iterates over all settings, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        let known = KNOWN.iter().chain(&WITHOUT_EFFECT).map(|(name, usual)| (*name, self.get(name).unwrap_or(usual)));
-        let of_applications = self.values.iter().filter(|(name, _)| initial(name).is_none());
-        known.chain(of_applications.map(|(name, value)| (&**name, &**value)))
+        let known = Parameter::all().map(|known| (known.name, self.get(known.name).unwrap_or(known.boot)));
+        let configured = self.configured.defaults.iter().filter(|(name, _)| !self.values.contains_key(*name));
+        let configured = configured.map(|(name, (value, _))| (&**name, &**value));
+        let own = self.values.iter().map(|(name, value)| (&**name, &**value));
+        known.chain(own.chain(configured).filter(|(name, _)| initial(name).is_none()))
     }
 
     /// Sets a setting; `None`: to its initial value. If its transaction is rolled back, the setting has its former
     /// value again.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>, extent: Extent) -> Result<()> {
         // Names with a dot belong to applications.
+        if let Some(option) = self.configured.options.get(name) {
+            let message = match option.is_reloadable {
+                true => format!("parameter \"{name}\" cannot be changed now"),
+                false => format!("parameter \"{name}\" cannot be changed without restarting the server"),
+            };
+            return Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message));
+        }
+        if self.get(name).is_none() && name.starts_with("ermine.") {
+            let message = format!("invalid configuration parameter name \"{name}\"");
+            return Err(SqlError::new(SqlState::INVALID_NAME, message).detail("\"ermine\" is a reserved prefix."));
+        }
         if self.get(name).is_none() && !name.contains('.') {
             let message = format!("unrecognized configuration parameter \"{name}\"");
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         }
-        if FIXED.contains(&name) {
+        if Parameter::named(name).is_some_and(|parameter| parameter.is_fixed()) {
             let message = format!("parameter \"{name}\" cannot be changed");
-            return Err(SqlError::new(SqlState("55P02"), message));
+            return Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message));
         }
         let value = match (name, value) {
             ("datestyle", Some(words)) => Some(date_style(self.style(), words)?.shown_dates()),
@@ -336,8 +225,9 @@ impl Settings {
     /// Returns the style of dates, times and intervals.
     pub(super) fn style(&self) -> Style {
         let usual = Style::default();
-        let style = self.values.get("datestyle").and_then(|words| usual.with_dates(words).ok()).unwrap_or(usual);
-        let intervals = self.values.get("intervalstyle").and_then(|name| IntervalStyle::named(name));
+        let value = |name| set(&self.values, &self.configured, name);
+        let style = value("datestyle").and_then(|words| usual.with_dates(words).ok()).unwrap_or(usual);
+        let intervals = value("intervalstyle").and_then(IntervalStyle::named);
         Style { intervals: intervals.unwrap_or_default(), ..style }
     }
 
@@ -392,15 +282,22 @@ impl Settings {
     }
 }
 
+/// Returns the value of a setting that the session or else the server's configuration has set.
+fn set<'a>(values: &'a BTreeMap<String, String>, configured: &'a ServerConfiguration, name: &str) -> Option<&'a str> {
+    let own = values.get(name).map(|value| &**value);
+    own.or_else(|| configured.defaults.get(name).map(|(value, _)| &**value))
+}
+
 /// Returns the settings that statements use.
-fn in_force(values: &BTreeMap<String, String>, usual: Usual) -> InForce {
-    let value = |name: &str| values.get(name).map(|value| &**value);
+fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration, usual: Usual) -> InForce {
+    let value = |name: &str| set(values, configured, name);
     let is_on = |name: &str| value(name) == Some("on");
-    let time = |name: &str| Duration::from_millis(value(name).and_then(|value| value.parse().ok()).unwrap_or(0));
+    let duration = |name: &str| value(name).and_then(milliseconds).map(Duration::from_millis);
+    let time = |name: &str| duration(name).unwrap_or_default();
     let modes = Modes {
         read_only: is_on("default_transaction_read_only"),
         deferrable: is_on("default_transaction_deferrable"),
-        is_async: value("synchronous_commit").map_or(usual.is_async, |value| value == "off"),
+        synchronous: value("synchronous_commit").map_or(usual.synchronous, Synchronous::of),
         level: value("default_transaction_isolation").map_or(usual.level, Level::of),
         tracks_all: false,
     };
@@ -410,6 +307,7 @@ fn in_force(values: &BTreeMap<String, String>, usual: Usual) -> InForce {
         order: value(ORDER).and_then(|name| name.parse().ok()).unwrap_or(usual.order),
         lock_timeout: time("lock_timeout"),
         statement_timeout: time("statement_timeout"),
+        slow_after: duration("log_min_duration_statement"),
         idle_in_transaction: time("idle_in_transaction_session_timeout"),
         work_mem: work_mem.map_or(Memory::DEFAULT, |kilobytes| kilobytes << 10),
     }
@@ -436,9 +334,15 @@ fn normal(name: &str, value: &str) -> Result<String> {
     let lower = value.to_ascii_lowercase();
     let usual = initial(name).unwrap_or_default();
     match name {
-        _ if TIMES.contains(&name) => milliseconds(&lower).map_or_else(invalid, |millis| Ok(millis.to_string())),
+        _ if Parameter::named(name).is_some_and(|of| of.kind == Kind::Milliseconds) => {
+            milliseconds(&lower).map_or_else(invalid, |millis| Ok(shown_milliseconds(millis)))
+        }
+        "log_min_duration_statement" if value.trim() == "-1" => Ok("-1".into()),
+        "log_min_duration_statement" => {
+            milliseconds(&lower).map_or_else(invalid, |millis| Ok(shown_milliseconds(millis)))
+        }
         "work_mem" => match kilobytes(&lower) {
-            Some(kilobytes @ 64..) => Ok(in_units(kilobytes)),
+            Some(kilobytes @ 64..) => Ok(shown_kilobytes(kilobytes)),
             _ => invalid().map_err(|error| error.hint("From 64kB to 2047GB; a number without a unit is in kB.")),
         },
         // Only letters and digits count in the name of an encoding; asyncpg sends the value in quotes.
@@ -464,12 +368,17 @@ fn normal(name: &str, value: &str) -> Result<String> {
             _ => invalid(),
         },
         "synchronous_commit" => match &*lower {
-            "on" | "true" | "yes" | "1" | "local" | "remote_write" | "remote_apply" => Ok("on".into()),
+            "on" | "true" | "yes" | "1" | "remote" | "remote_write" | "remote_apply" => Ok("on".into()),
+            "local" => Ok(lower),
             "off" | "false" | "no" | "0" => Ok("off".into()),
             _ => invalid(),
         },
         ORDER => lower.parse::<Order>().map_or_else(|_| invalid(), |_| Ok(lower)),
         "timezone" => Ok(value.to_owned()),
+        "log_min_error_statement" => match Parameter::named(name).map(|parameter| parameter.kind) {
+            Some(Kind::Enum(all)) if all.contains(&&*lower) => Ok(lower),
+            _ => invalid(),
+        },
         _ if matches!(usual, "on" | "off") => match () {
             () if is_true(&lower) => Ok("on".into()),
             () if matches!(&*lower, "off" | "false" | "no" | "0" | "f" | "n") => Ok("off".into()),
@@ -490,39 +399,4 @@ fn is_number(value: &str) -> bool {
 
 fn is_true(lower: &str) -> bool {
     matches!(lower, "on" | "true" | "yes" | "1" | "t" | "y")
-}
-
-fn milliseconds(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic() || character == ' ');
-    let unit = match text[digits.len()..].trim() {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    digits.trim().parse::<u64>().ok()?.checked_mul(unit).filter(|millis| *millis <= i32::MAX as u64)
-}
-
-/// Parses an amount of memory, as PostgreSQL does.
-fn kilobytes(text: &str) -> Option<usize> {
-    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic() || character == ' ');
-    let unit = match text[digits.len()..].trim() {
-        "" | "kb" => 1,
-        "mb" => 1 << 10,
-        "gb" => 1 << 20,
-        "tb" => 1 << 30,
-        _ => return None,
-    };
-    digits.trim().parse::<usize>().ok()?.checked_mul(unit).filter(|kilobytes| *kilobytes <= i32::MAX as usize)
-}
-
-/// Formats an amount of memory in the largest unit that divides it.
-fn in_units(kilobytes: usize) -> String {
-    match kilobytes {
-        _ if kilobytes.is_multiple_of(1 << 20) => format!("{}GB", kilobytes >> 20),
-        _ if kilobytes.is_multiple_of(1 << 10) => format!("{}MB", kilobytes >> 10),
-        _ => format!("{kilobytes}kB"),
-    }
 }

@@ -5,10 +5,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hashbrown::Equivalent;
+
 use super::{Session, plan, sizes::Sizes, tree::Tree};
 use crate::{
-    catalog::Catalog, error::Result, memory::Held, plan::Plan, result::Column, session::Bound,
-    transaction::ActiveTransaction, types::SqlType,
+    catalog::{Catalog, statement_uses::StatementEntry},
+    error::{Result, SqlError},
+    memory::Held,
+    plan::Plan,
+    result::Column,
+    session::Bound,
+    transaction::ActiveTransaction,
+    types::SqlType,
 };
 
 /// A statement that has been parsed and bound.
@@ -17,12 +25,34 @@ pub struct Prepared {
     pub(crate) tree: Option<Tree>,
     /// The text as it was prepared; empty if it came in a text with other statements.
     pub(super) text: Arc<str>,
+    /// Its entry among the statements that are counted.
+    pub(super) uses: Option<Arc<StatementEntry>>,
     pub(crate) bound: Bound,
     pub(super) made_for: MadeFor,
     /// The last plan that was made later. The session that runs the statement locks it, for a moment.
     pub(super) renewed: Mutex<Option<Renewed>>,
     /// The memory that the statement takes.
     pub(super) _held: Held,
+}
+
+/// The text of a plan, and the types that its parameters were given.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct PlanKey {
+    pub(super) text: Box<str>,
+    pub(super) types: Box<[Option<SqlType>]>,
+}
+
+/// The same, borrowed.
+#[derive(Hash)]
+pub(super) struct Sought<'s> {
+    pub(super) text: &'s str,
+    pub(super) types: &'s [Option<SqlType>],
+}
+
+impl Equivalent<PlanKey> for Sought<'_> {
+    fn equivalent(&self, key: &PlanKey) -> bool {
+        *self.text == *key.text && *self.types == *key.types
+    }
 }
 
 /// The circumstances that a plan was made for.
@@ -88,7 +118,9 @@ impl Session {
         let tree = prepared.tree.as_ref().expect("what has no statement is not run");
         // The parameters were given with the types of the old plan.
         let types: Vec<_> = prepared.bound.parameters.iter().copied().map(Some).collect();
-        let bound = plan::bind(tree, catalog, &self.environment, &self.search_path, &types)?;
+        // EXECUTE has another text than the statement.
+        let bound = plan::bind(tree, catalog, &self.environment, &self.search_path, &types);
+        let bound = bound.map_err(SqlError::nowhere)?;
         if !self.is_simple && !plan::same_types(prepared.bound.columns.as_deref(), bound.columns.as_deref()) {
             return Err(plan::other_columns());
         }

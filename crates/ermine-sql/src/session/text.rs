@@ -3,11 +3,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    Completion, REMEMBERED_MAX, Session,
+    Completion, Prepared, REMEMBERED_MAX, Session,
     activity::shown,
+    now,
     tree::{self, Tree},
 };
-use crate::{error::Result, result::RowSink};
+use crate::{error::Result, parse::place::located, result::RowSink};
 
 impl Session {
     /// Runs a text of any number of statements and waits until their effects are durable.
@@ -17,14 +18,25 @@ impl Session {
 
     /// Runs a text of any number of statements, in one transaction unless the text contains its own BEGIN or COMMIT.
     pub fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
-        let known = self.known(text);
+        self.simple_query_inside(text, rows).map_err(|error| located(error, text))
+    }
+
+    fn simple_query_inside(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
+        let known = self.known(text, &[]);
         self.begins(|| known.as_ref().map_or_else(|| shown(text), |known| known.text.clone()));
-        let done = match known {
-            Some(known) => self.execute_inside(&known, &[], rows),
-            None => self.text(text, rows),
-        };
-        self.rests();
-        done
+        match known {
+            Some(known) => {
+                let done = self.simply(&known, rows);
+                let ended = self.rests();
+                self.ran(&known, (self.environment.statement_began, ended), done.is_ok());
+                done
+            }
+            None => {
+                let done = self.text(text, rows);
+                self.rests();
+                done
+            }
+        }
     }
 
     fn text(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
@@ -57,7 +69,7 @@ impl Session {
                 self.begin_implicit();
             }
             match self.one_of_text(text, tree, rows) {
-                Ok(done) => completion.receipt = done.receipt.or(completion.receipt),
+                Ok(done) => completion.push(done),
                 Err(error) => {
                     // The block has failed already: this only discards it.
                     let _ = self.end_implicit();
@@ -72,8 +84,13 @@ impl Session {
             }
         }
         if text.is_none() {
-            let done = self.end_implicit()?;
-            completion.receipt = done.receipt.or(completion.receipt);
+            match self.end_implicit() {
+                Ok(done) => completion.push(done),
+                Err(error) => {
+                    completion.wait()?;
+                    return Err(error);
+                }
+            }
         }
         Ok(completion)
     }
@@ -86,15 +103,25 @@ impl Session {
                 prepared._held = self.hold_tree(text).inspect_err(|_| self.fail())?;
             }
         }
+        let counted_as = text.unwrap_or_else(|| prepared.bound.plan.words());
+        prepared.uses = self.uses_of(counted_as);
         let prepared = Arc::new(prepared);
         if let Some(text) = text
             && prepared.made_for.version.is_some()
             && prepared.bound.parameters.is_empty()
         {
-            self.remember(text, &prepared);
+            self.remember(text, &[], &prepared);
         }
+        let began = now();
+        let done = self.simply(&prepared, rows);
+        self.ran(&prepared, (began, now()), done.is_ok());
+        done
+    }
+
+    /// Runs a statement whose columns the client has not been told before: they may change until it runs.
+    fn simply(&mut self, prepared: &Arc<Prepared>, rows: &mut dyn RowSink) -> Result<Completion> {
         self.is_simple = true;
-        let done = self.execute_inside(&prepared, &[], rows);
+        let done = self.execute_inside(prepared, &[], rows);
         self.is_simple = false;
         done
     }

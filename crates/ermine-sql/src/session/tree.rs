@@ -8,14 +8,16 @@ use sqlparser::{
 };
 
 use super::{
-    constraints::SetConstraints, cursor::Fetch, extension::ExtensionTree, maintenance::Maintenance, modes::ModesTree,
+    alter_system::AlterSystem, constraints::SetConstraints, cursor::Fetch, extension::ExtensionTree,
+    maintenance::Maintenance, modes::ModesTree,
 };
 use crate::{
     bind::{names::name_of, search::expand_searches},
     copy::CopyTree,
     ddl::{
         alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, grant_tree::RightsTree,
-        materialized::RefreshTree, role::RoleTree, table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
+        materialized::RefreshTree, publication_tree::PublicationTree, role::RoleTree, table_as::TableAsTree,
+        type_tree::TypeTree, view::ViewTree,
     },
     error::{Result, SqlError, SqlState},
     parse::{Tokens, check_grammar, check_query, correct_precedence, failure, lacking, parser, parser_of, query},
@@ -37,9 +39,11 @@ pub(crate) enum Tree {
     Maintenance(Maintenance),
     Modes(ModesTree),
     Object(AlterObject),
+    Publication(PublicationTree),
     Rights(RightsTree),
     Role(RoleTree),
     Sequence(AlterSequence),
+    System(AlterSystem),
     Type(TypeTree),
     TableAs(TableAsTree),
     Refresh(RefreshTree),
@@ -162,6 +166,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Role(role)
         } else if let Some(tree) = ExtensionTree::parse(parser)? {
             Tree::Extension(tree)
+        } else if let Some(tree) = AlterSystem::parse(parser)? {
+            Tree::System(tree)
         } else if let Some(comment) = CommentTree::parse(parser)? {
             Tree::Comment(comment)
         } else if let Some(alter) = AlterObject::parse(parser)? {
@@ -170,6 +176,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Sequence(alter)
         } else if let Some(tree) = TypeTree::parse(parser)? {
             Tree::Type(tree)
+        } else if let Some(tree) = PublicationTree::parse(parser)? {
+            Tree::Publication(tree)
         } else if let Some(create) = TableAsTree::parse(parser)? {
             Tree::TableAs(create)
         } else if let Some(refresh) = RefreshTree::parse(parser)? {

@@ -7,7 +7,6 @@ use sqlparser::ast::{self, Set, Statement};
 use super::{
     ActiveTransaction, Completion, Extent, Modes, Named, Prepared, Session, State, in_failed, now,
     role::{AUTHORIZATION, ROLE},
-    settings::shown_name,
     tree::{Tree, TwoPhase},
 };
 use crate::{
@@ -17,12 +16,15 @@ use crate::{
         parts::written,
     },
     catalog::sessions::About,
+    configuration::ServerOption,
     cursors::Cursors,
     ddl::table_as::TableAsTree,
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
+    parameters::{Parameter, shown_name},
     result::{Column, RowSink},
+    synchronous::Synchronous,
     types::{SqlType, Value},
 };
 
@@ -41,9 +43,11 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Maintenance(_)
         | Tree::Modes(_)
         | Tree::Object(_)
+        | Tree::Publication(_)
         | Tree::Rights(_)
         | Tree::Role(_)
         | Tree::Sequence(_)
+        | Tree::System(_)
         | Tree::Refresh(_)
         | Tree::TableAs(_)
         | Tree::Type(_)
@@ -139,11 +143,16 @@ impl Session {
                 self.extension(tree, rows)?;
                 return Ok(Completion::default());
             }
+            Tree::System(tree) => {
+                self.alter_system(tree, rows)?;
+                return Ok(Completion::default());
+            }
             Tree::TableAs(create) => return self.create_as_executed(create, parameters, rows),
             Tree::Comment(_)
             | Tree::Copy(_)
             | Tree::Lacking(_)
             | Tree::Object(_)
+            | Tree::Publication(_)
             | Tree::Rights(_)
             | Tree::Role(_)
             | Tree::Sequence(_)
@@ -186,7 +195,7 @@ impl Session {
             Statement::ShowVariable { variable } => self.show(&setting_name(variable), prepared, rows)?,
             Statement::Discard { object_type } => self.discard(object_type, rows)?,
             Statement::Prepare { name, data_types, statement } => {
-                self.prepare_named(name_of(name), data_types, statement)?;
+                self.prepare_named(prepared, name_of(name), data_types, statement)?;
                 rows.complete("PREPARE")?;
             }
             Statement::Execute { name, parameters: given, .. } => {
@@ -196,8 +205,10 @@ impl Session {
                 let _held = self.hold_parameters(&values)?;
                 // Its columns may have been announced when it was prepared.
                 let is_simple = std::mem::replace(&mut self.is_simple, false);
+                let began = now();
                 let done = self.execute_inside(&named, &values, rows);
                 self.is_simple = is_simple;
+                self.ran(&named, (began, now()), done.is_ok());
                 return done;
             }
             Statement::Deallocate { name, .. } => {
@@ -257,7 +268,7 @@ impl Session {
     fn begin_chained(&mut self, modes: Option<Modes>) {
         if let Some(mut modes) = modes {
             // SET LOCAL has ended with the block before.
-            modes.is_async = self.modes().is_async;
+            modes.synchronous = self.modes().synchronous;
             self.state = State::Block { active: None, modes, is_implicit: false };
         }
     }
@@ -310,13 +321,24 @@ impl Session {
             self.held.open.clear();
             self.registered.unlisten();
             self.registered.release_locks();
-            self.settings = super::Settings::new(&self.authenticated.0, &self.shared.database);
+            self.settings = super::Settings::new(
+                &self.authenticated.0,
+                &self.shared.database,
+                self.registered.configuration().current(),
+            );
             self.after_settings();
         }
         rows.complete(&format!("DISCARD {what}"))
     }
 
-    fn prepare_named(&mut self, name: String, types: &[ast::DataType], statement: &Statement) -> Result<()> {
+    /// Gives a statement a name; its runs are counted by the entry of the PREPARE, as in PostgreSQL.
+    fn prepare_named(
+        &mut self,
+        prepare: &Prepared,
+        name: String,
+        types: &[ast::DataType],
+        statement: &Statement,
+    ) -> Result<()> {
         if self.named.contains_key(&name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
@@ -325,11 +347,15 @@ impl Session {
         self.see_types(&seen);
         let types = types.iter().map(|ty| Ok(Some(type_of(ty, &self.environment)?.0))).collect::<Result<Vec<_>>>()?;
         let held = self.hold_tree(&statement.to_string())?;
-        let bound = Prepared { _held: held, ..self.bind(Tree::Plain(Box::new(statement.clone())), &types)? };
+        let mut bound = Prepared { _held: held, ..self.bind(Tree::Plain(Box::new(statement.clone())), &types)? };
         if !bound.bound.plan.is_preparable() {
             let message = "only SELECT, INSERT, UPDATE, DELETE and VALUES can be prepared";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
         }
+        bound.uses = match prepare.text.is_empty() {
+            true => self.uses_of(bound.bound.plan.words()),
+            false => prepare.uses.clone(),
+        };
         let named = Named { statement: Arc::new(bound), text: self.registered.presence.doing().query, prepared: now() };
         self.named.insert(name, named);
         Ok(())
@@ -356,7 +382,10 @@ impl Session {
         let _held = self.hold_parameters(&values)?;
         let types: Vec<_> = named.bound.parameters.iter().copied().map(Some).collect();
         let held = self.hold_tree(&query.to_string())?;
-        let bound = Prepared { _held: held, ..self.bind(Tree::TableAs(create.with_query(query)), &types)? };
+        let bound = Prepared {
+            _held: held,
+            ..self.bind(Tree::TableAs(create.with_query(query)), &types).map_err(SqlError::nowhere)?
+        };
         self.execute_inside(&Arc::new(bound), &values, rows)
     }
 
@@ -386,7 +415,7 @@ impl Session {
             },
         }
         rows.complete(what.words())?;
-        Ok(Completion { receipt: receipt.filter(|_| !self.modes().is_async) })
+        Ok(Completion { receipt: self.modes().synchronous.waits_for(receipt) })
     }
 
     /// Fails for a prepared transaction of another role.
@@ -482,9 +511,9 @@ impl Session {
         if self.settings.go_back(marks.settings) {
             self.after_settings();
         }
-        let is_async = self.modes().is_async;
+        let synchronous = self.modes().synchronous;
         if let State::Block { modes, .. } = &mut self.state {
-            modes.is_async = is_async;
+            modes.synchronous = synchronous;
         }
         Ok(())
     }
@@ -534,6 +563,12 @@ impl Session {
         if self.set_if_role(name, value, extent)? {
             return Ok(());
         }
+        if Parameter::named(name).is_some_and(|parameter| parameter.is_of_superusers())
+            && !self.shared.catalog.current().is_superuser(self.environment.role)
+        {
+            let message = format!("permission denied to set parameter \"{name}\"");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
         if name == "timezone" {
             // Checks that the zone exists before it is set.
             crate::types::datetime::find_zone(value.unwrap_or("UTC"))?;
@@ -553,7 +588,7 @@ impl Session {
         if name == "synchronous_commit"
             && let State::Block { modes, .. } = &mut self.state
         {
-            modes.is_async = self.settings.get(name) == Some("off");
+            modes.synchronous = self.settings.get(name).map_or(modes.synchronous, Synchronous::of);
         }
         self.after_settings();
         Ok(())
@@ -563,10 +598,13 @@ impl Session {
         let text = |text: &str| Value::Text(text.into());
         rows.columns(prepared.columns().unwrap_or_default())?;
         if name == "all" {
-            let all: Vec<_> =
-                self.settings.all().map(|(name, value)| vec![text(shown_name(name)), text(value), text("")]).collect();
-            for row in all {
-                rows.row(&row)?;
+            for (name, value) in self.settings.all() {
+                let description = Parameter::named(name).map_or("", |parameter| parameter.description);
+                rows.row(&[text(shown_name(name)), text(value), text(description)])?;
+            }
+            let configured = self.registered.configuration().current();
+            for option in configured.options.values().filter(|option| self.may_see(option)) {
+                rows.row(&[text(&option.name), text(&option.shown()), text(&option.description)])?;
             }
         } else {
             let value = match (name, &self.state) {
@@ -579,14 +617,28 @@ impl Session {
                 ("transaction_isolation", State::Block { modes, .. }) => Some(modes.level.name()),
                 _ => self.settings.get(name),
             };
+            let configured = self.registered.configuration().current();
+            let option = configured.options.get(name).filter(|_| value.is_none());
+            if let Some(option) = option
+                && !self.may_see(option)
+            {
+                let message = format!("must be superuser to examine \"{name}\"");
+                return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+            let shown = option.map(ServerOption::shown);
             let missing = || {
                 let message = format!("unrecognized configuration parameter \"{name}\"");
                 SqlError::new(SqlState::UNDEFINED_OBJECT, message)
             };
-            let value = text(value.ok_or_else(missing)?);
+            let value = text(value.or(shown.as_deref()).ok_or_else(missing)?);
             rows.row(&[value])?;
         }
         rows.complete("SHOW")
+    }
+
+    /// Whether the role of the session may see the value of an option of the server.
+    fn may_see(&self, option: &ServerOption) -> bool {
+        !option.is_private || self.shared.catalog.current().is_superuser(self.environment.role)
     }
 
     /// Returns the values of EXECUTE.

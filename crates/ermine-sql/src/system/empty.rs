@@ -1,20 +1,24 @@
-//! System tables that are always empty: inheritance, publications, triggers, functions of users and the like.
+//! System tables that are always empty: inheritance, triggers, functions of users, the progress of VACUUM
+//! and the like.
 
 use super::{Described, PG_CATALOG};
 
+/// Defines tables of a schema, each by its number, its name, and its columns with their types.
 macro_rules! empty {
-    ($($oid:literal $name:ident { $($column:ident $kind:ident)* })*) => {
-        &[$(Described {
-            schema: PG_CATALOG,
+    ($schema:expr, $($oid:literal $name:ident { $($column:ident $kind:ident)* })*) => {
+        &[$($crate::system::Described {
+            schema: $schema,
             oid: $oid,
             name: stringify!($name),
-            columns: &[$((stringify!($column), super::kind::$kind)),*],
+            columns: &[$((stringify!($column), $crate::system::kind::$kind)),*],
             rows: |_| Vec::new(),
         }),*]
     };
 }
 
-pub(super) const TABLES: &[Described] = empty! {
+pub(super) use empty;
+
+pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
     2611 pg_inherits { inhrelid OID inhparent OID inhseqno INT4 inhdetachpending BOOL }
     3350 pg_partitioned_table {
         partrelid OID partstrat TEXT partnatts INT2 partdefid OID partattrs INT2VECTOR partclass OIDVECTOR
@@ -24,12 +28,6 @@ pub(super) const TABLES: &[Described] = empty! {
         oid OID stxrelid OID stxname NAME stxnamespace OID stxowner OID stxstattarget INT4 stxkeys INT2VECTOR
         stxkind TEXTS stxexprs TEXT
     }
-    6104 pg_publication {
-        oid OID pubname NAME pubowner OID puballtables BOOL pubinsert BOOL pubupdate BOOL pubdelete BOOL
-        pubtruncate BOOL pubviaroot BOOL
-    }
-    6237 pg_publication_namespace { oid OID pnpubid OID pnnspid OID }
-    6106 pg_publication_rel { oid OID prpubid OID prrelid OID prqual TEXT prattrs INT2S }
     3596 pg_seclabel { objoid OID classoid OID objsubid INT4 provider TEXT label TEXT }
     2620 pg_trigger {
         oid OID tgrelid OID tgparentid OID tgname NAME tgfoid OID tgtype INT2 tgenabled TEXT tgisinternal BOOL
@@ -39,6 +37,20 @@ pub(super) const TABLES: &[Described] = empty! {
         tgoldtable NAME tgnewtable NAME
     }
     3466 pg_event_trigger { oid OID evtname NAME evtevent NAME evtowner OID evtfoid OID evtenabled TEXT evttags TEXTS }
+    0 pg_stat_progress_analyze {
+        pid INT4 datid OID datname NAME relid OID phase TEXT sample_blks_total INT8 sample_blks_scanned INT8
+        ext_stats_total INT8 ext_stats_computed INT8 child_tables_total INT8 child_tables_done INT8
+        current_child_table_relid OID
+    }
+    0 pg_stat_progress_vacuum {
+        pid INT4 datid OID datname NAME relid OID phase TEXT heap_blks_total INT8 heap_blks_scanned INT8
+        heap_blks_vacuumed INT8 index_vacuum_count INT8 max_dead_tuples INT8 num_dead_tuples INT8
+    }
+    0 pg_stat_progress_cluster {
+        pid INT4 datid OID datname NAME relid OID command TEXT phase TEXT cluster_index_relid OID
+        heap_tuples_scanned INT8 heap_tuples_written INT8 heap_blks_total INT8 heap_blks_scanned INT8
+        index_rebuild_count INT8
+    }
     2600 pg_aggregate { aggfnoid OID aggkind TEXT aggnumdirectargs INT2 }
     2612 pg_language {
         oid OID lanname NAME lanowner OID lanispl BOOL lanpltrusted BOOL lanplcallfoid OID laninline OID
@@ -84,12 +96,6 @@ pub(super) const TABLES: &[Described] = empty! {
     2995 pg_largeobject_metadata { oid OID lomowner OID lomacl TEXTS }
     2753 pg_opfamily { oid OID opfmethod OID opfname NAME opfnamespace OID opfowner OID }
     6243 pg_parameter_acl { oid OID parname TEXT paracl TEXTS }
-    0 pg_publication_tables { pubname NAME schemaname NAME tablename NAME attnames NAMES rowfilter TEXT }
-    0 pg_replication_slots {
-        slot_name NAME plugin NAME slot_type TEXT datoid OID database NAME temporary BOOL active BOOL
-        active_pid INT4 xmin OID catalog_xmin OID restart_lsn TEXT confirmed_flush_lsn TEXT wal_status TEXT
-        safe_wal_size INT8 two_phase BOOL
-    }
     0 pg_seclabels {
         objoid OID classoid OID objsubid INT4 objtype TEXT objnamespace OID objname TEXT provider TEXT label TEXT
     }
@@ -113,12 +119,6 @@ pub(super) const TABLES: &[Described] = empty! {
         expr TEXT inherited BOOL null_frac FLOAT4 avg_width INT4 n_distinct FLOAT4 most_common_vals TEXT
         most_common_freqs TEXTS histogram_bounds TEXT correlation FLOAT4 most_common_elems TEXT
         most_common_elem_freqs TEXTS elem_count_histogram TEXTS
-    }
-    0 pg_stat_replication {
-        pid INT4 usesysid OID usename NAME application_name TEXT client_addr TEXT client_hostname TEXT
-        client_port INT4 backend_start TIME backend_xmin OID state TEXT sent_lsn TEXT write_lsn TEXT flush_lsn TEXT
-        replay_lsn TEXT write_lag TEXT flush_lag TEXT replay_lag TEXT sync_priority INT4 sync_state TEXT
-        reply_time TIME
     }
     0 pg_stat_subscription {
         subid OID subname NAME pid INT4 relid OID received_lsn TEXT last_msg_send_time TIME

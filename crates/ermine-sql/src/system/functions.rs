@@ -7,7 +7,7 @@ use super::{
     definitions::{self, indexes},
     inquiries,
     locks::blocking,
-    privileges,
+    privileges, procedures, publications,
     reg::Reg,
     views::{self, is_column_updatable, is_updatable},
 };
@@ -15,7 +15,7 @@ use crate::{
     catalog::{
         Catalog,
         definition::DefaultDef,
-        rights::{Kind, Object, Rights, no_right},
+        rights::{Kind, Object, Rights, no_right, no_right_to},
         roles::SIGNAL_BACKEND,
         sessions::Presence,
     },
@@ -62,6 +62,7 @@ impl Candidate for Entry {
 }
 
 const OID: Parameter = of(Scalar::Oid);
+const OIDS: Parameter = Parameter::Is(SqlType::OID.array());
 const TEXT: Parameter = of(Scalar::Text);
 const INT4: Parameter = of(Scalar::Int4);
 const TEXTS: Parameter = Parameter::Is(SqlType::TEXT.array());
@@ -127,9 +128,25 @@ static FUNCTIONS: &[Entry] = &[
         }),
         _ => Ok(NULL),
     }),
-    entry("pg_function_is_visible", &[OID], SqlType::BOOL, NO),
+    entry("pg_function_is_visible", &[OID], SqlType::BOOL, |values, catalog, environment| match values {
+        [Value::Oid(oid)] => {
+            Ok(procedures::function_name(Known::new(catalog, environment), *oid).map_or(NULL, |_| Value::Bool(true)))
+        }
+        _ => Ok(NULL),
+    }),
     entry("pg_operator_is_visible", &[OID], SqlType::BOOL, NO),
     entry("pg_statistics_obj_is_visible", &[OID], SqlType::BOOL, NO),
+    // Those that there are belong to `pg_catalog`.
+    entry("pg_opclass_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_opfamily_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_conversion_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_ts_config_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_ts_dict_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_ts_parser_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_ts_template_is_visible", &[OID], SqlType::BOOL, YES),
+    entry("pg_describe_object", &[OID, OID, INT4], SqlType::TEXT, |_, _, _| {
+        Err(SqlError::unsupported("pg_describe_object"))
+    }),
     entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, environment| match values {
         [Value::Oid(0), _] => Ok("-".into()),
         [Value::Oid(oid), modifier] => {
@@ -139,6 +156,16 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok(NULL),
     })
     .accepts_null(),
+    entry("oidvectortypes", &[OIDS], SqlType::TEXT, |values, _, environment| match values {
+        [Value::Array(oids)] => {
+            let name = |oid: &Value| match oid {
+                Value::Oid(oid) => environment.name_of_oid(*oid, None).unwrap_or_else(|| "???".into()),
+                _ => "-".into(),
+            };
+            Ok(oids.elements().iter().map(name).collect::<Vec<String>>().join(", ").into())
+        }
+        _ => Ok(NULL),
+    }),
     entry("pg_get_userbyid", &[OID], SqlType::NAME, |values, catalog, environment| match values {
         [Value::Oid(oid)] => Ok(match catalog.role_name(*oid, environment) {
             Some(name) => name.into(),
@@ -212,6 +239,7 @@ static FUNCTIONS: &[Entry] = &[
         _ => Ok(NULL),
     }),
     nothing("pg_get_ruledef"),
+    nothing("pg_get_function_sqlbody"),
     nothing("pg_get_triggerdef"),
     nothing("pg_get_functiondef"),
     nothing("pg_get_function_result"),
@@ -232,7 +260,14 @@ static FUNCTIONS: &[Entry] = &[
         [Value::Int8(bytes)] => Ok(pretty_size(*bytes).into()),
         _ => Ok(NULL),
     }),
-    entry("pg_relation_is_publishable", &[OID], SqlType::BOOL, YES),
+    entry("pg_relation_is_publishable", &[OID], SqlType::BOOL, publications::may_be_published),
+    entry("pg_get_replica_identity_index", &[OID], SqlType::OID, publications::identity_of),
+    entry("pg_get_publication_tables.relid", &[TEXT], SqlType::OID.array(), publications::tables_of),
+    entry("pg_current_wal_lsn", &[], SqlType::TEXT, publications::log_end),
+    entry("pg_current_wal_flush_lsn", &[], SqlType::TEXT, publications::log_end),
+    entry("pg_current_wal_insert_lsn", &[], SqlType::TEXT, publications::log_end),
+    entry("pg_wal_lsn_diff", &[TEXT, TEXT], SqlType::NUMERIC, publications::difference),
+    entry("pg_drop_replication_slot", &[of(Scalar::Name)], SqlType::TEXT, publications::drop_slot),
     entry("pg_is_in_recovery", &[], SqlType::BOOL, NO),
     entry("pg_is_other_temp_schema", &[OID], SqlType::BOOL, NO),
     entry("pg_my_temp_schema", &[], SqlType::OID, |_, catalog, _| {
@@ -266,14 +301,29 @@ static FUNCTIONS: &[Entry] = &[
         Ok(Value::Bool(session.is_some_and(|session| session.end())))
     })
     .optional(1),
+    entry("pg_reload_conf", &[], SqlType::BOOL, |_, catalog, environment| {
+        if !catalog.is_superuser(environment.role) {
+            let message = "permission denied for function pg_reload_conf";
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        Ok(Value::Bool(catalog.sessions.configuration.control.get().is_some_and(|control| control.reload())))
+    }),
     entry("pg_blocking_pids", &[INT4], SqlType::INT4.array(), |values, catalog, _| match values {
         [Value::Int4(process)] => Ok(blocking(catalog, *process)),
         _ => Ok(NULL),
     }),
-    entry("ermine_stat_conflicts_reset", &[], SqlType::TEXT, |_, catalog, _| {
+    entry("ermine_stat_conflicts_reset", &[], SqlType::TEXT, |_, catalog, environment| {
+        check_reset(catalog, environment, "ermine_stat_conflicts_reset")?;
         catalog.sessions.conflicts.reset();
+        catalog.sessions.hot_conflicts.reset();
         Ok("".into())
     }),
+    entry("pg_stat_statements_reset", &[OID, OID, INT8], SqlType::TEXT, |_, catalog, environment| {
+        check_reset(catalog, environment, "pg_stat_statements_reset")?;
+        catalog.sessions.statements.reset();
+        Ok("".into())
+    })
+    .optional(3),
     entry("current_schemas", &[BOOL], SqlType::NAME.array(), current_schemas),
     entry("to_regclass", &[TEXT], SqlType::OID, |values, catalog, environment| {
         found(Reg::Class, values, catalog, environment)
@@ -311,6 +361,11 @@ static FUNCTIONS: &[Entry] = &[
         privileges::exploded(values, catalog, environment, 3)
     }),
 ];
+
+/// Returns the names of the functions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|entry| entry.name)
+}
 
 /// Returns the function that a call means; `None`: no function here has that name.
 pub(crate) fn resolve(name: &str, arguments: &[Option<SqlType>]) -> Result<Option<Resolved>> {
@@ -429,8 +484,17 @@ pub(crate) fn sequence_state() -> Resolved {
 }
 
 /// Returns a setting; an unknown one is an error, or NULL if that is wanted.
-fn setting(values: &[Value], _: &Catalog, environment: &Environment) -> Result<Value> {
+fn setting(values: &[Value], catalog: &Catalog, environment: &Environment) -> Result<Value> {
     let Some(Value::Text(name)) = values.first() else { return Ok(NULL) };
+    if let Some(option) = catalog.sessions.configuration.current().options.get(&name.to_lowercase()) {
+        return match option.is_private && !catalog.is_superuser(environment.role) {
+            false => Ok(option.shown().as_str().into()),
+            true => {
+                let message = format!("must be superuser to examine \"{name}\"");
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+            }
+        };
+    }
     let known = environment.settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     match known {
         Some((_, value)) => Ok(value.as_str().into()),
@@ -451,6 +515,11 @@ fn session_of(values: &[Value], catalog: &Catalog) -> Option<Arc<Presence>> {
 }
 
 /// Fails if the role may not end a session's statement, or the session.
+/// Fails where a role may not set counters to zero.
+fn check_reset(catalog: &Catalog, environment: &Environment, name: &str) -> Result<()> {
+    if catalog.is_superuser(environment.role) { Ok(()) } else { Err(no_right_to("function", name)) }
+}
+
 fn check_signal(session: Option<&Presence>, catalog: &Catalog, environment: &Environment, what: &str) -> Result<()> {
     let Some(session) = session else { return Ok(()) };
     let (role, other) = (environment.role, session.role);

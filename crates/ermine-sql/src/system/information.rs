@@ -4,7 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Described, INFORMATION, Known, NULL,
-    definitions::{self, Constraint, ConstraintKind, constraints, foreign, plain_tables},
+    definitions::{self, Constraint, ConstraintKind, constraints, foreign, plain_tables, shown_constraints},
+    information_types::{data_type, datetime_precision, interval_type, length, octets, precision},
     relations::{owner_name, view_column},
     table, types,
     views::{self, is_column_updatable, is_updatable},
@@ -12,10 +13,10 @@ use super::{
 use crate::{
     catalog::{
         Table, View,
-        definition::{CheckOption, ColumnDef, DefaultDef, ForeignKeyDef, Identity, TableDef},
+        definition::{CheckOption, ColumnDef, DefaultDef, ForeignKeyDef, Identity, SequenceDef, TableDef},
         rights::{Kind, Object},
     },
-    types::{Scalar, SqlType, user_types::UserType},
+    types::user_types::UserType,
 };
 
 /// A table or a view: its schema and name, whether it is a view, and whether it takes statements that write.
@@ -44,10 +45,10 @@ fn relations<'a>(known: Known<'a>) -> impl Iterator<Item = Shown<'a>> {
 
 /// A column: the schema and the name of its relation, its number from 1 on, whether it can be written, and the number
 /// of its table, or 0.
-type ShownColumn<'a> = (&'a str, &'a str, i32, Cow<'a, ColumnDef>, bool, u32);
+pub(super) type ShownColumn<'a> = (&'a str, &'a str, i32, Cow<'a, ColumnDef>, bool, u32);
 
 /// Returns the columns that are not dropped.
-fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = ShownColumn<'a>> {
+pub(super) fn columns<'a>(known: Known<'a>) -> impl Iterator<Item = ShownColumn<'a>> {
     let of_table = |def: &'a TableDef| {
         let column = move |(at, column)| (&*def.schema, &*def.name, at as i32 + 1, Cow::Borrowed(column), true, def.id);
         def.live_columns().map(column)
@@ -104,6 +105,58 @@ fn used_columns<'a>(known: Known<'a>) -> Vec<(&'a TableDef, usize, Constraint<'a
     used
 }
 
+/// Returns the columns that take no NULL, each with the name of a check that PostgreSQL gives it.
+fn not_null<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, String, &'a ColumnDef)> {
+    plain_tables(known.catalog).flat_map(move |table| {
+        let def = &table.def;
+        let schema = known.catalog.schema(&def.schema).unwrap_or_default();
+        let columns = def.live_columns().filter(|(_, column)| column.not_null);
+        columns.map(move |(at, column)| (def, format!("{schema}_{}_{}_not_null", def.id, at + 1), column))
+    })
+}
+
+/// Returns the constraints of tables; those without a definition are columns that take no NULL.
+fn table_constraints<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, String, Option<Constraint<'a>>)> {
+    let defined = constraints(known.catalog)
+        .map(|constraint| (&constraint.table.def, constraint.name.to_owned(), Some(constraint)));
+    defined.chain(not_null(known).map(|(def, name, _)| (def, name, None)))
+}
+
+fn key_of<'a>(constraint: Option<&Constraint<'a>>) -> Option<&'a ForeignKeyDef> {
+    foreign(constraint?).map(|(key, _)| key)
+}
+
+/// Returns the checks of tables and domains, and the columns that take no NULL: schema, name and condition.
+fn checks<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a str, String, String)> {
+    let defined = shown_constraints(known.catalog).filter_map(move |shown| {
+        let definition = shown.condition.and_then(|_| definitions::constraint_of(known, shown.oid, false))?;
+        Some((shown.schema, shown.name.to_owned(), definition.strip_prefix("CHECK ")?.to_owned()))
+    });
+    let columns =
+        not_null(known).map(|(def, name, column)| (&*def.schema, name, format!("{} IS NOT NULL", column.name)));
+    defined.chain(columns)
+}
+
+/// Returns the tables of keys, and those that foreign keys refer to.
+fn used_tables<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a TableDef, Constraint<'a>)> {
+    constraints(known.catalog).filter_map(|constraint| {
+        let table = match constraint.kind {
+            ConstraintKind::Foreign(_, parent) => &parent.def,
+            ConstraintKind::Primary | ConstraintKind::Unique => &constraint.table.def,
+            ConstraintKind::Check(_) => return None,
+        };
+        Some((table, constraint))
+    })
+}
+
+/// Returns the sequence of an identity column.
+fn identity<'a>(known: Known<'a>, column: &ColumnDef) -> Option<&'a SequenceDef> {
+    match column.default.as_ref().filter(|_| column.identity.is_some())? {
+        DefaultDef::NextOf(sequence) => known.catalog.sequence(*sequence).map(|sequence| &sequence.def),
+        _ => None,
+    }
+}
+
 fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
     match column.default.as_ref().filter(|_| column.identity.is_none())? {
         DefaultDef::Expression(text) => Some(text.clone()),
@@ -112,45 +165,12 @@ fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
     }
 }
 
-fn length(column: &ColumnDef) -> Option<i32> {
-    let is_text = !column.ty.is_array && matches!(column.ty.scalar, Scalar::Char | Scalar::Varchar);
-    SqlType::length_of(column.modifier).filter(|_| is_text).map(|length| length as i32)
-}
-
-/// Returns precision, its base, and scale.
-fn precision(column: &ColumnDef) -> Option<(i32, i32, Option<i32>)> {
-    if column.ty.is_array {
-        return None;
-    }
-    Some(match column.ty.scalar {
-        Scalar::Int2 => (16, 2, Some(0)),
-        Scalar::Int4 => (32, 2, Some(0)),
-        Scalar::Int8 => (64, 2, Some(0)),
-        Scalar::Float4 => (24, 2, None),
-        Scalar::Float8 => (53, 2, None),
-        Scalar::Numeric => {
-            let (precision, scale) = SqlType::precision_and_scale_of(column.modifier)?;
-            (precision, 10, Some(scale))
-        }
-        _ => return None,
-    })
-}
-
 /// Returns the domain of a column, by its place from 1 on.
-fn domain(known: Known<'_>, table: u32, number: i32) -> Option<&UserType> {
+pub(super) fn domain(known: Known<'_>, table: u32, number: i32) -> Option<&UserType> {
     known.catalog.types.of_column(table, usize::try_from(number - 1).ok()?).map(|ty| &**ty)
 }
 
-/// Returns the word for a column's type.
-pub(super) fn data_type(ty: SqlType) -> Cow<'static, str> {
-    match ty {
-        SqlType { is_array: true, .. } => "ARRAY".into(),
-        SqlType { scalar: Scalar::Enum(_), .. } => "USER-DEFINED".into(),
-        ty => ty.name(),
-    }
-}
-
-fn yes(truth: bool) -> &'static str {
+pub(super) fn yes(truth: bool) -> &'static str {
     if truth { "YES" } else { "NO" }
 }
 
@@ -198,28 +218,42 @@ pub(super) const TABLES: &[Described] = &[
         column_default TEXT = default(known, &column);
         is_nullable TEXT = yes(!column.not_null);
         data_type TEXT = data_type(column.ty);
-        character_maximum_length INT4 = length(&column);
-        character_octet_length INT4 = length(&column).map(|length| length.saturating_mul(4));
-        numeric_precision INT4 = precision(&column).map(|(precision, _, _)| precision);
-        numeric_precision_radix INT4 = precision(&column).map(|(_, radix, _)| radix);
-        numeric_scale INT4 = precision(&column).and_then(|(_, _, scale)| scale);
-        datetime_precision INT4 = match column.ty.scalar {
-            Scalar::Date => Some(0),
-            _ if column.ty.is_datetime() && column.modifier >= 0 => Some(column.modifier),
-            _ if column.ty.is_datetime() => Some(6),
-            _ => None,
-        };
+        character_maximum_length INT4 = length(column.ty, column.modifier);
+        character_octet_length INT4 = octets(column.ty, column.modifier);
+        numeric_precision INT4 = precision(column.ty, column.modifier).map(|(precision, _, _)| precision);
+        numeric_precision_radix INT4 = precision(column.ty, column.modifier).map(|(_, radix, _)| radix);
+        numeric_scale INT4 = precision(column.ty, column.modifier).and_then(|(_, _, scale)| scale);
+        datetime_precision INT4 = datetime_precision(column.ty, column.modifier);
+        interval_type TEXT = interval_type(known, column.ty, column.modifier);
+        interval_precision INT4 = NULL;
+        character_set_catalog NAME = NULL;
+        character_set_schema NAME = NULL;
+        character_set_name NAME = NULL;
+        collation_catalog NAME = NULL;
+        collation_schema NAME = NULL;
+        collation_name NAME = NULL;
         domain_catalog NAME = domain(known, table, number).map(|_| &*known.environment.database);
         domain_schema NAME = domain(known, table, number).map(|domain| &domain.schema);
         domain_name NAME = domain(known, table, number).map(|domain| &domain.name);
         udt_catalog NAME = &*known.environment.database;
         udt_schema NAME = types::name(known, column.ty).0;
         udt_name NAME = types::name(known, column.ty).1;
+        scope_catalog NAME = NULL;
+        scope_schema NAME = NULL;
+        scope_name NAME = NULL;
+        maximum_cardinality INT4 = NULL;
+        dtd_identifier NAME = number.to_string();
+        is_self_referencing TEXT = "NO";
         is_identity TEXT = yes(column.identity.is_some());
         identity_generation TEXT = column.identity.map(|identity| match identity {
             Identity::Always => "ALWAYS",
             Identity::ByDefault => "BY DEFAULT",
         });
+        identity_start TEXT = identity(known, &column).map(|numbers| numbers.start.to_string());
+        identity_increment TEXT = identity(known, &column).map(|numbers| numbers.increment.to_string());
+        identity_maximum TEXT = identity(known, &column).map(|numbers| numbers.greatest.to_string());
+        identity_minimum TEXT = identity(known, &column).map(|numbers| numbers.least.to_string());
+        identity_cycle TEXT = yes(identity(known, &column).is_some_and(|numbers| numbers.cycles));
         is_generated TEXT = if column.generation().is_some() { "ALWAYS" } else { "NEVER" };
         generation_expression TEXT = column.generation();
         is_updatable TEXT = yes(is_updatable);
@@ -228,22 +262,42 @@ pub(super) const TABLES: &[Described] = &[
         catalog_name NAME = &*known.environment.database;
         schema_name NAME = name;
         schema_owner NAME = known.catalog.schema(name).and_then(|id| owner_name(known, Object::new(Kind::Schema, id)));
+        default_character_set_catalog NAME = NULL;
+        default_character_set_schema NAME = NULL;
+        default_character_set_name NAME = NULL;
+        sql_path TEXT = NULL;
     }),
-    table!(INFORMATION, 0 table_constraints, known => constraints(known.catalog), |constraint| {
+    table!(INFORMATION, 0 table_constraints, known => table_constraints(known), |(def, name, constraint)| {
+        constraint_catalog NAME = &*known.environment.database;
+        constraint_schema NAME = &def.schema;
+        constraint_name NAME = name;
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &def.schema;
+        table_name NAME = &def.name;
+        constraint_type TEXT = match constraint.as_ref().map(|constraint| constraint.kind) {
+            Some(ConstraintKind::Primary) => "PRIMARY KEY",
+            Some(ConstraintKind::Unique) => "UNIQUE",
+            Some(ConstraintKind::Foreign(..)) => "FOREIGN KEY",
+            Some(ConstraintKind::Check(_)) | None => "CHECK",
+        };
+        is_deferrable TEXT = yes(key_of(constraint.as_ref()).is_some_and(|key| key.is_deferrable));
+        initially_deferred TEXT = yes(key_of(constraint.as_ref()).is_some_and(|key| key.is_deferred));
+        enforced TEXT = "YES";
+        nulls_distinct TEXT = constraint.filter(|constraint| matches!(constraint.kind, ConstraintKind::Unique)).map(|_| "YES");
+    }),
+    table!(INFORMATION, 0 check_constraints, known => checks(known), |(schema, name, clause)| {
+        constraint_catalog NAME = &*known.environment.database;
+        constraint_schema NAME = schema;
+        constraint_name NAME = name;
+        check_clause TEXT = clause;
+    }),
+    table!(INFORMATION, 0 constraint_table_usage, known => used_tables(known), |(table, constraint)| {
+        table_catalog NAME = &*known.environment.database;
+        table_schema NAME = &table.schema;
+        table_name NAME = &table.name;
         constraint_catalog NAME = &*known.environment.database;
         constraint_schema NAME = &constraint.table.def.schema;
         constraint_name NAME = constraint.name;
-        table_catalog NAME = &*known.environment.database;
-        table_schema NAME = &constraint.table.def.schema;
-        table_name NAME = &constraint.table.def.name;
-        constraint_type TEXT = match constraint.kind {
-            ConstraintKind::Primary => "PRIMARY KEY",
-            ConstraintKind::Unique => "UNIQUE",
-            ConstraintKind::Check(_) => "CHECK",
-            ConstraintKind::Foreign(..) => "FOREIGN KEY",
-        };
-        is_deferrable TEXT = yes(foreign(&constraint).is_some_and(|(key, _)| key.is_deferrable));
-        initially_deferred TEXT = yes(foreign(&constraint).is_some_and(|(key, _)| key.is_deferred));
     }),
     table!(INFORMATION, 0 referential_constraints, known => foreign_keys(known), |(constraint, key, parent)| {
         constraint_catalog NAME = &*known.environment.database;
@@ -282,6 +336,9 @@ pub(super) const TABLES: &[Described] = &[
         sequence_schema NAME = &def.schema;
         sequence_name NAME = &def.name;
         data_type TEXT = definitions::sequence_type(def).name();
+        numeric_precision INT4 = precision(definitions::sequence_type(def), -1).map(|(precision, _, _)| precision);
+        numeric_precision_radix INT4 = 2;
+        numeric_scale INT4 = 0;
         start_value TEXT = def.start.to_string();
         minimum_value TEXT = def.least.to_string();
         maximum_value TEXT = def.greatest.to_string();

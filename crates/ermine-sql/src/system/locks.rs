@@ -11,6 +11,7 @@ use crate::{
         advisory::AdvisoryKey,
         conflicts::ConflictKind,
         footprint::Footprint,
+        hot_conflicts::HotConflict,
         sessions::Presence,
         waits::{Need, TableNeed},
     },
@@ -102,6 +103,19 @@ fn conflicts(known: Known<'_>) -> impl Iterator<Item = (ConflictKind, Option<Str
     })
 }
 
+/// Returns the rows over which most conflicts were lost, with their tables' names.
+fn hot_conflicts(known: Known<'_>) -> impl Iterator<Item = (HotConflict, Option<String>)> {
+    let may_see = known.may_see_all();
+    known.catalog.sessions.hot_conflicts.all().into_iter().map(move |mut conflict| {
+        let table = conflict.row.table.and_then(|table| known.catalog.table(table));
+        if !may_see {
+            // Keys of rows, also in the story, are data.
+            (conflict.key, conflict.story) = (None, None);
+        }
+        (conflict, table.map(|table| table.name().to_owned()))
+    })
+}
+
 pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 0 ermine_stat_conflicts, known => conflicts(known), |(kind, name, count)| {
         relid OID = kind.table;
@@ -109,6 +123,16 @@ pub(super) const TABLES: &[Described] = &[
         statement TEXT = kind.statement;
         cause TEXT = kind.cause;
         conflicts INT8 = count as i64;
+    }),
+    table!(PG_CATALOG, 0 ermine_stat_hot_conflicts, known => hot_conflicts(known), |(of, name)| {
+        relid OID = of.row.table;
+        relname NAME = name;
+        key TEXT = of.key;
+        cause TEXT = of.row.cause;
+        conflicts INT8 = of.count as i64;
+        conflicts_min INT8 = (of.count - of.taken_over) as i64;
+        last_conflict TIME = Value::TimestampTz(of.last);
+        story TEXT = of.story;
     }),
     // A session that has written has all its rows by one lock, on its transaction. Tables have two: of transactions that
     // use them, and of those that have them alone.

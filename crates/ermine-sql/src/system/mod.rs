@@ -9,17 +9,22 @@
 //! |---|---|
 //! | `relations` | tables, columns, indexes, constraints, views, sequences |
 //! | `policies` | policies of row security |
+//! | `publications` | publications and replication slots |
 //! | `views` | the text of views, and whether they take statements that write |
-//! | `server` | databases, roles, schemas, settings, sessions |
+//! | `server` | databases, roles, schemas, sessions |
+//! | `settings` | settings of sessions and options of the server |
 //! | `locks` | what sessions have and wait for |
 //! | `types` | types, labels of enumerations |
 //! | `empty` | tables without rows |
 //! | `information` | `information_schema` |
+//! | `information_types` | types in `information_schema` |
+//! | `information_empty` | its tables without rows |
 //! | `privileges` | lists of rights |
 //! | `inquiries` | whether a role has a right |
 //! | `information_rights` | rights in `information_schema` |
 //! | `procedures` | the functions that read and write values |
 //! | `statistics` | the names of the collector's statistics |
+//! | `progress` | how far long statements are |
 //! | `comments` | comments |
 //! | `definitions` | indexes, constraints and defaults in the syntax of statements |
 //! | `own` | the cursors and prepared statements of the session |
@@ -33,16 +38,21 @@ mod dependencies;
 mod empty;
 pub(crate) mod functions;
 mod information;
+mod information_empty;
 mod information_rights;
+mod information_types;
 mod inquiries;
 mod locks;
 pub(crate) mod own;
 mod policies;
 pub(crate) mod privileges;
 mod procedures;
+mod progress;
+pub(crate) mod publications;
 pub(crate) mod reg;
 mod relations;
 mod server;
+mod settings;
 mod statistics;
 mod types;
 pub(crate) mod views;
@@ -55,7 +65,11 @@ pub(crate) use crate::catalog::THE_DATABASE;
 use ermine::Statistics;
 
 use crate::{
-    catalog::{Catalog, Relation, rights::no_right_to, roles::SUPERUSER},
+    catalog::{
+        Catalog, Relation,
+        rights::no_right_to,
+        roles::{MONITOR, READ_ALL_STATS, SUPERUSER},
+    },
     error::SqlError,
     result::Column,
     types::{Environment, Value},
@@ -79,6 +93,17 @@ impl<'a> Known<'a> {
     fn new(catalog: &'a Catalog, environment: &'a Environment) -> Self {
         Self { catalog, environment, own: None, statistics: &Statistics::default }
     }
+
+    /// Whether the role of the session may see the statements of a role.
+    fn may_see(self, role: u32) -> bool {
+        self.catalog.has_role(self.environment.role, role) || self.may_see_all()
+    }
+
+    /// Whether the role of the session may see the statements of all roles, and keys of rows beside them.
+    fn may_see_all(self) -> bool {
+        let has = |of| self.catalog.has_role(self.environment.role, of);
+        has(READ_ALL_STATS.1) || has(MONITOR.1)
+    }
 }
 
 struct Described {
@@ -97,12 +122,13 @@ impl fmt::Debug for SystemTable {
 }
 
 const PG_CATALOG: &str = "pg_catalog";
-const INFORMATION: &str = "information_schema";
+pub(crate) const INFORMATION: &str = "information_schema";
 /// The number of the schema `pg_catalog`.
 const PG_CATALOG_OID: u32 = 11;
 const INFORMATION_OID: u32 = 13000;
 /// The extensions that are built in, and their versions.
-pub(crate) const EXTENSIONS: [(&str, &str); 3] = [("plpgsql", "1.0"), ("pgcrypto", "1.3"), ("uuid-ossp", "1.1")];
+pub(crate) const EXTENSIONS: [(&str, &str); 4] =
+    [("plpgsql", "1.0"), ("pgcrypto", "1.3"), ("uuid-ossp", "1.1"), ("pg_stat_statements", "1.10")];
 /// The number of `pg_attrdef`.
 const PG_ATTRDEF: u32 = 2604;
 /// The role that owns what is built in.
@@ -182,6 +208,7 @@ cells! {
     i64, value => Value::Int8(value);
     Cow<'_, str>, value => (*value).into();
     f32, value => Value::Float4(value);
+    f64, value => Value::Float8(value);
     &str, value => value.into();
     &String, value => value.as_str().into();
     String, value => value.into();
@@ -197,19 +224,24 @@ impl<T: Cell> Cell for Option<T> {
 /// Nothing.
 const NULL: Value = Value::Null;
 
-static TABLES: [&[Described]; 12] = [
+static TABLES: [&[Described]; 17] = [
     relations::TABLES,
     server::TABLES,
+    settings::TABLES,
     locks::TABLES,
     types::TABLES,
     comments::TABLES,
     procedures::TABLES,
     statistics::TABLES,
+    progress::TABLES,
     empty::TABLES,
     information::TABLES,
+    information_empty::TABLES,
+    information_types::TABLES,
     information_rights::TABLES,
     own::TABLES,
     policies::TABLES,
+    publications::TABLES,
 ];
 
 fn tables() -> impl Iterator<Item = &'static Described> {

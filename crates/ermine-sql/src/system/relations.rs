@@ -235,7 +235,7 @@ fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String
 /// Returns how long values of a type are stored, as a letter.
 pub(super) fn storage(ty: SqlType) -> &'static str {
     match ty {
-        SqlType::NUMERIC => "m",
+        SqlType::NUMERIC | SqlType::INET | SqlType::CIDR => "m",
         _ if ty.typlen() < 0 => "x",
         _ => "p",
     }

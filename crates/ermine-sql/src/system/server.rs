@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use ermine::Progress;
-
 use super::{
     Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, THE_DATABASE,
     UTF8, definitions, locks, privileges, table,
@@ -14,8 +12,10 @@ use crate::{
         default_rights::DefaultRights,
         definition::TraitsDef,
         rights::{Kind, Object},
-        sessions::{About, Activity, Doing, Presence},
+        sessions::{About, Activity, Doing, Presence, now},
+        wait_event::WaitEvent,
     },
+    configuration::Standby,
     types::{Array, Scalar, Value},
     verifier::Verifier,
 };
@@ -36,20 +36,37 @@ fn schemas(catalog: &Catalog) -> impl Iterator<Item = (&str, u32)> {
 /// Returns the sessions, their activity, and the numbers of their users.
 fn sessions(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Doing, Option<u32>)> {
     known.catalog.sessions.all().into_iter().map(move |session| {
-        let (doing, user) = (session.doing(), Some(session.role));
+        let (mut doing, user) = (session.doing(), Some(session.role));
+        if session.footprint.event().is_some() {
+            // The client has not been told of the end of its statement.
+            doing.state = Activity::Active;
+        }
         (session, doing, user)
     })
 }
 
-/// Returns the event for which a session waits: its type and its name.
-fn event(known: Known<'_>, session: &Presence, doing: &Doing) -> Option<(&'static str, &'static str)> {
-    let is_active = doing.state == Activity::Active;
-    if is_active { locks::event(known, session) } else { Some(("Client", "ClientRead")) }
+/// Returns the servers that follow this one.
+fn standbys(known: Known<'_>) -> impl Iterator<Item = Standby> {
+    known.catalog.sessions.configuration.standbys().into_iter()
 }
 
-/// Returns the backups in progress.
-fn backups(known: Known<'_>) -> impl Iterator<Item = (Arc<Presence>, Progress)> {
-    known.catalog.sessions.all().into_iter().filter_map(|session| Some((session.clone(), session.doing().backup?)))
+/// Returns a position in the log, as PostgreSQL writes it.
+fn lsn(position: u64) -> String {
+    format!("{:X}/{:X}", position >> 32, position as u32)
+}
+
+/// Returns when a standby has said how far it is.
+fn heard(standby: &Standby) -> Value {
+    Value::TimestampTz(now() - standby.silence.as_micros() as i64)
+}
+
+/// Returns the event for which a session waits: its type and its name.
+fn event(known: Known<'_>, session: &Presence, doing: &Doing) -> Option<(&'static str, &'static str)> {
+    match session.footprint.event() {
+        Some(event) => Some(event.name()),
+        None if doing.state == Activity::Active => locks::event(known, session),
+        None => Some(WaitEvent::ClientRead.name()),
+    }
 }
 
 fn prepared(catalog: &Catalog) -> impl Iterator<Item = (String, About)> {
@@ -92,11 +109,6 @@ fn groups(known: Known<'_>) -> impl Iterator<Item = (RoleView<'_>, Value)> {
         let members = Value::array(Array::new(Scalar::Oid, members));
         (role, members)
     })
-}
-
-/// Whether the role of the session may see the statements of a session.
-fn may_see(known: Known<'_>, session: &Presence) -> bool {
-    known.catalog.has_role(known.environment.role, session.role)
 }
 
 /// Returns the extensions, with numbers of the system's.
@@ -215,25 +227,6 @@ pub(super) const TABLES: &[Described] = &[
         valuntil TIME = role.traits.valid_until.map(Value::TimestampTz);
         useconfig TEXTS = NULL;
     }),
-    table!(PG_CATALOG, 0 pg_settings, known => known.environment.settings.iter(), |(name, value)| {
-        name TEXT = name;
-        setting TEXT = value;
-        unit TEXT = NULL;
-        category TEXT = "";
-        short_desc TEXT = "";
-        extra_desc TEXT = NULL;
-        context TEXT = "user";
-        vartype TEXT = "string";
-        source TEXT = "default";
-        min_val TEXT = NULL;
-        max_val TEXT = NULL;
-        enumvals TEXTS = NULL;
-        boot_val TEXT = NULL;
-        reset_val TEXT = NULL;
-        sourcefile TEXT = NULL;
-        sourceline INT4 = NULL;
-        pending_restart BOOL = false;
-    }),
     table!(PG_CATALOG, 0 pg_stat_activity, known => sessions(known), |(session, doing, user)| {
         datid OID = THE_DATABASE;
         datname NAME = &*session.database;
@@ -255,8 +248,37 @@ pub(super) const TABLES: &[Described] = &[
         backend_xid OID = NULL;
         backend_xmin OID = NULL;
         query_id INT8 = NULL;
-        query TEXT = if may_see(known, &session) { &*doing.query } else { "<insufficient privilege>" };
+        query TEXT = if known.may_see(session.role) { &*doing.query } else { "<insufficient privilege>" };
         backend_type TEXT = "client backend";
+    }),
+    table!(PG_CATALOG, 0 pg_stat_replication, known => standbys(known), |of| {
+        pid INT4 = NULL;
+        usesysid OID = NULL;
+        usename NAME = NULL;
+        application_name TEXT = &*of.name;
+        client_addr TEXT = NULL;
+        client_hostname TEXT = NULL;
+        client_port INT4 = NULL;
+        backend_start TIME = NULL;
+        backend_xmin OID = NULL;
+        state TEXT = "streaming";
+        sent_lsn TEXT = &*lsn(of.sent);
+        write_lsn TEXT = &*lsn(of.received);
+        flush_lsn TEXT = &*lsn(of.received);
+        replay_lsn TEXT = NULL;
+        write_lag TEXT = NULL;
+        flush_lag TEXT = NULL;
+        replay_lag TEXT = NULL;
+        sync_priority INT4 = 0i32;
+        sync_state TEXT = "async";
+        reply_time TIME = heard(&of);
+    }),
+    table!(PG_CATALOG, 0 ermine_stat_standbys, known => standbys(known), |of| {
+        name TEXT = &*of.name;
+        published INT8 = count(of.sent);
+        received INT8 = count(of.received);
+        lag_bytes INT8 = count(of.sent - of.received);
+        heard TIME = heard(&of);
     }),
     table!(PG_CATALOG, 0 ermine_stat_memory, known => std::iter::once((known.statistics)()), |of| {
         memory_limit INT8 = count(of.memory_limit);
@@ -268,14 +290,6 @@ pub(super) const TABLES: &[Described] = &[
         rows_in_files INT8 = count(of.unloaded_rows);
         rows_evicted INT8 = count(of.evicted_rows);
         rows_read_from_files INT8 = count(of.cold_reads);
-    }),
-    table!(PG_CATALOG, 0 pg_stat_progress_basebackup, known => backups(known), |(session, progress)| {
-        pid INT4 = session.process();
-        phase TEXT = progress.step;
-        backup_total INT8 = (progress.total > 0).then_some(progress.total as i64);
-        backup_streamed INT8 = progress.done as i64;
-        tablespaces_total INT4 = 1i32;
-        tablespaces_streamed INT4 = 0i32;
     }),
     table!(PG_CATALOG, 0 pg_prepared_xacts, known => prepared(known.catalog), |(gid, about)| {
         transaction OID = about.number as u32;

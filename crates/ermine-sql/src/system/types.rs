@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Described, INFORMATION, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, privileges,
+    Described, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, privileges,
     procedures::function_of,
     relations::{collation, storage},
     table,
@@ -73,14 +73,9 @@ fn labels<'a>(known: Known<'a>) -> impl Iterator<Item = (u32, &'a Label)> {
     known.catalog.types.all().into_iter().flat_map(labels)
 }
 
-fn domains<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a UserType, &'a Domain)> {
+/// Returns the domains.
+pub(super) fn domains<'a>(known: Known<'a>) -> impl Iterator<Item = (&'a UserType, &'a Domain)> {
     known.catalog.types.all().into_iter().filter_map(|user| Some((&**user, user.domain()?)))
-}
-
-/// Returns the length of a text type, where its modifier has one.
-fn length(domain: &Domain) -> Option<i32> {
-    let is_text = !domain.base.is_array && matches!(domain.base.scalar, Scalar::Char | Scalar::Varchar);
-    SqlType::length_of(domain.modifier).filter(|_| is_text).map(|length| length as i32)
 }
 
 pub(super) const TABLES: &[Described] = &[
@@ -128,17 +123,5 @@ pub(super) const TABLES: &[Described] = &[
         // As in PostgreSQL: the first labels have 1, 2, 3, and a later one between two has their mean.
         enumsortorder FLOAT4 = (label.position as f64 / GAP as f64 + 1.0) as f32;
         enumlabel NAME = &label.name;
-    }),
-    table!(INFORMATION, 0 domains, known => domains(known), |(user, domain)| {
-        domain_catalog NAME = &*known.environment.database;
-        domain_schema NAME = &user.schema;
-        domain_name NAME = &user.name;
-        data_type TEXT = super::information::data_type(domain.base);
-        character_maximum_length INT4 = length(domain);
-        character_octet_length INT4 = length(domain).map(|length| length.saturating_mul(4));
-        domain_default TEXT = domain.default.clone();
-        udt_catalog NAME = &*known.environment.database;
-        udt_schema NAME = name(known, domain.base).0;
-        udt_name NAME = name(known, domain.base).1;
     }),
 ];

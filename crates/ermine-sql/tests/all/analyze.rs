@@ -98,7 +98,8 @@ fn plan(session: &mut Session, statement: &str) -> Vec<String> {
         Some((before, time)) => format!("{before}{}", time.split_once(' ').unwrap().1),
         None => line.clone(),
     };
-    lines.iter().take_while(|line| !line.starts_with("Result")).map(timeless).collect()
+    let lines = lines.iter().filter(|line| !line.contains("Memory: "));
+    lines.take_while(|line| !line.starts_with("Result")).map(timeless).collect()
 }
 
 #[test]
@@ -107,29 +108,107 @@ fn parts_of_a_plan_say_what_came_of_them() {
     let mut session = database.session("tester", "test");
     let found = plan(&mut session, "SELECT * FROM tea AS one JOIN tea AS two ON two.id = one.id + 1 WHERE one.id > 15");
     let expected = [
-        "Nested Loop (actual rows=4 loops=1)",
-        "  ->  Index Scan using tea_pkey on tea one (actual rows=5 loops=1)",
-        "            Index Cond: (id > Int4(15))",
-        "  ->  Index Scan using tea_pkey on tea two (actual rows=1 loops=5)",
-        "            Index Cond: (id = an expression)",
+        "Nested Loop (rows=21) (actual rows=4 loops=1)",
+        "  ->  Index Scan using tea_pkey on tea one (rows=21) (actual rows=5 loops=1)",
+        "            Index Cond: (id > 15)",
+        "  ->  Index Scan using tea_pkey on tea two (rows=1) (actual rows=1 loops=5)",
+        "            Index Cond: (id = one.id + 1)",
     ];
     assert_eq!(found, expected);
     let found = plan(&mut session, "SELECT id FROM tea WHERE kind <> 'x' ORDER BY note LIMIT 3");
     let expected = [
-        "Limit (actual rows=3 loops=1)",
-        "  ->  Sort",
-        "        ->  Seq Scan on tea (actual rows=20 loops=1)",
-        "                  Filter: 1 condition",
+        "Limit (rows=3) (actual rows=3 loops=1)",
+        "  ->  Sort (rows=19) (actual rows=3 loops=1)",
+        "            Sort Key: note",
+        "        ->  Seq Scan on tea (rows=19) (actual rows=20 loops=1)",
+        "                  Filter: (kind <> 'x')",
     ];
     assert_eq!(found, expected);
     let found = plan(&mut session, "INSERT INTO tea SELECT id + 100 FROM tea WHERE id < 4");
     let expected = [
-        "Insert on tea",
-        "  ->  Index Scan using tea_pkey on tea (actual rows=3 loops=1)",
-        "            Index Cond: (id < Int4(4))",
+        "Insert on tea (rows=21) (actual rows=3 loops=1)",
+        "  ->  Index Scan using tea_pkey on tea (rows=21) (actual rows=3 loops=1)",
+        "            Index Cond: (id < 4)",
     ];
     assert_eq!(found, expected);
+    let text = "SELECT kind, count(*) FROM tea GROUP BY kind HAVING count(*) > 1 ORDER BY count(*) DESC LIMIT 2";
+    let expected = [
+        "Limit (rows=2) (actual rows=2 loops=1)",
+        "  ->  Sort (rows=18) (actual rows=2 loops=1)",
+        "            Sort Key: count(*) DESC",
+        "        ->  HashAggregate (rows=18) (actual rows=6 loops=1)",
+        "                  Group Key: kind",
+        "                  Filter: (count(*) > 1)",
+        "              ->  Seq Scan on tea (rows=64) (actual rows=23 loops=1)",
+    ];
+    assert_eq!(plan(&mut session, text), expected);
+    // Queries in expressions.
+    let text = "SELECT (SELECT max(id) FROM tea) FROM tea AS one
+        WHERE EXISTS (SELECT FROM tea AS two WHERE two.id = one.id + 1) AND id < 3";
+    let expected = [
+        "Index Scan using tea_pkey on tea one (rows=6) (actual rows=2 loops=1)",
+        "      Index Cond: (id < 3)",
+        "      Filter: (EXISTS (subquery))",
+        "  SubPlan 1",
+        "  ->  Index Scan using tea_pkey on tea two (rows=1) (actual rows=1 loops=2)",
+        "            Index Cond: (id = one.id + 1)",
+        "  InitPlan 2",
+        "  ->  Aggregate (rows=1) (actual rows=1 loops=1)",
+        "        ->  Seq Scan on tea (rows=64) (actual rows=23 loops=1)",
+    ];
+    assert_eq!(plan(&mut session, text), expected);
+    let text = "SELECT DISTINCT s.kind FROM (SELECT kind, sum(id) FROM tea GROUP BY kind) AS s WHERE s.sum > 1
+        ORDER BY kind";
+    let expected = [
+        "Unique (rows=8) (actual rows=6 loops=1)",
+        "  ->  Sort (rows=8)",
+        "            Sort Key: kind",
+        "        ->  Subquery Scan on s (rows=8) (actual rows=6 loops=1)",
+        "                  Filter: (sum > 1)",
+        "              ->  HashAggregate (rows=18) (actual rows=6 loops=1)",
+        "                        Group Key: kind",
+        "                    ->  Seq Scan on tea (rows=64) (actual rows=23 loops=1)",
+    ];
+    assert_eq!(plan(&mut session, text), expected);
+    let text = "SELECT DISTINCT ON (kind) kind, id FROM tea WHERE id < 4 ORDER BY kind, id DESC";
+    let found = plan(&mut session, text);
+    assert!(found[0].starts_with("Unique ") && found[1].starts_with("  ->  Sort "), "{found:?}");
+    let text = "SELECT kind, sum(count(*) FILTER (WHERE id > 3)) OVER () FROM tea GROUP BY kind ORDER BY 2";
+    let found = plan(&mut session, text);
+    assert!(found[1].ends_with("Sort Key: sum(count(*) FILTER (WHERE id > 3)) OVER (..)"), "{found:?}");
     let found =
         plan(&mut session, "SELECT 1 FROM tea AS one JOIN tea AS two ON two.id = one.id WHERE one.note = 'none'");
     assert!(found.iter().any(|line| line.ends_with("(never executed)")), "{found:?}");
+}
+
+#[test]
+fn a_plan_is_json_with_the_keys_of_postgresql() {
+    let database = database(Scheme::SiSsn);
+    let mut session = database.session("tester", "test");
+    let told =
+        ask(&mut session, "EXPLAIN (FORMAT JSON) SELECT note FROM tea WHERE id = 3 AND note <> 'a \"b\"'").concat();
+    for part in [
+        "[\n  {\n    \"Plan\": {\n      \"Node Type\": \"Index Scan\",\n      \"Relation Name\": \"tea\",\n",
+        "\"Index Name\": \"tea_pkey\",\n      \"Scan Direction\": \"Forward\",\n      \"Plan Rows\": 0,\n",
+        "\"Index Cond\": \"(id = 3)\",\n      \"Filter\": \"(note <> 'a \\\"b\\\"')\"\n    }\n  }\n]",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let text = "SELECT (x -> 0 -> 'Plan' ->> 'Node Type') || (x -> 0 ->> 'Tracked Reads') FROM (SELECT $j$";
+    let analyzed = "EXPLAIN (ANALYZE, FORMAT JSON) SELECT kind, count(*) FROM tea GROUP BY kind ORDER BY 1";
+    let told = ask(&mut session, analyzed).concat();
+    assert!(told.contains("\"Actual Rows\": 5") && told.contains("\"Peak Memory Usage\": "), "{told}");
+    assert_eq!(ask(&mut session, &format!("{text}{told}$j$::json AS x) AS told")), ["Sort20"], "{told}");
+}
+
+#[test]
+fn hashes_and_sorts_say_how_much_memory_they_held() {
+    let database = database(Scheme::SiSsn);
+    let mut session = database.session("tester", "test");
+    let lines = ask(
+        &mut session,
+        "EXPLAIN ANALYZE SELECT one.id FROM tea AS one JOIN tea AS two USING (note) ORDER BY one.kind || two.kind",
+    );
+    assert_eq!(lines.iter().filter(|line| line.contains("Memory: ") && line.ends_with(" kB")).count(), 2, "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with("Hash Cond: (two.note = one.note)")), "{lines:?}");
 }

@@ -233,6 +233,20 @@ fn a_change_of_a_table_waits_for_its_users_and_they_for_it() {
     }
 }
 
+/// No client was told the columns of a simple query before, although its plan is remembered.
+#[test]
+fn a_simple_query_waits_for_a_change_of_its_columns() {
+    for scheme in WITH_VERSIONS {
+        let mut stage = Stage::new(scheme, "ALTER COLUMN");
+        let query = "SELECT v FROM t WHERE id = 1";
+        assert_eq!(stage.ask("b", query), ["1"]);
+        stage.ask("a", "BEGIN; ALTER TABLE t ALTER v TYPE text");
+        assert_eq!(stage.waits("b", query), "relation");
+        stage.ask("a", "COMMIT");
+        assert_eq!(stage.done("b"), rows(&["1"]), "{}", stage.case);
+    }
+}
+
 /// Each session has what the next one wants; the last one to wait gives up, and the others go on.
 #[test]
 fn deadlocks_are_found_across_rows_tables_and_advisory_locks() {
@@ -511,11 +525,81 @@ fn conflicts_are_counted_by_table_statement_and_cause() {
     stage.ask("b", "BEGIN; SELECT v FROM u");
     assert_eq!(code(&stage.run("b", "UPDATE t SET v = v + 1 WHERE id = 1")), "40001");
     stage.ask("b", "ROLLBACK");
-    // A wait is no conflict.
+    // A wait is no conflict, and no rollback, however often it looks whether the row is free.
+    let rollbacks = "SELECT xact_rollback FROM pg_stat_database";
+    let before = ask(&mut stage.observer, rollbacks);
     stage.waits("b", "UPDATE t SET v = v + 1 WHERE id = 1");
+    std::thread::sleep(std::time::Duration::from_millis(50));
     stage.ask("a", "COMMIT");
     assert_eq!(code(&stage.done("b")), "00000");
+    assert_eq!(ask(&mut stage.observer, rollbacks), before);
+    let waits = "SELECT sum(waits) FROM pg_stat_statements WHERE query ~ '^UPDATE'";
+    assert_eq!(ask(&mut stage.observer, waits), ["1"]);
     assert_eq!(ask(&mut stage.observer, shown), ["t,COMMIT,exclusion,2", "t,UPDATE,write-conflict,1"]);
     ask(&mut stage.observer, "SELECT ermine_stat_conflicts_reset()");
+    assert_eq!(ask(&mut stage.observer, shown), [""; 0]);
+}
+
+#[test]
+fn the_hottest_conflicts_are_shown_by_row_with_their_stories() {
+    let mut stage = Stage::new(Scheme::SiSsn, "hot rows");
+    let shown = "SELECT relname, key, cause, conflicts, conflicts_min, last_conflict <= now(), story \
+        FROM ermine_stat_hot_conflicts ORDER BY conflicts DESC";
+    let mut lose = |row: u32, times: usize| {
+        for _ in 0..times {
+            stage.ask("a", &format!("BEGIN; UPDATE t SET v = v + 1 WHERE id = {row}"));
+            stage.ask("b", "BEGIN; SELECT v FROM u");
+            assert_eq!(code(&stage.run("b", &format!("UPDATE t SET v = v + 1 WHERE id = {row}"))), "40001");
+            stage.ask("b", "ROLLBACK");
+            stage.ask("a", "COMMIT");
+        }
+    };
+    lose(2, 1);
+    lose(1, 3);
+    let story = |row: u32| format!("You write t (id)=({row}), which process 1 is writing.");
+    let rows = ask(&mut stage.observer, shown);
+    assert_eq!(
+        rows,
+        [
+            format!("t,(id)=(1),write-conflict,3,3,t,{}", story(1)),
+            format!("t,(id)=(2),write-conflict,1,1,t,{}", story(2))
+        ]
+    );
+    // Keys are data.
+    ask(&mut stage.observer, "CREATE ROLE eva; CREATE ROLE watcher; GRANT pg_read_all_stats TO watcher; SET ROLE eva");
+    let hidden = "SELECT relname, key IS NULL, conflicts, story IS NULL FROM ermine_stat_hot_conflicts ORDER BY 3 DESC";
+    assert_eq!(ask(&mut stage.observer, hidden), ["t,t,3,t", "t,t,1,t"]);
+    ask(&mut stage.observer, "RESET ROLE; SET ROLE watcher");
+    assert_eq!(ask(&mut stage.observer, hidden), ["t,f,3,f", "t,f,1,f"]);
+    ask(&mut stage.observer, "RESET ROLE; SELECT ermine_stat_conflicts_reset()");
+    assert_eq!(ask(&mut stage.observer, shown), [""; 0]);
+}
+
+#[test]
+fn other_sessions_see_how_far_the_build_of_an_index_is() {
+    let mut stage = Stage::new(Scheme::SiSsn, "progress");
+    ask(&mut stage.observer, "INSERT INTO t SELECT i, i, i FROM generate_series(4, 300) AS i");
+    let shown = "SELECT p.pid, relid::regclass, index_relid::regclass, command, phase, tuples_done, tuples_total > 0 \
+        FROM pg_stat_progress_create_index AS p";
+    assert_eq!(ask(&mut stage.observer, shown), [""; 0]);
+    stage.ask("a", "BEGIN; UPDATE u SET v = 2 WHERE id = 1; SELECT v FROM t WHERE id = 1");
+    // `a` has begun before the index, and uses the table.
+    stage.waits("b", "CREATE INDEX t_v ON t (v)");
+    let waiting = ask(&mut stage.observer, shown);
+    assert_eq!(waiting, ["2,t,t_v,CREATE INDEX,waiting for writers before build,0,t"]);
+    // `c` knows the index; the build waits before the row that it writes.
+    stage.ask("c", "BEGIN; UPDATE t SET w = -200 WHERE id = 200");
+    stage.ask("a", "COMMIT");
+    let reached = ["2,t,t_v,CREATE INDEX,building index: scanning table,199,t"];
+    while ask(&mut stage.observer, shown) != reached {
+        thread::yield_now();
+    }
+    // A role that may not see the statement sees no more than that there is one.
+    ask(&mut stage.observer, "CREATE ROLE eva; SET ROLE eva");
+    let hidden = "SELECT pid, relid IS NULL, phase IS NULL, tuples_done IS NULL FROM pg_stat_progress_create_index";
+    assert_eq!(ask(&mut stage.observer, hidden), ["2,t,t,t"]);
+    ask(&mut stage.observer, "RESET ROLE");
+    stage.ask("c", "COMMIT");
+    assert_eq!(code(&stage.done("b")), "00000");
     assert_eq!(ask(&mut stage.observer, shown), [""; 0]);
 }

@@ -7,7 +7,11 @@
 use std::sync::Arc;
 
 use ermine::{Database, Options};
-use ermine_sql::{Result, RowSet, Session, SqlDatabase, SqlError, SqlState, Status};
+use ermine_sql::{
+    Column, CopyFormat, Result, RowSet, RowSink, Session, SqlDatabase, SqlError, SqlState, Status, types::Value,
+};
+
+use crate::sessions::ask;
 
 fn session() -> Session {
     let engine = Arc::new(Database::open_in_memory(Options::default()).unwrap());
@@ -298,4 +302,75 @@ fn a_row_has_a_bounded_length() {
     let piece = vec![b'a'; 8 << 20];
     let failed = (0..20).find_map(|_| session.copy_in().unwrap().write(&piece).err());
     assert_eq!(failed.unwrap().state(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+}
+
+/// A client that receives copied rows, and looks at the statement's progress after some of them.
+struct Watching {
+    observer: Session,
+    received: u32,
+    seen: Vec<String>,
+}
+
+const PROGRESS: &str = "SELECT pid, relid, command, type, bytes_processed, bytes_total, tuples_processed, tuples_excluded \
+    FROM pg_stat_progress_copy";
+
+impl RowSink for Watching {
+    fn columns(&mut self, _: &[Column]) -> Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: &[Value]) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_out(&mut self, _: CopyFormat) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, _: &[u8]) -> Result<()> {
+        self.received += 1;
+        if self.received == 200 {
+            self.seen = ask(&mut self.observer, PROGRESS);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn other_sessions_see_how_far_a_copy_is() {
+    let engine = Arc::new(Database::open_in_memory(Options::default()).unwrap());
+    let database = SqlDatabase::open(engine).unwrap();
+    let (mut session, mut observer) = (database.session("ann", "shop"), database.session("eva", "shop"));
+    session.connect(7, None, Box::new(|| {}));
+    run(&mut session, "CREATE TABLE t (a integer); CREATE ROLE nosy");
+    let table = ask(&mut observer, "SELECT 't'::regclass::oid").remove(0);
+    assert_eq!(ask(&mut observer, PROGRESS), [""; 0]);
+    let mut rows = RowSet::default();
+    session.run("COPY t FROM STDIN (FORMAT csv) WHERE a <> 2; COPY t FROM STDIN", &mut rows).unwrap();
+    assert_eq!(ask(&mut observer, PROGRESS), [format!("7,{table},COPY FROM,PIPE,0,0,0,0")]);
+    for (piece, seen) in [("1\n2\n3", "5,0,1,1"), ("0\n4\n", "9,0,3,1")] {
+        session.copy_in().unwrap().write(piece.as_bytes()).unwrap();
+        assert_eq!(ask(&mut observer, PROGRESS), [format!("7,{table},COPY FROM,PIPE,{seen}")]);
+    }
+    // A role that may not see the statement sees no more than that there is one.
+    run(&mut observer, "SET ROLE nosy");
+    assert_eq!(ask(&mut observer, PROGRESS), ["7,,,,,,,"]);
+    run(&mut observer, "RESET ROLE");
+    session.copy_in().unwrap().finish(&mut rows).unwrap().wait().unwrap();
+    // The next one has begun.
+    assert_eq!(ask(&mut observer, PROGRESS), [format!("7,{table},COPY FROM,PIPE,0,0,0,0")]);
+    let _ = session.copy_in().unwrap().fail("enough");
+    assert_eq!(ask(&mut observer, PROGRESS), [""; 0]);
+    run(&mut session, "INSERT INTO t SELECT 5 FROM generate_series(1, 300)");
+    for (text, relation) in [("COPY t TO STDOUT", &*table), ("COPY (SELECT * FROM t) TO STDOUT", "0")] {
+        let observer = database.session("eva", "shop");
+        let mut watching = Watching { observer, received: 0, seen: Vec::new() };
+        session.run(text, &mut watching).unwrap();
+        assert_eq!(watching.seen, [format!("7,{relation},COPY TO,PIPE,256,0,128,0")], "{text}");
+    }
+    assert_eq!(ask(&mut observer, PROGRESS), [""; 0]);
 }

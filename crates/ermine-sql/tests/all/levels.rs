@@ -12,7 +12,7 @@ use std::{
 };
 
 use ermine::{Database, Durability, Options, Scheme};
-use ermine_sql::{RowSet, Session, SqlDatabase, SqlState};
+use ermine_sql::{RowSet, Session, SqlDatabase, SqlState, Status, types::SqlType};
 
 use crate::sessions::{ask, run};
 
@@ -554,6 +554,8 @@ fn commits_are_acknowledged_as_the_database_was_opened() {
         assert_eq!(ask(&mut session, "SHOW synchronous_commit"), [shown]);
         ask(&mut session, "SET synchronous_commit = 'on'");
         assert_eq!(ask(&mut session, "SHOW synchronous_commit"), ["on"]);
+        ask(&mut session, "SET synchronous_commit = local");
+        assert_eq!(ask(&mut session, "SHOW synchronous_commit"), ["local"]);
         ask(&mut session, "RESET synchronous_commit");
         assert_eq!(ask(&mut session, "SHOW synchronous_commit"), [shown]);
     }
@@ -858,4 +860,75 @@ fn a_name_is_given_once() {
         drop(database);
         std::fs::remove_dir_all(&directory).unwrap();
     }
+}
+
+#[test]
+fn an_error_that_a_client_found_is_certified() {
+    for scheme in [Scheme::SiSsn, Scheme::Silo] {
+        let database = open(scheme);
+        let (mut one, mut other) = (session(&database, "serializable"), session(&database, "serializable"));
+        ask(&mut one, "BEGIN");
+        ask(&mut one, "SELECT v FROM t WHERE id = 1");
+        ask(&mut one, "UPDATE t SET v = 5 WHERE id = 2");
+        one.roll_back_certified().unwrap();
+        assert_eq!(one.status(), Status::Idle);
+        assert_eq!(ask(&mut one, "SELECT v FROM t ORDER BY id"), ["1", "2"], "{scheme}: the write is undone");
+
+        // The one row before the change of both, and the other row after it, where rows are changed in place.
+        ask(&mut one, "BEGIN");
+        ask(&mut one, "SELECT v FROM t WHERE id = 1");
+        ask(&mut other, "UPDATE t SET v = v + 10");
+        let second = ask(&mut one, "SELECT v FROM t WHERE id = 2");
+        let certified = one.roll_back_certified();
+        match scheme.has_versions() {
+            true => (assert_eq!(second, ["2"]), certified.unwrap()).1,
+            false => assert_eq!(certified.unwrap_err().state(), SqlState::SERIALIZATION_FAILURE, "{second:?}"),
+        }
+        assert_eq!(one.status(), Status::Idle);
+    }
+}
+
+#[test]
+fn types_are_given_where_they_cannot_be_inferred() {
+    let database = open(Scheme::SiSsn);
+    let mut one = session(&database, "serializable");
+    let int8 = [Some(SqlType::INT8)];
+    ask(&mut one, "BEGIN");
+    for _ in 0..2 {
+        let mut types = |text: &str, lists: &[&[_]]| {
+            let (place, prepared) = one.prepare_with_any(text, lists).unwrap();
+            (place, prepared.parameters().to_vec())
+        };
+        let text = "SELECT v FROM t WHERE id = $1";
+        assert_eq!(types(text, &[&[], &int8]), (0, vec![SqlType::INT4]));
+        assert_eq!(types(text, &[&int8]), (0, vec![SqlType::INT8]));
+        assert_eq!(types("SELECT $1 IS NULL", &[&[], &int8]), (1, vec![SqlType::INT8]));
+    }
+    // No attempt has failed the transaction.
+    assert_eq!(one.status(), Status::Open);
+    let error = one.prepare_with_any("SELECT nothing($1)", &[&[], &int8]).err().unwrap();
+    assert_eq!(error.state(), SqlState::UNDEFINED_FUNCTION);
+    assert_eq!(one.status(), Status::Failed);
+}
+
+/// A text with several commits is complete when all of them are durable.
+#[test]
+fn a_text_waits_for_each_of_its_commits() {
+    let directory = std::env::temp_dir().join(format!("ermine-sql-several-{}", std::process::id()));
+    let engine = Arc::new(Database::open(&directory, Options::default()).unwrap());
+    let database = SqlDatabase::open(engine.clone()).unwrap();
+    let mut session = database.session("tester", "test");
+    ask(&mut session, "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)");
+    let reader = engine.log_reader(None).unwrap();
+    for rest in ["SELECT count(*) FROM u", "SET synchronous_commit = local; INSERT INTO u VALUES (1)"] {
+        let hold = reader.hold_commits(0);
+        let text = format!("BEGIN; INSERT INTO t VALUES ({}); COMMIT; {rest}", rest.len());
+        let receipt =
+            session.simple_query(&text, &mut RowSet::default()).unwrap().receipt.expect("the transaction wrote");
+        assert!(!receipt.is_durable());
+        hold.end();
+        receipt.wait().unwrap();
+    }
+    drop((session, database, engine));
+    std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -60,34 +60,47 @@ enum Kind {
     Mode,
 }
 
+const fn spread(is_root: bool, is_population: bool) -> Kind {
+    Kind::Spread { is_root, is_population }
+}
+
+const KINDS: [(&str, Kind); 26] = [
+    ("count", Kind::Count),
+    ("sum", Kind::Sum),
+    ("avg", Kind::Average),
+    ("min", Kind::Min),
+    ("max", Kind::Max),
+    ("bool_and", Kind::And),
+    ("every", Kind::And),
+    ("bool_or", Kind::Or),
+    ("string_agg", Kind::Join),
+    ("array_agg", Kind::Array),
+    ("jsonb_agg", Kind::Json),
+    ("json_agg", Kind::JsonText),
+    ("stddev", spread(true, false)),
+    ("stddev_samp", spread(true, false)),
+    ("stddev_pop", spread(true, true)),
+    ("variance", spread(false, false)),
+    ("var_samp", spread(false, false)),
+    ("var_pop", spread(false, true)),
+    ("bit_and", Kind::BitAnd),
+    ("bit_or", Kind::BitOr),
+    ("bit_xor", Kind::BitXor),
+    ("jsonb_object_agg", Kind::Object),
+    ("json_object_agg", Kind::ObjectText),
+    ("percentile_cont", Kind::PercentileCont),
+    ("percentile_disc", Kind::PercentileDisc),
+    ("mode", Kind::Mode),
+];
+
 fn kind(name: &str) -> Option<Kind> {
-    let spread = |is_root, is_population| Kind::Spread { is_root, is_population };
-    Some(match name {
-        "count" => Kind::Count,
-        "sum" => Kind::Sum,
-        "avg" => Kind::Average,
-        "min" => Kind::Min,
-        "max" => Kind::Max,
-        "bool_and" | "every" => Kind::And,
-        "bool_or" => Kind::Or,
-        "string_agg" => Kind::Join,
-        "array_agg" => Kind::Array,
-        "jsonb_agg" => Kind::Json,
-        "json_agg" => Kind::JsonText,
-        "stddev" | "stddev_samp" => spread(true, false),
-        "stddev_pop" => spread(true, true),
-        "variance" | "var_samp" => spread(false, false),
-        "var_pop" => spread(false, true),
-        "bit_and" => Kind::BitAnd,
-        "bit_or" => Kind::BitOr,
-        "bit_xor" => Kind::BitXor,
-        "jsonb_object_agg" => Kind::Object,
-        "json_object_agg" => Kind::ObjectText,
-        "percentile_cont" => Kind::PercentileCont,
-        "percentile_disc" => Kind::PercentileDisc,
-        "mode" => Kind::Mode,
-        name => return Regression::named(name).map(Kind::Regression),
-    })
+    let kinds = KINDS.iter().find(|(known, _)| *known == name);
+    kinds.map(|(_, kind)| *kind).or_else(|| Regression::named(name).map(Kind::Regression))
+}
+
+/// Returns the names of all aggregates.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(name, _)| *name).chain(Regression::names())
 }
 
 /// Whether an aggregate of this name exists.
@@ -98,6 +111,16 @@ pub fn is_aggregate(name: &str) -> bool {
 /// Whether an ordered-set aggregate of this name exists.
 pub fn is_ordered_set(name: &str) -> bool {
     kind(name).is_some_and(Kind::is_ordered_set)
+}
+
+impl Aggregate {
+    /// Returns its name; of several, the first.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Regression(of) => of.name(),
+            kind => KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name),
+        }
+    }
 }
 
 impl Kind {

@@ -10,6 +10,7 @@ mod arrays;
 mod bits;
 mod buckets;
 mod bytes;
+mod catalogs;
 mod collections;
 mod encoded;
 mod encodings;
@@ -215,6 +216,11 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
+/// Returns the names of all functions: those of a row, those that return rows, and aggregates.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.0.keys().copied().chain(sets::names()).chain(aggregates::names())
+}
+
 /// Whether the result's size, or the work, depends on the values of the arguments, however small they are.
 pub fn grows(name: &str) -> bool {
     const NAMES: [&str; 10] = ["repeat", "lpad", "rpad", "factorial", "power", "pow", "exp", "ln", "log", "sqrt"];
@@ -270,6 +276,8 @@ macro_rules! arguments {
 }
 use arguments;
 
+#[cfg(test)]
+mod book;
 #[cfg(test)]
 mod tests {
     use super::*;

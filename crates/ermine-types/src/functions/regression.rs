@@ -23,22 +23,31 @@ pub(super) enum Regression {
 }
 
 impl Regression {
+    const NAMED: [(&str, Self); 12] = [
+        ("regr_count", Self::Count),
+        ("regr_avgx", Self::AverageX),
+        ("regr_avgy", Self::AverageY),
+        ("regr_sxx", Self::SquaresX),
+        ("regr_syy", Self::SquaresY),
+        ("regr_sxy", Self::Products),
+        ("covar_pop", Self::CovariancePopulation),
+        ("covar_samp", Self::CovarianceSample),
+        ("corr", Self::Correlation),
+        ("regr_r2", Self::Determination),
+        ("regr_slope", Self::Slope),
+        ("regr_intercept", Self::Intercept),
+    ];
+
     pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "regr_count" => Self::Count,
-            "regr_avgx" => Self::AverageX,
-            "regr_avgy" => Self::AverageY,
-            "regr_sxx" => Self::SquaresX,
-            "regr_syy" => Self::SquaresY,
-            "regr_sxy" => Self::Products,
-            "covar_pop" => Self::CovariancePopulation,
-            "covar_samp" => Self::CovarianceSample,
-            "corr" => Self::Correlation,
-            "regr_r2" => Self::Determination,
-            "regr_slope" => Self::Slope,
-            "regr_intercept" => Self::Intercept,
-            _ => return None,
-        })
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, regression)| *regression)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        Self::NAMED.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMED.iter().map(|(name, _)| *name)
     }
 }
 

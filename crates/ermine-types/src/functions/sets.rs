@@ -6,7 +6,7 @@
 use std::{collections::HashMap, ops::Range, rc::Rc, sync::LazyLock};
 
 use super::{
-    jsonpath,
+    catalogs, jsonpath,
     posix::{Flags, Posix},
     resolution::{self, Candidate, Outcome, Parameter, Unresolved, of},
     unresolved,
@@ -32,7 +32,7 @@ pub struct SetRows {
 }
 
 impl SetRows {
-    fn new(next: impl FnMut(&mut [Value], &Environment) -> Result<bool> + 'static) -> Self {
+    pub(super) fn new(next: impl FnMut(&mut [Value], &Environment) -> Result<bool> + 'static) -> Self {
         Self { next: Box::new(next), bytes: 0 }
     }
 
@@ -97,7 +97,7 @@ pub struct SetReturning {
 }
 
 /// A row of the table.
-struct Entry {
+pub(super) struct Entry {
     parameters: Vec<Parameter>,
     columns: Vec<(Option<&'static str>, Outcome)>,
     is_strict: bool,
@@ -121,8 +121,14 @@ static TABLE: LazyLock<HashMap<&'static str, Vec<Entry>>> = LazyLock::new(|| {
     register_series(&mut table);
     register_texts(&mut table);
     register_json(&mut table);
+    catalogs::register(&mut table);
     table.0
 });
+
+/// Returns the names of all functions.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.keys().copied()
+}
 
 /// Whether there is a function of this name.
 pub fn is_set_returning(name: &str) -> bool {
@@ -152,11 +158,11 @@ pub fn set_returning(name: &str, arguments: &[Option<SqlType>]) -> Result<SetRet
 
 /// Functions by their names.
 #[derive(Default)]
-struct Table(HashMap<&'static str, Vec<Entry>>);
+pub(super) struct Table(HashMap<&'static str, Vec<Entry>>);
 
 impl Table {
     /// Adds a function: strict, unless changed.
-    fn add(
+    pub(super) fn add(
         &mut self,
         name: &'static str,
         parameters: &[Parameter],
@@ -325,21 +331,6 @@ fn register_texts(table: &mut Table) {
     entry.in_c = Some(split::<true>);
     let entry = table.add("string_to_table", &[text; 3], &of_texts, string_to_table);
     (entry.optional, entry.is_strict) = (1, false);
-    let options = ["option_name", "option_value"].map(|name| (Some(name), Outcome::Is(SqlType::TEXT)));
-    let array = Parameter::Is(SqlType::TEXT.array());
-    table.add("pg_options_to_table", &[array], &options, |mut arguments, _| match arguments.pop() {
-        Some(Value::Array(array)) => {
-            let pair = |option: &Value| match option {
-                Value::Text(option) => match option.split_once('=') {
-                    Some((name, value)) => [name.into(), value.into()],
-                    None => [option.as_str().into(), Value::Null],
-                },
-                _ => [Value::Null, Value::Null],
-            };
-            Ok(SetRows::of_rows(array.elements().iter().map(pair).collect()))
-        }
-        _ => Err(mismatch()),
-    });
 }
 
 /// A consumer of matches: of the places of the whole match, then of its groups.

@@ -19,6 +19,7 @@ use super::{
     checkpoint::Pace,
     copy::{Filling, Watch},
     image::{Image, Marker},
+    shipping::{changes::ChangeReader, reader::LogReader},
     store::{Store, storage},
 };
 use crate::{
@@ -87,6 +88,21 @@ impl<S: Scheme> Engine<S> {
         let (files, bytes) = (filling.files, filling.bytes);
         filling.finish(Some(marker), || Ok(()))?;
         Ok(BackupReport { from_lsn: image.walked, to_lsn: end, files, bytes, took: began.elapsed() })
+    }
+
+    /// Reads the log from a position on, or from its durable end on.
+    pub(crate) fn log_reader(&self, from: Option<u64>) -> Result<LogReader<'_>> {
+        let (log, store) = self.log_and_store()?;
+        LogReader::new(log, store, from)
+    }
+
+    /// Reads the changes of committed transactions from a position on, or from the durable end of the log on.
+    pub(crate) fn changes(&self, from: Option<u64>) -> Result<ChangeReader<'_>> {
+        let (log, store) = self.log_and_store()?;
+        if !self.options.log_keys {
+            return Err(Error::Options("the log has no keys to read changes by: use Options::log_keys".into()));
+        }
+        ChangeReader::new(log, store, from, Box::new(|table| self.tables.name_of(table)))
     }
 
     fn log_and_store(&self) -> Result<(&Log, &Store)> {

@@ -33,6 +33,7 @@ use std::{
 use super::{
     cold::{ColdFile, ColdWriter},
     image::{self, Head, ImageWriter, Marker, begin_of, now_micros},
+    removal::Kept,
     store::{Leaving, Store, storage},
     stored_block::StoredRecord,
     upkeep::Upkeep,
@@ -192,7 +193,7 @@ impl<S: Scheme> Engine<S> {
     #[cfg(not(shuttle))]
     pub(crate) fn checkpoint_if_due(&self) -> Result<()> {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return Ok(()) };
-        store.removals.retry();
+        store.removals.retry(self.kept_for_readers(log));
         let (distance, size) = store.checkpoints.distance(self.shared.clock.now().0);
         // A large database gets checkpoints less often, so that what checkpoints write stays in proportion.
         let after = self.options.checkpoint_after.max(2 * size).min(self.log_max());
@@ -207,6 +208,20 @@ impl<S: Scheme> Engine<S> {
         })
     }
 
+    /// Returns how much of the log is kept for readers: what is kept gives way where room is short, except for what a
+    /// reader has still to carry elsewhere.
+    fn kept_for_readers(&self, log: &Log) -> Kept {
+        let is_short = log.room.is_short();
+        let bytes = if is_short { 0 } else { self.options.keep_log };
+        Kept { log: self.shared.clock.now().0.saturating_sub(bytes).min(log.kept_from()), changes: !is_short }
+    }
+
+    /// Keeps the log for readers of changes from a position on.
+    pub(crate) fn keep_changes_from(&self, position: Option<u64>) {
+        let removals = self.store.iter().map(|store| &store.removals);
+        removals.for_each(|removals| removals.keep_changes_from(position.unwrap_or(u64::MAX)));
+    }
+
     /// Bytes of log since the last checkpoint from which on another one hurries: recovery keeps the keys of what it
     /// replays in memory, beside the indexes.
     pub(crate) fn log_max(&self) -> u64 {
@@ -219,7 +234,7 @@ impl<S: Scheme> Engine<S> {
     pub(crate) fn keep_room(&self) {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return };
         let segment = self.options.segment_bytes;
-        if log.written().0 >= segment / 4 || log.segments().len() > 1 {
+        if log.written().0 >= segment / 4 || log.segments().len() > 1 || log.room.is_short() {
             log.room.want_for_checkpoint(segment + store.checkpoints.image_bytes() * 5 / 4);
             log.keep_room();
         }
@@ -293,7 +308,7 @@ impl<S: Scheme> Engine<S> {
         state.begin = begin;
         lent.done();
         self.tables.cover(recorded);
-        store.checkpoints.upkeep.count();
+        store.checkpoints.upkeep.count(began.elapsed());
         report.bytes = bytes;
         let older = older_than(&*store.directory, marker).map_err(storage)?;
         // From here on only readers that fetched an address earlier refer to what is to be removed.
@@ -304,7 +319,11 @@ impl<S: Scheme> Engine<S> {
         let freed = log.free_below(first_kept.start);
         log.chains.forget_below(first_kept.start);
         report.freed_segments = freed.len() as u64;
-        store.removals.remove(gone.chain(freed.iter().map(name_of)));
+        store.removals.remove(
+            gone.chain(freed.iter().map(name_of)),
+            self.shared.clock.now().0,
+            self.kept_for_readers(log),
+        );
         report.took = began.elapsed();
         Ok(report)
     }

@@ -256,7 +256,7 @@ impl ColdWriter<'_> {
             let file = self.store.directory.open(&name, Open::Create)?;
             self.made.insert(self.next);
             let (start, identity) = (self.next, self.store.identity.bytes());
-            let label = Body { kind: BlockKind::Label, descriptors: &identity, payload: &[] };
+            let label = Body::of(BlockKind::Label, &identity, &[]);
             file.write_at(0, &whole_block(label, start))?;
             self.next += LABEL_BYTES;
             let info = ColdFile { start, end: self.next, rows: 0, live: 0 };
@@ -273,7 +273,7 @@ impl ColdWriter<'_> {
         // All of them are live until the next checkpoint that counts.
         current.info.rows += rows;
         current.info.live += rows;
-        self.draft.begin();
+        self.draft.begin(false);
         if self.next - current.synced >= SYNC_BYTES {
             current.file.sync()?;
             current.synced = self.next;
@@ -303,7 +303,7 @@ impl ColdWriter<'_> {
     /// Removes the files that this writer has made and to which nothing refers, as far as possible.
     pub(crate) fn abandon(&mut self) {
         self.current = None;
-        self.draft.begin();
+        self.draft.begin(false);
         for start in std::mem::take(&mut self.made).difference(&self.referred) {
             self.store.forget(&[*start]);
             self.store.unsynced().remove(start);

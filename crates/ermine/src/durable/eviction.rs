@@ -70,6 +70,8 @@ const HELPED_ROWS: u64 = 1024;
 const SWEEP_PAUSE: Duration = Duration::from_millis(50);
 /// Pause when no row can leave.
 const REST: Duration = Duration::from_secs(1);
+/// The pause between sweeps from which on they count as being in vain: several were, one after another.
+const VAIN_PAUSE: Duration = SWEEP_PAUSE.saturating_mul(8);
 
 /// The state of eviction, and its counts.
 pub(crate) struct Eviction<H> {
@@ -101,13 +103,21 @@ struct Hand<H> {
     is_sweeping: bool,
     /// Refused requests for memory, as of the last batch.
     refused: u64,
-    /// Rows that were passed, to make room for others, since the last one was evicted.
-    fruitless: u64,
+    /// Searches for rows that can leave: without and with [`Hand::is_pressed`]. Rows that stay in one may leave in the
+    /// other, which must not rest because the first one does.
+    searches: [Search; 2],
     /// Some of them can leave as soon as the log is durable up to them, or a checkpoint has ended that moves them.
     is_held_up: bool,
-    rests_since: Option<Instant>,
     /// When granules were swept because a request was refused.
     swept_at: Option<Instant>,
+}
+
+/// How long no row has been found that can leave.
+#[derive(Clone, Copy, Default)]
+struct Search {
+    /// Rows that were passed, to make room for others, since the last one was evicted.
+    fruitless: u64,
+    rests_since: Option<Instant>,
 }
 
 /// Slots that have been marked.
@@ -145,9 +155,8 @@ impl<H: CertifierStamps> Eviction<H> {
             clearing_pause: SWEEP_PAUSE,
             is_sweeping: false,
             refused: 0,
-            fruitless: 0,
+            searches: [Search::default(); 2],
             is_held_up: false,
-            rests_since: None,
             swept_at: None,
         };
         Self { hand: Mutex::new(hand), rows: AtomicU64::new(0), vain: AtomicU64::new(0) }
@@ -279,16 +288,17 @@ impl<S: Scheme> Engine<S> {
             }
             return if used > low { Progress::Waiting } else { Progress::Idle };
         }
-        if hand.fruitless > 4 * rows {
-            hand.fruitless = 0;
+        let pressed = usize::from(self.lacks_room() || self.options.evict_always);
+        if hand.searches[pressed].fruitless > 4 * rows {
+            hand.searches[pressed].fruitless = 0;
             if std::mem::take(&mut hand.is_held_up) {
                 return Progress::Waiting;
             }
             // Whatever takes the memory is no row that could leave. Later again.
-            hand.rests_since = Some(Instant::now());
+            hand.searches[pressed].rests_since = Some(Instant::now());
             self.eviction.vain.fetch_add(1, Ordering::Relaxed);
         }
-        if hand.rests_since.is_some_and(|since| since.elapsed() < REST) {
+        if hand.searches[pressed].rests_since.is_some_and(|since| since.elapsed() < REST) {
             return Progress::Idle;
         }
         if is_long(&hand) && !helper {
@@ -300,7 +310,7 @@ impl<S: Scheme> Engine<S> {
             // Twice as many as are needed: some are asked for meanwhile.
             let wanted = 2 * (used - low) / of_row;
             let wanted = wanted.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
-            hand.fruitless += wanted;
+            hand.searches[pressed].fruitless += wanted;
             hand.begin(self, wanted, |_, _| true);
         } else if hand.cleared_none_at.is_none_or(|at| at.elapsed() > hand.clearing_pause) {
             // Free blocks are there, and not where memory is wanted: for other sizes, or for indexes.
@@ -319,7 +329,7 @@ impl<S: Scheme> Engine<S> {
                 hand.begin(self, u64::MAX, |_, address| granules.contains(address));
                 (hand.is_clearing, hand.cleared) = (true, 0);
             }
-        } else if !hand.is_held_up {
+        } else if !hand.is_held_up && hand.clearing_pause >= VAIN_PAUSE {
             self.eviction.vain.fetch_add(1, Ordering::Relaxed);
         }
         Progress::Waiting
@@ -472,7 +482,8 @@ impl<H: CertifierStamps> Hand<H> {
         evicted.sort_unstable_by_key(|version| version.address());
         self.versions.push_all(&engine.versions, evicted);
         if count > 0 {
-            (self.fruitless, self.is_held_up) = (0, false);
+            self.searches.iter_mut().for_each(|search| search.fruitless = 0);
+            self.is_held_up = false;
         }
         engine.eviction.rows.fetch_add(count, Ordering::Relaxed);
         count

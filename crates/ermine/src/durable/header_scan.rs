@@ -191,7 +191,7 @@ mod tests {
                 }
             }
             let kind = [BlockKind::Commit, BlockKind::Overflow, BlockKind::Clock][random.usize(..3)];
-            let body = Body { kind, descriptors: &descriptors, payload: &payload };
+            let body = Body::of(kind, &descriptors, &payload);
             let mut block = whole_block(body, at);
             if block.len() as u64 + 32 > left {
                 if left < 32 {

@@ -146,7 +146,7 @@ impl ImageWriter {
     }
 
     fn write(&mut self, kind: BlockKind, descriptors: &[u8], payload: &[u8]) -> io::Result<()> {
-        let block = whole_block(Body { kind, descriptors, payload }, self.at);
+        let block = whole_block(Body::of(kind, descriptors, payload), self.at);
         self.file.write_at(self.at, &block)?;
         self.at += block.len() as u64;
         if self.at - self.synced >= SYNC_BYTES {

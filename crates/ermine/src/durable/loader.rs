@@ -143,6 +143,8 @@ fn row_of(record: &Record<'_>, header: &Header) -> Option<(TableId, RowId, Stamp
     match *record {
         Record::Insert { table, row, .. } | Record::Update { table, row, .. } => Some((table, row, header.lsn.stamp())),
         Record::Moved { table, row, stamp, .. } => Some((table, row, Stamp(stamp))),
-        Record::Delete { .. } | Record::Entry { .. } | Record::Chain { .. } | Record::Unlogged => None,
+        Record::Delete { .. } | Record::Entry { .. } | Record::Chain { .. } | Record::Unlogged | Record::Key { .. } => {
+            None
+        }
     }
 }

@@ -23,6 +23,7 @@
 //! | `backup` | a copy of an open database |
 //! | `archive` | segments of the log that have been freed |
 //! | `restore` | a database as of a moment, from a backup and an archive |
+//! | `shipping` | a copy that is kept up to date by the log of the original |
 //! | `contents` | the contents of a checkpoint, for people |
 //! | `parallel` | the same for the files of single-version schemes |
 //! | `upkeep` | state about checkpoints from one to the next |
@@ -53,6 +54,7 @@ mod removal;
 mod replay;
 pub(crate) mod restore;
 mod row_set;
+pub(crate) mod shipping;
 pub(crate) mod store;
 pub(crate) mod stored_block;
 pub(crate) mod upkeep;

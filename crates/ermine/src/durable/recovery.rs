@@ -37,9 +37,10 @@ use super::{
     image::{self, Image, Marker},
     index_rebuild,
     parallel::files::{check_family, refuse_in_place},
-    removal::Removals,
+    removal::{Kept, Removals},
     replay::{self, Arrays, End, Notes, Replay},
     row_set::RowSet,
+    shipping::receiver::STANDBY,
     store::{Store, storage},
     stored_block::StoredRecord,
 };
@@ -54,7 +55,7 @@ use crate::{
         block::{HEADER_BYTES, Invalid, Sealed},
         identity::{self, IDENTITY, IdentityFile, Label, Said},
         lsn::{Address, GRANULE, check_span},
-        scan::Scan,
+        scan::{Behind, Scan},
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
@@ -78,7 +79,8 @@ pub struct Recovery {
     pub transactions: u64,
     /// Bytes of log that were replayed.
     pub log_bytes: u64,
-    /// Where the log was cut off, in bytes of log; `None` if it ended as after a clean stop.
+    /// Where the log was cut off in front of what a crash had left behind an incomplete write, in bytes of log; `None`:
+    /// nothing was left behind its end.
     pub cut_at: Option<u64>,
     /// Time until transactions could begin.
     pub took: Duration,
@@ -124,6 +126,8 @@ pub(super) struct Tail {
     pub(super) span: Span,
     /// Where the first block is missing, if that is not the end.
     pub(super) hole: Option<u64>,
+    /// Whether something was written there, or behind it.
+    is_torn: bool,
 }
 
 /// The contents of a directory, by the names of its files.
@@ -140,6 +144,16 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// The number of the first segment that counts, or would count.
+    pub(super) fn first_segment(&self) -> u64 {
+        self.image.as_ref().map_or(0, |image| image.head.log_sequence)
+    }
+
+    /// The file of a segment that was being created.
+    pub(super) fn unborn(&self) -> Option<&str> {
+        self.unborn.as_deref()
+    }
+
     /// Position from which the log is replayed.
     pub(super) fn begin(&self) -> u64 {
         self.image.as_ref().map_or(0, |image| image.head.begin)
@@ -154,7 +168,9 @@ pub(crate) fn recover<H: CertifierStamps>(
     nodes: &Arc<EpochManager>,
 ) -> Result<Recovered<H>> {
     let began = Instant::now();
-    check_family(&**directory, &directory.list().map_err(storage)?, options.scheme)?;
+    let names = directory.list().map_err(storage)?;
+    check_no_standby(&**directory, &names)?;
+    check_family(&**directory, &names, options.scheme)?;
     let mut found = find(&**directory)?;
     found.check_labels(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
@@ -179,7 +195,7 @@ pub(crate) fn recover<H: CertifierStamps>(
     let mut summary = Recovery {
         transactions: notes.iter().map(|notes| notes.transactions).sum(),
         log_bytes: notes.iter().map(|notes| notes.log_bytes).sum(),
-        cut_at: tail.and_then(|tail| tail.hole),
+        cut_at: tail.filter(|tail| tail.is_torn).and_then(|tail| tail.hole),
         ..Recovery::default()
     };
     let cold = image.as_ref().map_or(&[][..], |image| &image.cold);
@@ -212,7 +228,9 @@ pub(crate) fn recover<H: CertifierStamps>(
     {
         make_marker_sure(&**directory, image).map_err(storage)?;
     }
-    store.removals.remove(leftovers);
+    let kept_from = end.saturating_sub(options.keep_log).min(options.keep_log_from.unwrap_or(u64::MAX));
+    store.removals.keep_changes_from(options.keep_changes_from.unwrap_or(u64::MAX));
+    store.removals.remove(leftovers, end, Kept { log: kept_from, changes: true });
     summary.tables = tables.len() as u64 - 1;
     summary.rows = tables[1..].iter().map(|table| table.live).sum();
     summary.took = began.elapsed();
@@ -263,6 +281,18 @@ pub(super) fn check_finished(directory: &dyn Directory, names: &[String]) -> Res
     if names.iter().any(|name| name == UNFINISHED) {
         return Err(Error::Storage(format!(
             "a backup or restore to {} has broken off: remove the directory and make it again",
+            directory.path()
+        )));
+    }
+    Ok(())
+}
+
+/// Fails if the directory is a standby: its own commits would not be those of the original.
+fn check_no_standby(directory: &dyn Directory, names: &[String]) -> Result<()> {
+    if names.iter().any(|name| name == STANDBY) {
+        return Err(Error::Storage(format!(
+            "{} is a standby, which receives the log of another database: promote it before it is opened \
+             (LogReceiver::promote)",
             directory.path()
         )));
     }
@@ -378,7 +408,8 @@ impl Found {
             // Nothing was written there. It is the last segment, as each is created when the one before it is noted.
             self.unborn = self.segments.pop_if(|span| *span == unborn).map(|span| name_of(&span));
         }
-        if self.segments.last().map_or(0, |span| span.sequence + 1) < said.newest {
+        // A checkpoint may have made it superfluous before the log had anything for the next one.
+        if self.segments.last().map_or(self.first_segment(), |span| span.sequence + 1) < said.newest {
             let (newest, path) = (said.newest - 1, directory.path());
             return Err(Error::Storage(format!(
                 "segment {newest:016x} of the log is missing in {path}, and there was one: bring the file back, or \
@@ -426,22 +457,21 @@ pub(super) fn replay_all<H: CertifierStamps>(
             return Err(damage(span, at, invalid));
         }
     }
-    let hole = match replay.segment(last, &mut notes)? {
-        End::Whole => None,
+    let (hole, is_torn) = match replay.segment(last, &mut notes)? {
+        End::Whole => (None, false),
         End::Invalid(hole, invalid) => {
             let file = replay.files.get(last).map_err(storage)?;
-            let behind = Scan::new(&*file, (*last).into(), hole + GRANULE);
-            let is_lost = hole < durable || matches!(invalid, Invalid::Version(_));
-            if is_lost || behind.proves_durable(hole).map_err(storage)? {
+            let behind = Scan::new(&*file, (*last).into(), hole + GRANULE).behind(hole).map_err(storage)?;
+            if hole < durable || matches!(invalid, Invalid::Version(_)) || behind == Behind::Proof {
                 return Err(damage(last, hole, invalid));
             }
-            Some(hole)
+            (Some(hole), invalid != Invalid::Blank || behind != Behind::Nothing)
         }
     };
-    Ok((notes, Some(Tail { span: *last, hole })))
+    Ok((notes, Some(Tail { span: *last, hole, is_torn })))
 }
 
-pub(super) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
+pub(crate) fn damage(span: &Span, at: u64, invalid: Invalid) -> Error {
     let what = match invalid {
         Invalid::Blank => "a block is missing where the log had been durable".into(),
         Invalid::Version(version) => format!("format {version} is not known to this program: use a newer one"),
@@ -456,7 +486,7 @@ fn close(
     directory: &Arc<dyn Directory>,
     files: &SegmentFiles,
     segments: &mut Vec<Span>,
-    &Tail { span, hole }: &Tail,
+    &Tail { span, hole, .. }: &Tail,
     proven: u64,
     identity: Option<&IdentityFile>,
 ) -> Result<()> {

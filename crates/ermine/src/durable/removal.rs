@@ -8,7 +8,13 @@
 //!    archive. A file that could not be archived stays and is tried again; the failure shows in the statistics.
 //! 3. *Markers first.* The files that an older checkpoint needs are removed when the removal of its marker is durable:
 //!    a marker that exists belongs to a whole checkpoint.
-//! 4. *Forgetting is allowed.* A file that is still waiting here when the process ends is found by its name when the
+//! 4. *Kept for readers.* A segment, or a large value, that a reader of the log may ask for stays until the log is as
+//!    long as [`Options::keep_log`](crate::Options::keep_log) says behind it, unless room is short.
+//! 5. *Kept for readers of changes.* From the position of such a reader on, commits and all that they are chained to
+//!    stay, unless room is short. The chained blocks of a commit lie anywhere before it; but what is removed here
+//!    belongs to no commit behind the end of the log at that time, so a file stays until the reader has come to that
+//!    end.
+//! 6. *Forgetting is allowed.* A file that is still waiting here when the process ends is found by its name when the
 //!    database is opened next, and removed then.
 
 use std::{
@@ -16,7 +22,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{archive::Archive, image::Marker};
+use super::{archive::Archive, blobs, image::Marker};
 use crate::{
     log::segment::{SegmentFiles, span_of},
     platform::file::Directory,
@@ -35,7 +41,35 @@ pub(crate) struct Removals {
 struct Waiting {
     holds: usize,
     /// In the order of their removal.
-    names: Vec<String>,
+    names: Vec<Waste>,
+    kept: Kept,
+    /// The position of the reader of changes that is farthest behind; `u64::MAX`: there is none.
+    changes_from: u64,
+}
+
+/// How much of the log is kept for readers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Kept {
+    /// The position from which on its segments are kept.
+    pub(crate) log: u64,
+    /// Whether commits are kept for readers of changes, with all that they are chained to.
+    pub(crate) changes: bool,
+}
+
+/// A file that is not needed any more.
+struct Waste {
+    name: String,
+    /// A reader of the log asks for the file only before it has read up to here.
+    read_by: u64,
+    /// A reader of changes, likewise.
+    changes_read_by: u64,
+}
+
+impl Waste {
+    /// Whether the file may be removed.
+    fn is_read(&self, kept: Kept, changes_from: u64) -> bool {
+        self.read_by <= kept.log && (!kept.changes || self.changes_read_by <= changes_from)
+    }
 }
 
 /// Prevents all removals while it lives.
@@ -51,7 +85,15 @@ impl Drop for Hold<'_> {
 
 impl Removals {
     pub(crate) fn new(directory: Arc<dyn Directory>, files: Arc<SegmentFiles>, archive: Option<Archive>) -> Self {
-        Self { directory, files, archive, waiting: Mutex::default(), failure: Mutex::default() }
+        let waiting = Mutex::new(Waiting { changes_from: u64::MAX, ..Waiting::default() });
+        Self { directory, files, archive, waiting, failure: Mutex::default() }
+    }
+
+    /// Keeps the log for readers of changes from a position on; `u64::MAX`: for none. A removal before it has removed
+    /// nothing that belongs to a commit behind the end of the log as of now: that end was read before the lock was taken,
+    /// and a position that the caller takes later is behind it.
+    pub(crate) fn keep_changes_from(&self, position: u64) {
+        self.waiting().changes_from = position;
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -65,17 +107,27 @@ impl Removals {
     }
 
     /// Removes files, now or as soon as they may be removed. They are not needed any more, and their names are not used
-    /// again.
-    pub(crate) fn remove(&self, names: impl IntoIterator<Item = String>) {
+    /// again. The log ends at `log_end` now.
+    pub(crate) fn remove(&self, names: impl IntoIterator<Item = String>, log_end: u64, kept: Kept) {
         let mut waiting = self.waiting();
-        waiting.names.extend(names);
+        waiting.names.extend(names.into_iter().map(|name| {
+            let (read_by, changes_read_by) = match span_of(&name) {
+                Some(span) => (span.end, log_end),
+                None if blobs::parse(&name).is_some() => (log_end, log_end),
+                None => (0, 0),
+            };
+            Waste { name, read_by, changes_read_by }
+        }));
+        waiting.kept = kept;
         self.settle(&mut waiting);
     }
 
-    /// Tries failed removals again.
+    /// Tries failed removals again, and removes what is not kept for readers any more.
     #[cfg(not(shuttle))]
-    pub(crate) fn retry(&self) {
-        self.settle(&mut self.waiting());
+    pub(crate) fn retry(&self, kept: Kept) {
+        let mut waiting = self.waiting();
+        waiting.kept = kept;
+        self.settle(&mut waiting);
     }
 
     /// Why a file that should have been removed still exists.
@@ -87,20 +139,25 @@ impl Removals {
         if waiting.holds > 0 || waiting.names.is_empty() {
             return;
         }
-        let is_marker = |name: &str| Marker::parse(name).is_some();
+        let (kept, changes_from) = (waiting.kept, waiting.changes_from);
+        if !waiting.names.iter().any(|waste| waste.is_read(kept, changes_from)) {
+            return;
+        }
+        let is_marker = |waste: &Waste| Marker::parse(&waste.name).is_some();
         let mut settled = Ok(());
-        if waiting.names.iter().any(|name| is_marker(name)) {
+        if waiting.names.iter().any(is_marker) {
             settled = self.settle_those(&mut waiting.names, is_marker);
         }
-        let settled = settled.and_then(|()| self.settle_those(&mut waiting.names, |_| true));
+        let settled =
+            settled.and_then(|()| self.settle_those(&mut waiting.names, |waste| waste.is_read(kept, changes_from)));
         let failure = settled.err().map(|error| error.to_string());
         *self.failure.lock().expect("no code panics while it holds the failure") = failure;
     }
 
-    fn settle_those(&self, names: &mut Vec<String>, which: impl Fn(&str) -> bool) -> io::Result<()> {
+    fn settle_those(&self, names: &mut Vec<Waste>, which: impl Fn(&Waste) -> bool) -> io::Result<()> {
         let mut settled = Ok(());
-        names.retain(|name| {
-            let removed = if which(name) { self.remove_one(name).map(|()| false) } else { Ok(true) };
+        names.retain(|waste| {
+            let removed = if which(waste) { self.remove_one(&waste.name).map(|()| false) } else { Ok(true) };
             removed.unwrap_or_else(|error| {
                 settled = Err(error);
                 true

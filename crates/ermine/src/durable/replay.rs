@@ -274,7 +274,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 | Record::Update { table, row, .. }
                 | Record::Delete { table, row }
                 | Record::Entry { table, row, .. } => (table, row),
-                Record::Chain { .. } | Record::Unlogged => {
+                Record::Chain { .. } | Record::Unlogged | Record::Key { .. } => {
                     number += usize::from(record.is_row());
                     continue;
                 }
@@ -313,12 +313,12 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
     }
 }
 
-fn descriptors<'a>(block: &'a [u8], header: &Header) -> &'a [u8] {
+pub(super) fn descriptors<'a>(block: &'a [u8], header: &Header) -> &'a [u8] {
     &block[HEADER_BYTES..header.payload_at() as usize]
 }
 
 /// The overflow block before this one.
-fn chained(block: &[u8], header: &Header) -> Option<Lsn> {
+pub(super) fn chained(block: &[u8], header: &Header) -> Option<Lsn> {
     Records::new(descriptors(block, header)).find_map(|record| match record {
         Some(Record::Chain { before, .. }) => Some(Lsn::from_word(before)),
         _ => None,

@@ -106,7 +106,7 @@ pub fn restore_in(
     let began = Instant::now();
     let found = find(&**backup)?;
     let base = Base::of(&found);
-    let chain = Chain::new(backup, &found.segments, first_needed(&found), archive)?;
+    let chain = Chain::new(backup, &found.segments, found.first_segment(), archive)?;
     let cut = chain.cut(&base, until, progress)?;
     let said = chain.said(&found, cut.at)?;
     let watch = &mut |copied| {
@@ -137,10 +137,6 @@ pub fn restore_in(
         bytes,
         took: began.elapsed(),
     })
-}
-
-fn first_needed(found: &super::recovery::Found) -> u64 {
-    found.image.as_ref().map_or(0, |image| image.head.log_sequence)
 }
 
 /// The checkpoint of a backup.

@@ -1,12 +1,16 @@
 //! State about checkpoints from one to the next, shared by both families of schemes.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
 #[cfg(not(shuttle))]
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use crate::latency::{Latencies, LatencyRecorder};
 #[cfg(not(shuttle))]
 use crate::{
     durable::checkpoint::CheckpointReport,
@@ -17,7 +21,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Upkeep {
     hurry: AtomicBool,
-    made: AtomicU64,
+    made: LatencyRecorder,
     failure: Mutex<Option<String>>,
     /// Earliest time of the next attempt.
     #[cfg(not(shuttle))]
@@ -35,9 +39,9 @@ impl Upkeep {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// Counts a checkpoint that has been made.
-    pub(crate) fn count(&self) {
-        self.made.fetch_add(1, Ordering::Relaxed);
+    /// Counts a checkpoint that took `took`.
+    pub(crate) fn count(&self, took: Duration) {
+        self.made.record(took);
     }
 
     /// Makes a checkpoint that is due, or wanted for the room that it frees, after a pause since the last one. After a
@@ -73,9 +77,9 @@ impl Upkeep {
         }
     }
 
-    /// The number of checkpoints made, and why the last one failed, if it did.
-    pub(crate) fn statistics(&self) -> (u64, Option<String>) {
+    /// The times of the checkpoints made, and why the last one failed, if it did.
+    pub(crate) fn statistics(&self) -> (Latencies, Option<String>) {
         let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
-        (self.made.load(Ordering::Relaxed), failure)
+        (self.made.read(), failure)
     }
 }

@@ -139,6 +139,15 @@ pub enum Record {
     },
     /// A row of a table that is in memory only.
     Unlogged,
+    /// The key of the row that the next record updates or deletes.
+    Key {
+        /// The table's number.
+        table: u32,
+        /// The row's number.
+        row: u64,
+        /// The encoded key; of a row of the catalog, the front of the row's value before.
+        key: Vec<u8>,
+    },
     /// A row in the cold store.
     Moved {
         /// The table's number.
@@ -299,6 +308,7 @@ impl From<record::Record<'_>> for Record {
                 Self::Chain { offset: Lsn::from_word(before).offset(), rows_before }
             }
             record::Record::Unlogged => Self::Unlogged,
+            record::Record::Key { table, row, key } => Self::Key { table: table.0, row: row.0, key: key.to_vec() },
             record::Record::Moved { table, row, stamp, value } => Self::Moved {
                 table: table.0,
                 row: row.0,

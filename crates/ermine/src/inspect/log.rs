@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Result},
     log::{
         lsn::GRANULE,
-        scan::Scan,
+        scan::{Behind, Scan},
         segment::{name_of, span_of},
         space::Span,
     },
@@ -98,7 +98,8 @@ impl Log {
         }
         let file = self.directory.open(&last.file, Open::Read).map_err(storage)?;
         let from = last.start.max(offset / GRANULE * GRANULE);
-        Scan::new(&*file, last.span.into(), from).proves_durable(offset).map_err(storage)
+        let behind = Scan::new(&*file, last.span.into(), from).behind(offset).map_err(storage)?;
+        Ok(behind == Behind::Proof)
     }
 }
 

@@ -25,8 +25,10 @@
 
 use super::lsn::{GRANULE, Lsn};
 
-/// Version of the format, in every block.
+/// Version of the format, in every block but those with keys.
 pub(crate) const FORMAT: u8 = 1;
+/// Version of the format of a block that has the keys of the rows which it updates and deletes.
+pub(crate) const FORMAT_WITH_KEYS: u8 = 2;
 
 const MAGIC: [u8; 2] = 0xe12e_u16.to_le_bytes();
 
@@ -80,6 +82,8 @@ pub(crate) fn may_be_block(bytes: &[u8]) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) kind: BlockKind,
+    /// Whether the block has the keys of all rows that it updates or deletes.
+    pub(crate) has_keys: bool,
     pub(crate) lsn: Lsn,
     /// Size of the whole block, in bytes.
     pub(crate) size: u64,
@@ -119,11 +123,12 @@ impl Header {
         if bytes[..2] != MAGIC || itself != lsn.word() {
             return Err(Invalid::Blank);
         }
-        if bytes[2] != FORMAT {
+        if ![FORMAT, FORMAT_WITH_KEYS].contains(&bytes[2]) {
             return Err(Invalid::Version(bytes[2]));
         }
         let header = Self {
             kind: BlockKind::read(bytes[3]).ok_or(Invalid::Damaged)?,
+            has_keys: bytes[2] == FORMAT_WITH_KEYS,
             lsn,
             size: u64::from(word(bytes, 16)) * GRANULE,
             descriptors: word(bytes, 20),
@@ -165,14 +170,21 @@ impl Header {
 #[derive(Clone, Copy)]
 pub(crate) struct Body<'a> {
     pub(crate) kind: BlockKind,
+    /// Whether the descriptors have the keys of all rows that are updated or deleted.
+    pub(crate) has_keys: bool,
     pub(crate) descriptors: &'a [u8],
     pub(crate) payload: &'a [u8],
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// Returns the body of a block without keys of rows that it updates or deletes.
+    pub(crate) fn of(kind: BlockKind, descriptors: &'a [u8], payload: &'a [u8]) -> Self {
+        Self { kind, has_keys: false, descriptors, payload }
+    }
+
     /// Returns the body of a block that consists of its header only.
     pub(crate) fn nothing() -> Self {
-        Self { kind: BlockKind::Skip, descriptors: &[], payload: &[] }
+        Self::of(BlockKind::Skip, &[], &[])
     }
 
     /// Bytes that the block occupies in the log.
@@ -190,7 +202,12 @@ impl Body<'_> {
     pub(crate) fn seal(&self) -> Sealed {
         let size = u32::try_from(self.size() / GRANULE).expect("a block is far smaller than 64 GiB");
         let descriptors = u32::try_from(self.descriptors.len()).expect("as above");
-        Sealed::new(self.kind, size, descriptors, crc32c::crc32c_append(crc32c::crc32c(self.payload), self.padding()))
+        let payload = crc32c::crc32c_append(crc32c::crc32c(self.payload), self.padding());
+        let mut sealed = Sealed::new(self.kind, size, descriptors, payload);
+        if self.has_keys {
+            sealed.0[2] = FORMAT_WITH_KEYS;
+        }
+        sealed
     }
 }
 
@@ -231,7 +248,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Vec<u8> {
-        let body = Body { kind: BlockKind::Commit, descriptors: b"descriptors", payload: b"the payload" };
+        let body = Body::of(BlockKind::Commit, b"descriptors", b"the payload");
         let mut block = body.seal().place(body.descriptors, Lsn::new(4096, 3), 1024).to_vec();
         block.extend_from_slice(body.descriptors);
         block.extend_from_slice(body.payload);

@@ -13,6 +13,7 @@ use super::{
     draft::Draft,
     flusher::{Flusher, Moment},
     lsn::{GRANULE, Lsn, SEGMENTS},
+    readers::Readers,
     ring::Ring,
     room::Room,
     segment::SegmentFiles,
@@ -23,6 +24,7 @@ use crate::{
     clock::LogOffset,
     error::{Error, Result},
     ids::Stamp,
+    latency::{Latencies, LatencyRecorder},
     sync::{AtomicU64, Mutex, Ordering},
 };
 
@@ -32,24 +34,28 @@ pub(crate) struct Log {
     pub(super) ring: Ring,
     pub(super) files: Arc<SegmentFiles>,
     pub(super) waiters: Waiters,
+    /// How far commits count as durable at all, and which threads and tasks wait for that: no bound, unless commits are
+    /// held until a carrier has them elsewhere ([`CommitHold`](crate::CommitHold)).
+    pub(super) held: Waiters,
+    /// The position from which on the log is kept until commits are held.
+    kept_from: AtomicU64,
+    /// The threads that wait for more of the durable log.
+    pub(crate) readers: Readers,
     pub(crate) chains: Chains,
     pub(crate) room: Room,
     /// Announcements of the flusher itself.
     pub(super) clock_filling: Arc<Filling>,
     /// Announcements of threads that note the time on request.
     moment_filling: Mutex<Arc<Filling>>,
-    written: Written,
+    bytes: AtomicU64,
+    flushes: LatencyRecorder,
     /// Sequence number of the first segment that has no file yet.
     first_new: u64,
     pub(super) stop: AtomicBool,
     failure: OnceLock<Arc<str>>,
+    /// The flusher has ended by a failure: nothing is written any more. A log that refuses commits still has one.
+    flusher_failed: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Statistics of the flusher.
-struct Written {
-    bytes: AtomicU64,
-    flushes: AtomicU64,
 }
 
 /// The state from which a log continues.
@@ -77,17 +83,21 @@ impl Log {
             moment_filling: Mutex::new(space.join()),
             space,
             ring,
-            room: Room::new(files.directory().clone()),
+            room: Room::new(files.directory().clone(), segment_bytes),
             files,
             waiters: Waiters::new(from),
+            held: Waiters::new(u64::MAX),
+            kept_from: AtomicU64::new(u64::MAX),
+            readers: Readers::new(),
             chains: Chains::new(),
-            written: Written { bytes: AtomicU64::new(0), flushes: AtomicU64::new(0) },
+            bytes: AtomicU64::new(0),
+            flushes: LatencyRecorder::new(),
             first_new: sequence,
             stop: AtomicBool::new(false),
             failure: OnceLock::new(),
+            flusher_failed: AtomicBool::new(false),
             thread: Mutex::new(None),
         });
-        log.room.want_for_checkpoint(segment_bytes);
         let flusher = Flusher::new(log.clone());
         let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || flusher.run());
         let thread = thread.map_err(|_| Error::Limit("threads: the log's flusher could not start"))?;
@@ -122,16 +132,16 @@ impl Log {
         self.waiters.durable()
     }
 
-    /// Counts a flush that has written `bytes`.
-    pub(super) fn count_flush(&self, bytes: u64) {
+    /// Counts a flush that took `took` to write and sync `bytes`.
+    pub(super) fn count_flush(&self, bytes: u64, took: Duration) {
         // Relaxed: statistics.
-        self.written.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.written.flushes.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.flushes.record(took);
     }
 
-    /// Returns the number of bytes written so far, and of flushes.
-    pub(crate) fn written(&self) -> (u64, u64) {
-        (self.written.bytes.load(Ordering::Relaxed), self.written.flushes.load(Ordering::Relaxed))
+    /// Returns the number of bytes written so far, and the times of the flushes.
+    pub(crate) fn written(&self) -> (u64, Latencies) {
+        (self.bytes.load(Ordering::Relaxed), self.flushes.read())
     }
 
     /// Whether the log is durable beyond `offset`.
@@ -139,7 +149,51 @@ impl Log {
         offset < self.durable()
     }
 
-    /// Waits until the log is durable beyond `offset`.
+    /// Whether the log is durable beyond `offset`, here and where commits are held for.
+    pub(crate) fn is_settled(&self, offset: u64) -> bool {
+        self.is_durable(offset) && offset < self.held.durable()
+    }
+
+    /// Waits until the log is durable beyond `offset`, here and where commits are held for.
+    pub(crate) fn settle(&self, offset: u64) -> Result<()> {
+        self.wait(offset)?;
+        self.held.block(offset, || self.is_settled(offset) || self.failure.get().is_some());
+        if self.is_settled(offset) { Ok(()) } else { Err(self.broken()) }
+    }
+
+    /// Holds the commits beyond an offset from now on; those below it are let go. `u64::MAX`: none is held any more.
+    pub(crate) fn hold_beyond(&self, offset: u64) {
+        self.held.publish(offset);
+        // Release: what finds no such position any more finds the hold.
+        self.kept_from.store(u64::MAX, Ordering::Release);
+        self.readers.wake();
+    }
+
+    /// Keeps the log from a position on, until commits are held.
+    pub(crate) fn keep_from(&self, position: u64) {
+        // Relaxed: no other thread has the log yet that removes files of it.
+        self.kept_from.store(position, Ordering::Relaxed);
+    }
+
+    /// Returns the position from which on the log is kept for what carries it elsewhere; `u64::MAX`: nothing does.
+    pub(crate) fn kept_from(&self) -> u64 {
+        // Acquire: pairs with the store in `hold_beyond`.
+        let kept = self.kept_from.load(Ordering::Acquire);
+        kept.min(self.held_from())
+    }
+
+    /// Returns the place from which on commits are held; `u64::MAX`: none is.
+    pub(crate) fn held_from(&self) -> u64 {
+        self.held.durable()
+    }
+
+    /// Returns the bytes of the log that are durable here and for which commits are held, if any are held.
+    pub(crate) fn held_bytes(&self) -> Option<u64> {
+        let from = self.held_from();
+        (from != u64::MAX).then(|| self.durable().saturating_sub(from))
+    }
+
+    /// Waits until the log is durable beyond `offset`, here.
     pub(crate) fn wait(&self, offset: u64) -> Result<()> {
         if !self.is_durable(offset) {
             let mut woken = false;
@@ -159,7 +213,7 @@ impl Log {
 
     /// Waits until everything that has been committed is durable: it lies below the current offset.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.wait(self.space.now() - 1)
+        self.settle(self.space.now() - 1)
     }
 
     /// Makes the flusher check for waiters.
@@ -191,13 +245,28 @@ impl Log {
     }
 
     /// Marks the log as permanently broken.
-    pub(super) fn fail(&self, why: &str) {
-        if self.failure.set(why.into()).is_ok() {
+    pub(crate) fn fail(&self, why: &str) {
+        if self.refuse(why) {
             ::log::error!(
                 "the log is broken, and nothing can be committed any more until the database is opened again: {why}"
             );
         }
+    }
+
+    /// Marks the log as permanently broken: nothing is written any more. For the flusher's thread.
+    pub(super) fn fail_flusher(&self, why: &str) {
+        // SeqCst: pairs with the load in `fill`, which nothing else orders.
+        self.flusher_failed.store(true, Ordering::SeqCst);
+        self.fail(why);
+    }
+
+    /// Refuses commits from now on, and those that are not durable yet; returns whether nothing did before.
+    pub(crate) fn refuse(&self, why: &str) -> bool {
+        let is_first = self.failure.set(why.into()).is_ok();
         self.waiters.wake_all();
+        self.held.wake_all();
+        self.readers.wake();
+        is_first
     }
 
     /// As [`Log::wait`], but fails while the log waits for room on the device: the caller may free some.
@@ -220,7 +289,8 @@ impl Log {
         // At most half of the buffer, so that the rest of a page that is written again fits, and that a block finds
         // room under load, too.
         assert!(bytes <= self.ring.bytes() / 2, "a block of {bytes} bytes: long values go to files of their own");
-        while self.space.now() + bytes > self.ring.free_to() && self.failure.get().is_none() {
+        while self.space.now() + bytes > self.ring.free_to() {
+            self.check()?;
             self.room.check_waiting()?;
             self.wake_flusher();
             thread::sleep(Duration::from_micros(50));
@@ -275,7 +345,8 @@ impl Log {
         for part in [&header, body.descriptors, body.payload, body.padding()] {
             // A skip's piece is longer than its content: only the content needs room.
             while at + part.len() as u64 > self.ring.free_to() {
-                if self.failure.get().is_some() {
+                // Not before: a log that only refuses commits is still written, and what is claimed has to be filled.
+                if self.flusher_failed.load(Ordering::SeqCst) {
                     return;
                 }
                 self.wake_flusher();

@@ -21,6 +21,8 @@ pub(crate) struct Draft {
     /// Numbers of bytes and of rows from which on the block is handed out.
     block_bytes: usize,
     block_rows: usize,
+    /// Whether the records have the keys of all rows that are updated or deleted.
+    has_keys: bool,
     descriptors: Vec<u8>,
     payload: Vec<u8>,
     rows: usize,
@@ -47,6 +49,7 @@ impl Draft {
         Self {
             block_bytes,
             block_rows,
+            has_keys: false,
             descriptors: Vec::new(),
             payload: Vec::new(),
             rows: 0,
@@ -55,8 +58,9 @@ impl Draft {
         }
     }
 
-    /// Begins a transaction.
-    pub(crate) fn begin(&mut self) {
+    /// Begins a transaction; the keys of all rows that it updates or deletes will be added where it `has_keys`.
+    pub(crate) fn begin(&mut self, has_keys: bool) {
+        self.has_keys = has_keys;
         self.before.clear();
         self.rows_before = 0;
         self.clear();
@@ -110,7 +114,7 @@ impl Draft {
 
     /// Returns the content of the block so far.
     pub(crate) fn body(&self, kind: BlockKind) -> Body<'_> {
-        Body { kind, descriptors: &self.descriptors, payload: &self.payload }
+        Body { kind, has_keys: self.has_keys, descriptors: &self.descriptors, payload: &self.payload }
     }
 
     /// Notes that the content so far has gone to an overflow block at `lsn`, and begins the next block.

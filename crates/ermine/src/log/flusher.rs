@@ -59,7 +59,7 @@ impl From<SystemTime> for Moment {
 
 impl Moment {
     pub(super) fn body(&self) -> Body<'_> {
-        Body { kind: BlockKind::Clock, descriptors: &[], payload: &self.0 }
+        Body::of(BlockKind::Clock, &[], &self.0)
     }
 }
 
@@ -86,7 +86,7 @@ struct BrokenByPanic(Arc<Log>);
 impl Drop for BrokenByPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.fail("the thread that writes it has panicked");
+            self.0.fail_flusher("the thread that writes it has panicked");
         }
     }
 }
@@ -107,7 +107,7 @@ impl Flusher {
     pub(super) fn run(mut self) {
         let broken = BrokenByPanic(self.log.clone());
         if let Err(error) = self.flush_until_stopped() {
-            broken.0.fail(&error.to_string());
+            broken.0.fail_flusher(&error.to_string());
         }
     }
 
@@ -193,7 +193,7 @@ impl Flusher {
 
     /// Makes everything below `to` durable.
     fn flush(&mut self, to: u64) -> io::Result<()> {
-        let mut bytes = 0;
+        let (began, mut bytes) = (Instant::now(), 0);
         for (span, stretch) in self.log.space.stretches(self.from..to) {
             // There may have been a gap before it.
             self.log.ring.wrote(page_of(stretch.start));
@@ -205,8 +205,9 @@ impl Flusher {
             file.sync()?;
         }
         self.from = to;
-        self.log.count_flush(bytes);
+        self.log.count_flush(bytes, began.elapsed());
         self.log.waiters.publish(to);
+        self.log.readers.wake();
         Ok(())
     }
 
@@ -296,7 +297,7 @@ mod tests {
 
     fn append(log: &Log, filling: &Arc<crate::log::space::Filling>, bytes: usize) -> Lsn {
         let payload = vec![7; bytes];
-        log.append(filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload })
+        log.append(filling, Body::of(BlockKind::Commit, &[], &payload))
     }
 
     /// Returns the headers of the blocks in the files, up to the first place without a block.
@@ -398,7 +399,7 @@ mod tests {
         for _ in 0..10 {
             let filling = log.space.join();
             let payload = [0; 20_000];
-            log.append(&filling, Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload });
+            log.append(&filling, Body::of(BlockKind::Commit, &[], &payload));
         }
         log.stop();
     }

@@ -39,6 +39,8 @@ pub(crate) mod draft;
 pub(crate) mod identity;
 pub(crate) mod lsn;
 pub(crate) mod parallel;
+#[cfg(not(loom))]
+pub(crate) mod readers;
 pub(crate) mod record;
 pub(crate) mod ring;
 #[cfg(not(loom))]

@@ -9,12 +9,18 @@
 //! | chain | tag, LSN of the overflow block before, how many rows the blocks before have |
 //! | moved | tag, [table], row, stamp, length of the payload: a row in the cold store |
 //! | unlogged | tag: a row of a table that is in memory only, so that the rows after it have their numbers |
+//! | key | tag, [table], row, length of the key, key: of the row that the next record updates or deletes |
 //!
 //! The tag's low three bits are the kind; bit 3 says that the value is stored in a blob and the payload is a
 //! [`BlobRef`]; the high four are the table, or 15 where the table follows. All numbers are LEB128 varints. An "insert"
 //! is any write of a value where there was none, also over a tombstone: afterwards the row has that key, and exactly
 //! the entries of secondary indexes that the block names. An update leaves both as they were, except for the entries
 //! that the block names; of several entries of a row in one index the last counts.
+//!
+//! Keys of rows that are updated or deleted are for readers of changes (`durable::shipping::changes`), which know no
+//! rows; recovery does not need them. A delete without a key, in a block that has keys, is of a row that was not there
+//! before the transaction. The key of a row of the catalog is the name of a table; in its place there is the front of
+//! the row's value before, which has the table's number, too.
 //!
 //! Payloads follow in the order of their records, one after the other.
 
@@ -38,6 +44,8 @@ pub(crate) enum Record<'a> {
     Moved { table: TableId, row: RowId, stamp: u64, value: Payload },
     /// A row of a table that is in memory only.
     Unlogged,
+    /// The key of the row that the next record updates or deletes.
+    Key { table: TableId, row: RowId, key: &'a [u8] },
 }
 
 /// The payload of a record.
@@ -63,6 +71,7 @@ const ENTRY: u8 = 3;
 const CHAIN: u8 = 4;
 const MOVED: u8 = 5;
 const UNLOGGED: u8 = 6;
+const KEY: u8 = 7;
 const DIVERTED: u8 = 1 << 3;
 const TABLE_SHIFT: u32 = 4;
 /// The table number does not fit the tag.
@@ -143,6 +152,10 @@ impl<'a> Record<'a> {
                 put_number(out, value.length as u64);
             }
             Self::Unlogged => out.push(UNLOGGED),
+            Self::Key { table, row, key } => {
+                put_tag(out, KEY, table, row, false);
+                put_bytes(out, key);
+            }
         }
     }
 
@@ -175,20 +188,21 @@ impl<'a> Record<'a> {
                 Self::Entry { table, row, index, entry: take_bytes(input)? }
             }
             MOVED => Self::Moved { table, row, stamp: take_number(input)?, value: value(input)? },
+            KEY => Self::Key { table, row, key: take_bytes(input)? },
             _ => return None,
         })
     }
 
     /// Whether the record represents a row, and so has a number in its block.
     pub(crate) fn is_row(&self) -> bool {
-        !matches!(self, Self::Entry { .. } | Self::Chain { .. })
+        !matches!(self, Self::Entry { .. } | Self::Chain { .. } | Self::Key { .. })
     }
 
     /// Returns the record's payload, if its kind has one.
     pub(crate) fn payload(&self) -> Option<Payload> {
         match *self {
             Self::Insert { value, .. } | Self::Update { value, .. } | Self::Moved { value, .. } => Some(value),
-            Self::Delete { .. } | Self::Entry { .. } | Self::Chain { .. } | Self::Unlogged => None,
+            Self::Delete { .. } | Self::Entry { .. } | Self::Chain { .. } | Self::Unlogged | Self::Key { .. } => None,
         }
     }
 }
@@ -231,6 +245,22 @@ pub(crate) fn find_row(descriptors: &[u8], number: usize) -> Option<(Record<'_>,
         at += record.payload().map_or(0, |payload| payload.length);
     }
     None
+}
+
+/// Returns the payloads of a block that refer to values in files of their own, each with its row.
+pub(crate) fn diverted<'a>(descriptors: &'a [u8], payloads: &'a [u8]) -> Vec<((TableId, RowId), &'a [u8])> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    for record in Records::new(descriptors).map_while(|record| record) {
+        let Some(payload) = record.payload() else { continue };
+        let bytes = payloads.get(at..at + payload.length);
+        at += payload.length;
+        if let (true, Record::Insert { table, row, .. } | Record::Update { table, row, .. }) =
+            (payload.diverted, record)
+        {
+            found.extend(bytes.map(|bytes| ((table, row), bytes)));
+        }
+    }
+    found
 }
 
 /// The payload that the log holds for a value that is kept in a file of its own.
@@ -276,6 +306,7 @@ mod tests {
             Record::Moved { table: TableId(1), row: RowId(2), stamp: u64::MAX, value: Payload::here(0) },
             Record::Chain { before: 1 << 60, rows_before: 9 },
             Record::Unlogged,
+            Record::Key { table: TableId(15), row: RowId(1), key: b"key" },
         ]
     }
 

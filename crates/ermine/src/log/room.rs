@@ -8,6 +8,9 @@
 //! newest file is left for making it durable. Readers are not affected. A thread retries continually; as soon as the
 //! reserve is whole, writing continues.
 //!
+//! A database keeps no reserve before its log has some length. The first transaction that needs room after an opening
+//! therefore tries whether there is room for the file that the log makes for it, and gets [`Error::DiskFull`] if not.
+//!
 //! If the device is nevertheless used up, the log *waits* for room: acknowledged transactions are safe, transactions in
 //! flight are acknowledged later, and no new ones are taken. That does not break the log: only a write that did not
 //! happen is repeated, never a sync. After a failed sync the state of the file is unknown, so a failed sync breaks the
@@ -17,7 +20,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
 };
 
@@ -37,17 +40,23 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 /// The reserve of a directory's device: room for the next file of the log, and beyond that for a checkpoint.
 pub(crate) struct Room {
     directory: Arc<dyn Directory>,
+    /// Bytes of the log's first file.
+    file_bytes: u64,
     kept: Mutex<Kept>,
     /// Why there is not enough room.
     why: Mutex<Option<Arc<str>>>,
-    /// The reserve is not whole.
-    is_short: AtomicBool,
-    /// The reserve does not even hold the next file of the log: the rest of the newest one is for transactions in
-    /// flight.
-    is_tight: AtomicBool,
-    /// The log waits for room.
-    is_waiting: AtomicBool,
+    /// The states below that hold: mostly none.
+    state: AtomicU8,
 }
+
+/// The reserve is not whole.
+const SHORT: u8 = 1;
+/// The reserve does not even hold the next file of the log: the rest of the newest one is for transactions in flight.
+const TIGHT: u8 = 2;
+/// The log waits for room.
+const WAITING: u8 = 4;
+/// The log has made no file since the opening, and whether there is room for one is not known.
+const UNTRIED: u8 = 8;
 
 #[derive(Default)]
 struct Kept {
@@ -76,17 +85,17 @@ impl Kept {
 }
 
 impl Room {
-    /// Opens the reserve; the reserve that an earlier process has left is kept.
-    pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
+    /// Opens the reserve for a log whose files have `file_bytes` bytes; the reserve that an earlier process has left is
+    /// kept.
+    pub(crate) fn new(directory: Arc<dyn Directory>, file_bytes: u64) -> Self {
         let file = directory.open(RESERVE, Open::Write).ok();
         let bytes = file.as_ref().and_then(|file| file.length().ok()).unwrap_or(0);
         Self {
             directory,
-            kept: Mutex::new(Kept { file, bytes, ..Kept::default() }),
+            file_bytes,
+            kept: Mutex::new(Kept { file, bytes, checkpoint: file_bytes, ..Kept::default() }),
             why: Mutex::default(),
-            is_short: AtomicBool::new(false),
-            is_tight: AtomicBool::new(false),
-            is_waiting: AtomicBool::new(false),
+            state: AtomicU8::new(UNTRIED),
         }
     }
 
@@ -94,7 +103,7 @@ impl Room {
         self.kept.lock().expect("no code panics while it holds the reserve")
     }
 
-    /// Sets the number of bytes that a checkpoint needs.
+    /// Sets the number of bytes that a checkpoint needs: those of a file of the log until then.
     pub(crate) fn want_for_checkpoint(&self, bytes: u64) {
         self.kept().checkpoint = bytes;
     }
@@ -116,12 +125,12 @@ impl Room {
                 // At least a part of it.
                 let _ = self.grow(&mut kept, small + checkpoint);
                 let missing = small + after + checkpoint - kept.bytes;
-                self.tell(&self.is_short, &format!("{error}, {missing} more bytes are needed"));
+                self.tell(SHORT, &format!("{error}, {missing} more bytes are needed"));
             }
             _ if kept.is_lent => {}
-            _ => self.forget(&self.is_short),
+            _ => self.forget(SHORT),
         }
-        self.is_tight.store(kept.is_tight(), Ordering::Relaxed);
+        self.note_tightness(&kept);
         may_be_large
     }
 
@@ -165,36 +174,83 @@ impl Room {
         Lent { room: self, is_done: false }
     }
 
-    fn tell(&self, state: &AtomicBool, why: &str) {
+    fn note_tightness(&self, kept: &Kept) {
+        match kept.is_tight() {
+            true => self.state.fetch_or(TIGHT, Ordering::Relaxed),
+            false => self.state.fetch_and(!TIGHT, Ordering::Relaxed),
+        };
+    }
+
+    fn tell(&self, state: u8, why: &str) {
         *self.why.lock().expect("no code panics while it holds the reason") = Some(why.into());
-        if !state.swap(true, Ordering::Relaxed) {
+        if self.state.fetch_or(state, Ordering::Relaxed) & state == 0 {
             ::log::warn!("no room is left: {why}; rows can be read, and writing goes on when there is room again");
         }
     }
 
-    fn forget(&self, state: &AtomicBool) {
-        if state.swap(false, Ordering::Relaxed) {
+    fn forget(&self, state: u8) {
+        if self.state.fetch_and(!state, Ordering::Relaxed) & state != 0 {
             ::log::info!("there is room again in {}", self.directory.path());
         }
     }
 
+    fn is(&self, state: u8) -> bool {
+        self.state.load(Ordering::Relaxed) & state != 0
+    }
+
     /// Whether the reserve is not whole.
     pub(crate) fn is_short(&self) -> bool {
-        self.is_short.load(Ordering::Relaxed)
+        self.is(SHORT)
     }
 
     /// Fails if a transaction must not take room: a transaction that `grows` the database is refused sooner than one
     /// that only deletes.
     #[inline]
     pub(crate) fn check(&self, grows: bool) -> Result<()> {
-        // Relaxed: it guards nothing. A log that waits or is tight is short.
-        let is_refused = self.is_short() && (grows || self.is_tight.load(Ordering::Relaxed));
-        if is_refused || self.is_waiting.load(Ordering::Relaxed) { Err(self.error()) } else { Ok(()) }
+        // Relaxed: it guards nothing.
+        match self.state.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            state => self.check_slowly(state, grows),
+        }
+    }
+
+    #[cold]
+    fn check_slowly(&self, state: u8, grows: bool) -> Result<()> {
+        // A log that waits or is tight is short.
+        if state & WAITING != 0 || state & SHORT != 0 && (grows || state & TIGHT != 0) {
+            return Err(self.error());
+        }
+        if state & UNTRIED != 0 { self.try_first_file() } else { Ok(()) }
+    }
+
+    /// Fails if there is no room for a file of the log: takes that room, and returns it.
+    fn try_first_file(&self) -> Result<()> {
+        let mut kept = self.kept();
+        if !self.is(UNTRIED) {
+            // Another transaction has tried meanwhile.
+            return Ok(());
+        }
+        let (bytes, before) = (self.file_bytes, kept.bytes);
+        let tried = self.grow(&mut kept, bytes);
+        self.release(&mut kept, bytes.saturating_sub(before));
+        if before == 0 && kept.file.take().is_some() {
+            // Small databases have no reserve.
+            kept.bytes = 0;
+            let _ = self.directory.remove(RESERVE);
+        }
+        if let Err(error) = tried
+            && is_full(&error)
+        {
+            return Err(Error::DiskFull(format!("{error}: a file of the log needs {bytes} bytes")));
+        }
+        // Any other problem with the device shows elsewhere.
+        self.state.fetch_and(!UNTRIED, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Fails while the log waits for room.
     pub(crate) fn check_waiting(&self) -> Result<()> {
-        if self.is_waiting.load(Ordering::Relaxed) { Err(self.error()) } else { Ok(()) }
+        if self.is(WAITING) { Err(self.error()) } else { Ok(()) }
     }
 
     /// Returns the error for a transaction that needs room.
@@ -215,24 +271,24 @@ impl Room {
             match attempt() {
                 Err(error) if is_full(&error) => {
                     // New transactions must not use up the rest.
-                    self.tell(&self.is_short, &error.to_string());
+                    self.tell(SHORT, &error.to_string());
                     let mut kept = self.kept();
                     // If no size was requested yet, everything that an earlier process has left.
                     let bytes = if kept.log > 0 { kept.log } else { kept.bytes };
                     let is_released = self.release(&mut kept, bytes);
-                    self.is_tight.store(kept.is_tight(), Ordering::Relaxed);
+                    self.note_tightness(&kept);
                     drop(kept);
                     if is_released {
                         continue;
                     }
-                    self.tell(&self.is_waiting, &error.to_string());
+                    self.tell(WAITING, &error.to_string());
                     if gives_up() {
                         return Err(error);
                     }
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
                 done => {
-                    self.forget(&self.is_waiting);
+                    self.forget(WAITING);
                     return done;
                 }
             }
@@ -268,6 +324,8 @@ pub(crate) fn is_final(error: io::Error) -> io::Error {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::platform::file::faulty::{Attempt, Fault, FaultyDirectory};
 
@@ -275,8 +333,7 @@ mod tests {
     #[test]
     fn a_larger_file_after_the_next_one_is_there_for_deletions() {
         let directory = FaultyDirectory::new();
-        let room = Room::new(Arc::new(directory.clone()));
-        room.want_for_checkpoint(500);
+        let room = Room::new(Arc::new(directory.clone()), 500);
         room.keep(1000, 1000, 2000);
         directory.fail_when(|_, attempt| matches!(attempt, Attempt::SetLength { .. }).then_some(Fault::NoSpace));
         let mut failures = 1;
@@ -310,8 +367,7 @@ mod tests {
             }
             _ => None,
         });
-        let room = Room::new(Arc::new(directory.clone()));
-        room.want_for_checkpoint(500);
+        let room = Room::new(Arc::new(directory.clone()), 500);
         room.keep(1000, 1000, 1000);
         room.check(true).unwrap();
         full.store(true, Ordering::SeqCst);
@@ -358,7 +414,7 @@ mod tests {
         room.keep(1000, 1000, 1000);
         assert_eq!(length(), 2500);
         full.store(true, Ordering::SeqCst);
-        let room = Room::new(Arc::new(directory.clone()));
+        let room = Room::new(Arc::new(directory.clone()), 500);
         let mut failures = 1;
         let attempt = || {
             failures -= 1;

@@ -254,18 +254,31 @@ impl<'f> Scan<'f> {
         Ok(false)
     }
 
-    /// Whether a correct header behind this place says that the log was durable beyond `beyond` when the block was
-    /// written.
-    pub(crate) fn proves_durable(mut self, beyond: u64) -> io::Result<bool> {
+    /// Looks for headers of blocks from this place on, and whether one says that the log was durable beyond `beyond` when
+    /// it was written.
+    pub(crate) fn behind(mut self, beyond: u64) -> io::Result<Behind> {
+        let mut behind = Behind::Nothing;
         loop {
-            if self.head()?.is_some_and(|(header, _)| header.durable() > beyond) {
-                return Ok(true);
+            match self.head()? {
+                Some((header, _)) if header.durable() > beyond => return Ok(Behind::Proof),
+                Some(_) => behind = Behind::Blocks,
+                None => {}
             }
             if !self.step(self.extent.end)? {
-                return Ok(false);
+                return Ok(behind);
             }
         }
     }
+}
+
+/// The contents of a segment behind a place where a block is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Behind {
+    Nothing,
+    /// Blocks, each written before the log was durable beyond the missing one.
+    Blocks,
+    /// A block that proves that the missing one was durable.
+    Proof,
 }
 
 /// Whether a file has `bytes` bytes behind a position: checked before memory is allocated for them.
@@ -319,7 +332,7 @@ mod tests {
         for &size in sizes {
             let lsn = span.lsn(at);
             let payload = vec![size as u8; size.max(32) as usize - HEADER_BYTES];
-            let body = Body { kind: BlockKind::Commit, descriptors: &[], payload: &payload };
+            let body = Body::of(BlockKind::Commit, &[], &payload);
             // As if everything before were durable.
             let header = if size < 0 { Sealed::skip(size.unsigned_abs()) } else { body.seal() }.place(&[], lsn, at);
             file.write_at(span.position(at), &header).unwrap();
@@ -369,10 +382,10 @@ mod tests {
             file.write_at(position, &[byte[0] ^ 1 << (bit % 8)]).unwrap();
             assert_eq!(scan(&*file, span), (places[..1].to_vec(), Some(reason)));
             let hole = places[1].offset();
-            let behind = |from| Scan::new(&*file, span.into(), from);
-            assert!(behind(hole + GRANULE).proves_durable(hole).unwrap());
-            assert!(!behind(places[3].offset() + GRANULE).proves_durable(hole).unwrap());
-            assert!(!behind(hole + GRANULE).proves_durable(places[3].offset()).unwrap());
+            let from = |from| Scan::new(&*file, span.into(), from);
+            assert_eq!(from(hole + GRANULE).behind(hole).unwrap(), Behind::Proof);
+            assert_eq!(from(places[3].offset() + GRANULE).behind(hole).unwrap(), Behind::Nothing);
+            assert_eq!(from(hole + GRANULE).behind(places[3].offset()).unwrap(), Behind::Blocks);
         }
     }
 

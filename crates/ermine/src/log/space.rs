@@ -147,6 +147,9 @@ struct Live {
     segment_bytes: u64,
     /// There is no room for larger ones.
     is_sparing: bool,
+    /// The newest segment when the log was opened: those before it say nothing of the cleaning since then. A standby that
+    /// takes over has had no cleaning at all.
+    opened_in: u64,
 }
 
 impl Live {
@@ -163,7 +166,8 @@ impl Live {
 
     fn next_bytes(&self, is_sparing: bool, ahead: usize) -> u64 {
         let few = if is_sparing { Self::FEW_SPARING } else { Self::FEW };
-        let doublings = (self.segments.len() + ahead).saturating_sub(few).min(Self::DOUBLINGS_MAX);
+        let written = self.segments.len().min((self.newest().sequence - self.opened_in) as usize + 1);
+        let doublings = (written + ahead).saturating_sub(few).min(Self::DOUBLINGS_MAX);
         (self.segment_bytes << doublings).min(SEGMENT_BYTES_MAX)
     }
 }
@@ -179,8 +183,8 @@ impl LogSpace {
     /// Creates a space with `segments`, oldest first and at least one, whose offset is inside the newest.
     pub(crate) fn new(offset: Arc<LogOffset>, segments: Vec<Span>, segment_bytes: u64) -> Self {
         let spans = std::array::from_fn(|_| SharedSpan { start: AtomicU64::new(0), end: AtomicU64::new(0) });
-        let live = Live { segments: segments.into(), segment_bytes, is_sparing: false };
-        let newest = live.newest();
+        let newest = *segments.last().expect("there is at least one");
+        let live = Live { segments: segments.into(), segment_bytes, is_sparing: false, opened_in: newest.sequence };
         let space = Self {
             offset,
             filling: AppendList::new(),
@@ -390,6 +394,20 @@ mod tests {
         }
         let newest = *space.segments().last().unwrap();
         assert_eq!((newest.sequence, newest.number(), newest.end - newest.start), (72, 8, 256 << 8));
+    }
+
+    #[test]
+    fn segments_of_an_earlier_process_do_not_make_new_ones_larger() {
+        let earlier = (0..40).map(|at| Span { sequence: at, start: 16 + 256 * at, end: 16 + 256 * (at + 1) }).collect();
+        let offset = LogOffset::from(16 + 256 * 40);
+        let (space, mut closed) = (LogSpace::new(Arc::new(offset), earlier, 256), Vec::new());
+        let filling = space.join();
+        while space.segments().len() < 45 {
+            claim(&space, &filling, 256, &mut closed);
+            space.filled(&filling);
+        }
+        let bytes: Vec<_> = space.segments()[40..].iter().map(|span| span.end - span.start).collect();
+        assert_eq!(bytes, [256, 256, 256, 256, 512]);
     }
 
     #[test]

@@ -43,11 +43,11 @@ pub(crate) enum Need {
 
 /// The memory of a database.
 pub struct Budget {
-    limit: u64,
-    /// The bounds up to which rows may grow, and up to which there is memory for reads and queries.
-    grow: u64,
-    work: u64,
+    /// Read with every demand, and written when an operator changes it.
+    limit: AtomicU64,
     taken: AtomicU64,
+    /// Bytes that were taken when the limit became smaller than that; 0 once there is room below it again.
+    floor: AtomicU64,
     /// 1 from the time when four fifths of the memory for rows are taken, until there is room again.
     warned: AtomicU64,
     /// For tests: the state of a random sequence that refuses one in eight demands; 0: none is refused.
@@ -56,7 +56,7 @@ pub struct Budget {
 
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Budget({} of {})", Mebibytes(self.taken()), Mebibytes(self.limit))
+        write!(f, "Budget({} of {})", Mebibytes(self.taken()), Mebibytes(self.limit()))
     }
 }
 
@@ -67,12 +67,10 @@ impl Budget {
     pub(crate) const LIMIT_MIN: u64 = 16 << 20;
 
     pub(crate) fn new(limit: u64) -> Self {
-        let reserve = (limit / 8).min(Self::RESERVE_MAX);
         Self {
-            limit,
-            grow: limit - reserve,
-            work: limit - reserve / 2,
+            limit: AtomicU64::new(limit),
             taken: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
             warned: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         }
@@ -95,7 +93,26 @@ impl Budget {
 
     /// Bytes that the database may use ([`crate::Options::memory_limit`]).
     pub fn limit(&self) -> u64 {
-        self.limit
+        // Relaxed: a bound of its own; nothing is published with it.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Memory that is taken stays so: under a smaller limit, rows that need more are refused until
+    /// enough is free; what frees memory, and reads, get a reserve above what is taken.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        let taken = self.taken();
+        self.floor.store(if taken > limit { taken } else { 0 }, Ordering::Relaxed);
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that were taken when the limit was set, as long as there is no room for rows below it.
+    fn floor(&self, rows_max: u64) -> u64 {
+        let floor = self.floor.load(Ordering::Relaxed);
+        if floor > 0 && self.taken() < rows_max {
+            self.floor.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        floor
     }
 
     /// Bytes that the database has taken.
@@ -106,10 +123,12 @@ impl Budget {
 
     /// Returns the bound up to which memory is granted for `need`.
     pub(crate) fn bound(&self, need: Need) -> u64 {
+        let limit = self.limit();
+        let reserve = (limit / 8).min(Self::RESERVE_MAX);
         match need {
-            Need::Grow => self.grow,
-            Need::Work => self.work,
-            Need::Shrink => self.limit,
+            Need::Grow => limit - reserve,
+            Need::Work => (limit - reserve / 2).max(self.floor(limit - reserve).saturating_add(reserve / 2)),
+            Need::Shrink => limit.max(self.floor(limit - reserve).saturating_add(reserve)),
         }
     }
 
@@ -117,6 +136,11 @@ impl Budget {
     /// [`Error::OutOfMemory`] when the database has used up its memory.
     pub fn take(&self, bytes: u64) -> Result<()> {
         self.take_for(bytes, Need::Work)
+    }
+
+    /// Works as [`Budget::take`], for a query that deletes what it reads: it may have what is kept for deletes, too.
+    pub fn take_to_delete(&self, bytes: u64) -> Result<()> {
+        self.take_for(bytes, Need::Shrink)
     }
 
     /// Gives back memory that was taken.
@@ -149,7 +173,7 @@ impl Budget {
 
     #[cold]
     fn refuse(&self, bytes: u64, need: Need) -> Result<()> {
-        let (taken, limit) = (self.taken(), self.limit);
+        let (taken, limit) = (self.taken(), self.limit());
         if taken.saturating_add(bytes) <= self.bound(need) {
             let n = self.faults.fetch_add(2, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 61 != 0 {
@@ -169,7 +193,7 @@ impl Budget {
                 self.warned.store(0, Ordering::Relaxed);
             }
         } else if taken >= warns && self.warned.swap(1, Ordering::Relaxed) == 0 {
-            let (taken, limit) = (Mebibytes(taken), Mebibytes(self.limit));
+            let (taken, limit) = (Mebibytes(taken), Mebibytes(self.limit()));
             ::log::warn!(
                 "the database has taken {taken} of the {limit} of memory that it may take; from {} on, writes that \
                  need more are refused: delete rows, or open it with a larger memory_limit",
@@ -287,6 +311,27 @@ fn share(bytes: u64) -> u64 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #[test]
+    fn a_limit_may_change() {
+        let budget = Budget::new(64 << 20);
+        budget.take(40 << 20).unwrap();
+        budget.set_limit(32 << 20);
+        let is_refused = |bytes, need| match budget.take_for(bytes, need) {
+            Ok(()) => false,
+            Err(Error::OutOfMemory { limit: 0x200_0000, .. }) => true,
+            Err(error) => panic!("{error}"),
+        };
+        assert!(is_refused(1, Need::Grow) && is_refused(4 << 20, Need::Work) && is_refused(5 << 20, Need::Shrink));
+        // Reads and deletes go on, and there is an end to what they get.
+        assert!(!is_refused(2 << 20, Need::Work) && !is_refused(2 << 20, Need::Shrink));
+        assert!(is_refused(1, Need::Shrink));
+        budget.give(24 << 20);
+        assert!(is_refused(11 << 20, Need::Work) && !is_refused(8 << 20, Need::Grow));
+        assert!(is_refused(5 << 20, Need::Shrink));
+        budget.set_limit(128 << 20);
+        budget.take(40 << 20).unwrap();
+    }
+
     use super::*;
     use std::collections::HashMap;
 

@@ -9,7 +9,7 @@
 
 use crate::{
     clock::LogOffset,
-    error::AbortKind,
+    counters::WorkerCounters,
     ids::Stamp,
     rows::known::Known,
     sync::{AtomicU64, Ordering, total_order},
@@ -38,10 +38,7 @@ pub(crate) struct SnapshotSlot {
     word: AtomicU64,
     /// 1 while the transaction runs to its end without waiting for input from outside.
     runs_through: AtomicU64,
-    /// Committed transactions.
-    pub(crate) commits: AtomicU64,
-    /// Aborted attempts by kind.
-    pub(crate) aborts: [AtomicU64; AbortKind::ALL.len()],
+    pub(crate) counters: WorkerCounters,
     /// Superseded versions that wait to be unlinked or freed.
     pub(crate) garbage: AtomicU64,
     /// The versions that the transaction may know.
@@ -53,8 +50,7 @@ impl SnapshotSlot {
         Self {
             word: AtomicU64::new(Word::IDLE.0),
             runs_through: AtomicU64::new(0),
-            commits: AtomicU64::new(0),
-            aborts: std::array::from_fn(|_| AtomicU64::new(0)),
+            counters: WorkerCounters::new(),
             garbage: AtomicU64::new(0),
             known: Known::new(),
         }

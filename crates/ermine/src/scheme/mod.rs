@@ -47,6 +47,7 @@ use crate::{
     ids::{Stamp, TableId, Tid},
     rows::chain::{CertifierStamps, VersionPtr},
     scheme::{escalation::TableReaders, staleness::Staleness},
+    table_name::TableName,
     txn::{
         prepared::PreparedTransactions,
         readers::{ReaderSlot, ReaderSlots},
@@ -116,7 +117,7 @@ impl Conflict {
     }
 
     /// Creates the report; `name` names the places.
-    pub(crate) fn report(self, name: impl Fn(Option<ConflictSite>) -> (Option<Arc<str>>, Option<Box<[u8]>>)) -> Abort {
+    pub(crate) fn report(self, name: impl Fn(Option<ConflictSite>) -> (Option<TableName>, Option<Box<[u8]>>)) -> Abort {
         let (table, key) = name(self.site());
         let edge = |cause: Cause| {
             let (table, key) = name(cause.site);

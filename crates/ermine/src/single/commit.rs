@@ -54,7 +54,7 @@ impl<P: InPlace> Operation<'_, P> {
             P::end(&self.engine.shared, &mut self.state.scheme, true);
             committed
         };
-        self.worker.presence.committed();
+        self.worker.presence.counters.committed();
         Ok(committed)
     }
 

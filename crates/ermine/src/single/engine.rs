@@ -260,11 +260,7 @@ impl<P: InPlace> Engine<P> {
             (statistics.log_bytes, statistics.log_flushes) = log.written();
         }
         for (_, presence) in &self.presences {
-            // Relaxed: statistics.
-            statistics.commits += presence.commits.load(Ordering::Relaxed);
-            for (total, aborts) in statistics.aborts.iter_mut().zip(&presence.aborts) {
-                *total += aborts.load(Ordering::Relaxed);
-            }
+            statistics.add(&presence.counters);
         }
         statistics
     }

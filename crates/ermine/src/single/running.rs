@@ -1,6 +1,6 @@
 //! A running transaction and one operation of it.
 
-use std::{cell::RefMut, sync::Arc};
+use std::cell::RefMut;
 
 use smallvec::SmallVec;
 
@@ -29,8 +29,9 @@ use crate::{
         Conflict, ConflictSite,
         in_place::{Begun, Declared, Entering, InPlace, Ranges, Reach},
     },
-    sync::{Ordering, Spin},
+    sync::Spin,
     table::TableParts,
+    table_name::TableName,
     txn::check_key,
     work::{Counts, Work},
 };
@@ -208,7 +209,8 @@ impl<'e, P: InPlace> Txn<'e, P> {
         state.doomed = None;
         state.last_tid = CommitTid::default();
         state.met_gap = false;
-        state.counts = Counts::default();
+        let Counts { rows_read, versions_walked } = std::mem::take(&mut state.counts);
+        worker.presence.counters.read(rows_read, versions_walked);
         worker.presence.leave();
         worker.nodes.unpin();
         worker.housekeep_sometimes(self.engine);
@@ -424,7 +426,7 @@ impl<P: InPlace> Operation<'_, P> {
         if !P::DECLARES || self.state.snapshot.is_some() || P::is_declared(&self.state.scheme, record, writes) {
             return Ok(());
         }
-        Err(Error::Undeclared { table: table.name(), key: key.map(Into::into) })
+        Err(Error::Undeclared { table: table.name_of_keys(), key: key.map(Into::into) })
     }
 
     /// Notes that the transaction has read a leaf, including the gaps between its entries. `false`: the leaf has
@@ -468,9 +470,9 @@ impl<P: InPlace> Operation<'_, P> {
     }
 
     /// Names the table and key of a place.
-    fn name_place(&self, site: Option<ConflictSite>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
+    fn name_place(&self, site: Option<ConflictSite>) -> (Option<TableName>, Option<Box<[u8]>>) {
         let key = site.filter(|site| site.length > 0).map(|site| self.state.sets.key(site).into());
-        (site.map(|site| self.engine.tables.get(site.table).name()), key)
+        (site.map(|site| self.engine.tables.get(site.table).name_of_keys()), key)
     }
 
     /// Rolls the transaction back after a lost conflict and creates the report.
@@ -478,8 +480,7 @@ impl<P: InPlace> Operation<'_, P> {
     pub(super) fn lose(&mut self, conflict: Conflict) -> Error {
         let abort = Box::new(conflict.report(|site| self.name_place(site)));
         self.roll_back();
-        // Relaxed: a statistic that only this worker writes.
-        self.worker.presence.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
+        self.worker.presence.counters.aborted(abort.kind);
         self.state.doomed = Some(Doom::Lost(abort.clone()));
         Error::Abort(abort)
     }

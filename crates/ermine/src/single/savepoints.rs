@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     access::{OwnWrite, Put, RowLock},
-    error::Result,
+    error::{Error, Result},
     ids::{TableId, Tid},
     rows::copies::Copied,
     savepoints::{Mark, Savepoint},
@@ -53,6 +53,11 @@ impl<P: InPlace> Txn<'_, P> {
     /// Returns none: conflicts do not name transactions.
     pub(crate) fn tid(&self) -> Result<Option<Tid>> {
         self.operation().map(|_| None)
+    }
+
+    /// Fails: the log has no single order.
+    pub(crate) fn position(&self) -> Result<u64> {
+        Err(Error::Options("positions in the log under a single-version scheme, whose log has no single order".into()))
     }
 
     /// Calls `each` with every row that the transaction has written, and its value.

@@ -90,7 +90,7 @@ impl<P: InPlace> Operation<'_, P> {
             return Ok(());
         }
         let index = Some(table.secondary(ordinal).name.clone());
-        Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
+        Err(Error::KeyExists { table: table.name_of_keys(), index, key: secondary_key.into() })
     }
 
     /// Inserts the entries of a write into the indexes, and notes them for the end. `rewrites`: the transaction has

@@ -12,8 +12,9 @@ use super::{
     snapshots::Snapshot,
 };
 use crate::{
+    counters::WorkerCounters,
     epoch::{Limbo, Participant},
-    error::{AbortKind, Doom, Error, Result},
+    error::{Doom, Error, Result},
     ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::Batch,
     observer::Trace,
@@ -42,9 +43,7 @@ pub(crate) struct Worker<P: InPlace> {
 #[repr(align(128))]
 pub(crate) struct Presence {
     running: AtomicU64,
-    pub(crate) commits: AtomicU64,
-    /// By kind.
-    pub(crate) aborts: [AtomicU64; AbortKind::ALL.len()],
+    pub(crate) counters: WorkerCounters,
     /// Number of records and blocks that wait to be freed, and of keys that wait to be removed.
     pub(crate) garbage: AtomicU64,
 }
@@ -57,25 +56,13 @@ impl Presence {
     const RUNS_THROUGH: u64 = 2;
 
     fn new() -> Self {
-        Self {
-            running: AtomicU64::new(Self::IDLE),
-            commits: AtomicU64::new(0),
-            aborts: std::array::from_fn(|_| AtomicU64::new(0)),
-            garbage: AtomicU64::new(0),
-        }
+        Self { running: AtomicU64::new(Self::IDLE), counters: WorkerCounters::new(), garbage: AtomicU64::new(0) }
     }
 
     /// Announces that a transaction begins.
     pub(crate) fn arrive(&self, runs_through: bool) {
         // SeqCst swap: gate.rs, invariant 2; and the fence of the caller's epoch.
         self.running.swap(if runs_through { Self::RUNS_THROUGH } else { Self::OPEN }, Ordering::SeqCst);
-    }
-
-    /// Counts a commit.
-    #[inline]
-    pub(crate) fn committed(&self) {
-        // Relaxed: a statistic that only this worker writes.
-        self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Announces that the transaction has ended.

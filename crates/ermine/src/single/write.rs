@@ -329,5 +329,5 @@ impl<P: InPlace> Operation<'_, P> {
 }
 
 fn key_exists<P: InPlace>(request: &Request<'_, P>) -> Error {
-    Error::KeyExists { table: request.table.name(), index: None, key: request.key.into() }
+    Error::KeyExists { table: request.table.name_of_keys(), index: None, key: request.key.into() }
 }

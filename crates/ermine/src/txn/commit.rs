@@ -19,7 +19,7 @@ use crate::{
     rows::chain::{CertifierStamps, Kind, VersionPtr},
     savepoints::Mark,
     scheme::{Certifier, Conflict, Scheme, StampsOf},
-    sync::{Ordering, Spin},
+    sync::Spin,
     worker::State,
 };
 
@@ -32,8 +32,7 @@ impl<S: Scheme> Operation<'_, S> {
         // From here on a conflict undoes everything.
         self.state.discard_replaced();
         let stamp = self.certify_and_publish()?;
-        // Relaxed: a statistic that only this worker writes.
-        self.worker.slot.commits.fetch_add(1, Ordering::Relaxed);
+        self.worker.slot.counters.committed();
         Ok(stamp)
     }
 

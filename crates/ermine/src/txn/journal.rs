@@ -13,8 +13,10 @@ use super::{
     write_set::{ChainSets, NeededEntry},
 };
 use crate::{
+    catalog::{CATALOG, TableEntry},
     clock::LogOffset,
     durable::store::storage,
+    epoch::Guard,
     error::{Error, Result},
     ids::Stamp,
     log::{
@@ -78,7 +80,7 @@ impl<S: Scheme> Operation<'_, S> {
     fn write_blocks(&mut self, log: &Log) -> Result<()> {
         let State { sets, position, .. } = &mut *self.state;
         let (Some(position), Some(store)) = (position, &self.engine.store) else { return Ok(()) };
-        position.draft.begin();
+        position.draft.begin(self.engine.options.log_keys);
         let mut unlogged = 0;
         for write in &sets.writes {
             if write.site.table.is_unlogged() {
@@ -103,6 +105,11 @@ impl<S: Scheme> Operation<'_, S> {
                 position.blobs.push(blob.blob);
                 reference = blob.to_bytes();
                 (payload, value) = (&reference, Payload { length: reference.len(), diverted: true });
+            }
+            if self.engine.options.log_keys
+                && let Some(key) = key_of(sets, write, &self.entered.versions)
+            {
+                position.draft.add(&key, &[]);
             }
             position.draft.add(&record_of(sets, write, value), payload);
             if position.draft.is_full() {
@@ -133,6 +140,11 @@ impl<S: Scheme> Operation<'_, S> {
         for write in sets.writes.iter().filter(|write| !write.site.table.is_unlogged()) {
             let length = write.new.payload(&self.entered.versions).len();
             let diverted = self.engine.options.diverts(length);
+            if self.engine.options.log_keys
+                && let Some(key) = key_of(sets, write, &self.entered.versions)
+            {
+                add(&key);
+            }
             let length = if diverted { BlobRef::BYTES } else { length };
             add(&record_of(sets, write, Payload { length, diverted }));
         }
@@ -149,6 +161,19 @@ impl<S: Scheme> Operation<'_, S> {
             position.blobs.clear();
         }
     }
+}
+
+/// Returns the record with the key of a row that was there before the transaction.
+fn key_of<'f, H: CertifierStamps>(
+    sets: &'f ChainSets<H>,
+    write: &Write<H>,
+    entered: &'f Guard<'_>,
+) -> Option<Record<'f>> {
+    let (table, row) = (write.site.table, write.row);
+    let old = write.old.filter(|old| old.kind() == Kind::Live)?;
+    let key = sets.key(write.site);
+    let key = if table == CATALOG { TableEntry::front(old.payload(entered), key) } else { key };
+    Some(Record::Key { table, row, key })
 }
 
 /// Returns the record of a write whose value is logged as `value`.

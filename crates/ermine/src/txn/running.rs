@@ -1,6 +1,6 @@
 //! A running transaction and a single operation of it.
 
-use std::{cell::RefMut, iter, sync::Arc};
+use std::{cell::RefMut, iter};
 
 use crate::{
     clock::LogOffset,
@@ -16,8 +16,8 @@ use crate::{
     platform::budget::Need,
     rows::chain::{Kind, Origin, VersionPtr},
     scheme::{Certifier, Conflict, ConflictSite, Running, Scheme, StampsOf},
-    sync::Ordering,
     table::TableStore,
+    table_name::TableName,
     txn::{
         leaf_set::ScannedRange,
         trace::LookupKey,
@@ -79,7 +79,6 @@ impl<'e, S: Scheme> Txn<'e, S> {
         let state = worker.state.get_mut();
         state.begin = begin;
         state.read_from = Stamp::ZERO;
-        state.counts = Counts::default();
         state.brought_in = 0;
         state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
         (state.tracks, state.certifies_some) = (!state.uncertified, false);
@@ -227,6 +226,8 @@ impl<'e, S: Scheme> Txn<'e, S> {
         state.kept.set(0, &self.engine.budget);
         state.blocks.clear();
         state.doomed = None;
+        let Counts { rows_read, versions_walked } = std::mem::take(&mut state.counts);
+        worker.slot.counters.read(rows_read, versions_walked);
         // After the stamps are stored in the versions that the transaction has read.
         worker.slot.known.clear();
         (state.has_lent, state.whole_tables) = (false, 0);
@@ -613,9 +614,9 @@ impl<'t, S: Scheme> Operation<'t, S> {
     }
 
     /// Returns the table name and the key of a place.
-    fn name_place(&self, site: Option<ConflictSite>) -> (Option<Arc<str>>, Option<Box<[u8]>>) {
+    fn name_place(&self, site: Option<ConflictSite>) -> (Option<TableName>, Option<Box<[u8]>>) {
         let key = site.filter(|site| site.length > 0).map(|site| self.state.sets.key(site).into());
-        (site.map(|site| self.engine.table(site.table).name()), key)
+        (site.map(|site| self.engine.table(site.table).name_of_keys()), key)
     }
 
     /// Returns whether the transaction reads the snapshot taken at its beginning.
@@ -636,8 +637,7 @@ impl<'t, S: Scheme> Operation<'t, S> {
             self.undo();
         }
         self.worker.changed_all();
-        // Relaxed: a statistic that only this worker writes.
-        self.worker.slot.aborts[abort.kind.number()].fetch_add(1, Ordering::Relaxed);
+        self.worker.slot.counters.aborted(abort.kind);
         self.state.doomed = Some(Doom::Lost(abort.clone()));
         Error::Abort(abort)
     }

@@ -61,6 +61,11 @@ impl<S: Scheme> Txn<'_, S> {
         Ok(self.operation()?.state.tid)
     }
 
+    /// Returns the position of the snapshot in the log.
+    pub(crate) fn position(&self) -> Result<u64> {
+        Ok(self.operation()?.state.begin.0)
+    }
+
     /// Shows every row that the transaction has written, with its value.
     pub(crate) fn writes(&self, each: &mut OwnWrite<'_>) -> Result<()> {
         let operation = self.operation()?;

@@ -183,7 +183,7 @@ impl<S: Scheme> Operation<'_, S> {
             return Ok(());
         }
         let index = Some(table.secondary(ordinal).name.clone());
-        Err(Error::KeyExists { table: table.name(), index, key: secondary_key.into() })
+        Err(Error::KeyExists { table: table.name_of_keys(), index, key: secondary_key.into() })
     }
 
     /// Fails if another row has a version with the same unique key that the transaction does not see, as it was not

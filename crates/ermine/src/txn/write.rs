@@ -382,7 +382,7 @@ impl<S: Scheme> Operation<'_, S> {
                 if let Head::Committed(version, created) = head {
                     self.read_head(request, version, created, at)?;
                 }
-                Err(Error::KeyExists { table: table.name(), index: None, key: key.into() })
+                Err(Error::KeyExists { table: table.name_of_keys(), index: None, key: key.into() })
             }
             Put::Update if !live => {
                 if let Head::Committed(version, created) = head {

@@ -21,6 +21,7 @@
 //! secondary keys.
 
 mod key;
+mod key_text;
 mod layout;
 mod range;
 #[cfg(all(test, not(loom)))]
@@ -32,6 +33,7 @@ pub use self::{
     range::{EncodedRange, KeyRange, Prefix, PrefixOf, prefix},
     value::{AsValue, PAYLOAD_ALIGN, Value},
 };
+pub(crate) use key_text::key_texts;
 pub(crate) use layout::type_name;
 pub(crate) use range::byte_successor;
 pub(crate) use value::Framing;

@@ -122,6 +122,9 @@ range_of_keys!(Range<Q>, RangeInclusive<Q>, RangeFrom<Q>, RangeTo<Q>, RangeToInc
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    note = "a prefix is a tuple of the first fields of the key: `prefix((a,))` has one field, `prefix((a, b))` two"
+)]
 pub trait PrefixOf<K: Key> {
     /// Appends the encoding of the fields.
     fn encode_prefix(&self, out: &mut KeyBuffer);

@@ -13,7 +13,11 @@ use std::{
     time::Duration,
 };
 
-use ermine::{Database, Durability, Error, Options, Scheme, Table, TxnOptions, files::Directory, verify_in};
+use ermine::{
+    Database, Durability, Error, Options, Scheme, Table, TxnOptions,
+    files::{Directory, Open},
+    verify_in,
+};
 use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory};
 
 const SCHEMES: [Scheme; 3] = [Scheme::SiSsn, Scheme::Silo, Scheme::TwoPhaseNoWait];
@@ -278,6 +282,76 @@ fn a_database_is_opened_on_a_full_device() {
         assert_eq!(keys(&db, &rows).len() as u64, written, "{scheme}");
         capacity.store(1 << 30, SeqCst);
         write_when_there_is_room(&db, &rows, written);
+        drop((db, rows));
+        assert_right(&directory);
+    }
+}
+
+/// A database that has kept no reserve yet says so, too, instead of waiting for the first file of its log.
+#[test]
+fn the_first_transaction_on_a_full_device_gets_an_error() {
+    for scheme in SCHEMES {
+        let (directory, capacity) = device(40 << 10);
+        let db = Database::open_in(Arc::new(directory.clone()), options(scheme)).unwrap();
+        let refused = db.table::<u64, Vec<u8>>("rows").err();
+        assert!(matches!(&refused, Some(Error::DiskFull(why)) if why.contains("65536 bytes")), "{scheme}: {refused:?}");
+        capacity.store(1 << 20, SeqCst);
+        let rows = db.table("rows").unwrap();
+        write_when_there_is_room(&db, &rows, 0);
+        drop((db, rows));
+        // The same for a small database that is opened again.
+        let taken = directory.list().unwrap().iter().map(|name| length_of(&directory, name)).sum();
+        capacity.store(taken, SeqCst);
+        let (db, rows) = open(&directory, scheme);
+        let refused = db.run(|txn| txn.put(&rows, &1, value(1).as_slice()));
+        assert!(matches!(refused, Err(Error::DiskFull(_))), "{scheme}: {refused:?}");
+        assert_eq!(keys(&db, &rows), [0]);
+        capacity.store(1 << 20, SeqCst);
+        write_when_there_is_room(&db, &rows, 1);
+        drop((db, rows));
+        assert_right(&directory);
+    }
+}
+
+fn length_of(directory: &FaultyDirectory, name: &str) -> u64 {
+    directory.open(name, Open::Read).unwrap().length().unwrap()
+}
+
+/// Where room is short, a checkpoint frees every segment that has a file, before the next one has any. The database goes
+/// on when there is room, whether it is opened again before or not.
+#[test]
+fn a_log_without_any_file_left_continues() {
+    for is_opened_again in [true, false] {
+        let (directory, capacity) = device(1 << 20);
+        let (db, rows) = open(&directory, Scheme::SiSsn);
+        write_when_there_is_room(&db, &rows, 0);
+        drop((db, rows));
+        // Room for a checkpoint, and for no file of the log.
+        let taken: u64 = directory.list().unwrap().iter().map(|name| length_of(&directory, name)).sum();
+        capacity.store(taken + (60 << 10), SeqCst);
+        let without_files = |_| {
+            let (db, rows) = open(&directory, Scheme::SiSsn);
+            let is_short = |_| {
+                thread::sleep(Duration::from_millis(5));
+                let refused = db.run(|txn| txn.put(&rows, &1, value(1).as_slice()));
+                assert!(refused.is_err(), "there is no room for it");
+                matches!(refused, Err(Error::DiskFull(why)) if !why.contains("a file of the log needs"))
+            };
+            assert!((0..ATTEMPTS).any(is_short));
+            // It fails if the log has already begun to wait for room for the next file.
+            let _ = db.checkpoint();
+            let is_without = directory.list().unwrap().iter().all(|name| !name.starts_with("log-"));
+            if is_without && !is_opened_again {
+                capacity.store(1 << 20, SeqCst);
+                write_when_there_is_room(&db, &rows, 1);
+            }
+            is_without
+        };
+        assert!((0..ATTEMPTS).any(without_files));
+        capacity.store(1 << 20, SeqCst);
+        let (db, rows) = open(&directory, Scheme::SiSsn);
+        assert_eq!(keys(&db, &rows).len(), if is_opened_again { 1 } else { 2 });
+        write_when_there_is_room(&db, &rows, 2);
         drop((db, rows));
         assert_right(&directory);
     }

@@ -66,7 +66,7 @@ fn a_checkpoint_ends_old_files() {
             assert_eq!(report.rows, expected.len() as u64 + 1, "and one of the catalog");
             assert!(files(&directory, "redo-") <= 3, "{:?}", directory.list());
         }
-        assert_eq!(db.statistics().checkpoints, 3);
+        assert_eq!(db.statistics().checkpoints.count(), 3);
         // No transaction has committed since.
         assert_eq!(db.checkpoint().unwrap().rows, 0);
     }

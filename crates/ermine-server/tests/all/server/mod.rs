@@ -8,13 +8,18 @@
 mod authentication;
 mod clients;
 mod command;
+mod configuration;
 mod cost;
 mod decoder;
 mod extended;
 mod fake;
 mod garbage;
 mod hostile;
+mod logs;
 mod shutdown;
+mod supervised;
 mod support;
+mod traces;
+mod upgrade;
 
 use crate::{process, raw};

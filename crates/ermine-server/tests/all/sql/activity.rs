@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::{Client, error::SqlState};
 
 use super::{Directory, Serving};
+use crate::raw::{Raw, query};
 
 async fn process(client: &Client) -> i32 {
     client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
@@ -76,4 +77,41 @@ async fn sessions_cancel_and_end_others() {
     tokio::time::timeout(Duration::from_secs(600), ended).await.unwrap();
     // The transaction has ended with its session.
     two.batch_execute("CREATE TABLE t (a integer)").await.unwrap();
+}
+
+/// Looks at a session until it waits for an event.
+async fn until_it_waits(client: &Client, query: &str, wanted: &str) {
+    let text = "SELECT concat_ws(' ', state, wait_event_type, wait_event) FROM pg_stat_activity WHERE query = $1";
+    for _ in 0..200_000 {
+        let seen: Option<String> = client.query_opt(text, &[&query]).await.unwrap().map(|row| row.get(0));
+        if seen.as_deref() == Some(wanted) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("{query} has not waited for {wanted}");
+}
+
+#[tokio::test]
+async fn sessions_wait_for_their_clients_and_the_log() {
+    let directory = Directory::new("events");
+    let serving = Serving::start(&directory.0, &[]);
+    let (one, two) = (serving.client().await, serving.client().await);
+    one.batch_execute("CREATE TABLE t (a integer)").await.unwrap();
+    until_it_waits(&two, "CREATE TABLE t (a integer)", "idle Client ClientRead").await;
+    let insert = "INSERT INTO t VALUES (1)";
+    let writing = tokio::spawn(async move {
+        loop {
+            one.batch_execute(insert).await.unwrap();
+        }
+    });
+    until_it_waits(&two, insert, "active IO WALSync").await;
+    writing.abort();
+    // Two clients that neither read nor write any more.
+    let (mut copying, mut reading) = (Raw::connect(serving.address), Raw::connect(serving.address));
+    copying.send(&[query("COPY t FROM STDIN")]);
+    until_it_waits(&two, "COPY t FROM STDIN", "active Client ClientRead").await;
+    let much = "SELECT repeat('x', 1000) FROM generate_series(1, 1000000)";
+    reading.send(&[query(much)]);
+    until_it_waits(&two, much, "active Client ClientWrite").await;
 }

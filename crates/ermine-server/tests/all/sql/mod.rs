@@ -13,8 +13,10 @@ mod backup;
 mod copy;
 mod cursors;
 mod functions;
+mod http;
 mod notifications;
 mod psql;
+mod top;
 mod types;
 mod users;
 

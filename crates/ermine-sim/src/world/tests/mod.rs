@@ -9,7 +9,7 @@ use crate::cycles::{Cycles, cycles};
 /// A schedule that was played.
 struct Played {
     /// How each transaction ended, in the order in which they did: c1 (commit), or w2 (wait depth), t2 (temporal skew),
-    /// x2 (certifier), s2 (safe snapshot).
+    /// x2 (certifier), s2 (safe snapshot), o2 (collision).
     ends: String,
     cycles: Cycles,
 }
@@ -39,7 +39,11 @@ fn play<C: Control>(schedule: &str) -> Played {
         };
         let record = letters.next().map_or(0, |letter| letter as u32 - 'A' as u32);
         let player = players[number as usize].get_or_insert_with(|| Player {
-            slot: if what == 'q' { world.begin_in_safe_snapshot() } else { world.begin() },
+            slot: {
+                let slot = if what == 'q' { world.begin_in_safe_snapshot() } else { world.begin() };
+                assert_eq!(world.enter(slot, &[]), Progress::Done);
+                slot
+            },
             ended: false,
             waits: false,
             later: Vec::new(),
@@ -81,6 +85,7 @@ fn go_on<C: Control>(world: &mut World<C>, players: &mut [Option<Player>], numbe
             Progress::Aborted(Cause::TemporalSkew) => 't',
             Progress::Aborted(Cause::Certifier) => 'x',
             Progress::Aborted(Cause::SafeSnapshot) => 's',
+            Progress::Aborted(Cause::Collision) => 'o',
         };
         player.ended = true;
         player.later.clear();

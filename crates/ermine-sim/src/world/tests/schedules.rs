@@ -1,11 +1,16 @@
 //! Small schedules with known outcomes under each scheme.
 
 use super::*;
-use crate::control::{Rc, Rcl, Si, Ssi, Ssn, TwoPhase};
+use crate::control::{Dirty, Ended, Hardware, Private, Rc, Rcl, Safe, Si, Ssi, Ssn, Timestamps, TwoPhase, Validated};
 
 type RcSsn = Ssn<Rc>;
 type RclSsn = Ssn<Rcl>;
 type SiSsn = Ssn<Si>;
+type Silo = Validated<Private>;
+type MvOcc = Validated<Si>;
+type Sto = Timestamps<Dirty>;
+type Tso = Timestamps<Ended>;
+type TsoSafe = Timestamps<Safe>;
 
 #[track_caller]
 fn expect<C: Control>(schedule: &str, ends: &str, components: u64) {
@@ -161,4 +166,45 @@ fn own_writes_are_no_dependencies() {
         expect::<Ssi>(schedule, "c1", 0);
         expect::<TwoPhase>(schedule, "c1", 0);
     }
+}
+
+#[test]
+fn reads_are_validated_at_commit() {
+    for schedule in ["r1A r1B r2A r2B w1A w2B c1 c2", "r1A r2A w1A w2A c1 c2"] {
+        expect::<Silo>(schedule, "c1 x2", 0);
+    }
+    expect::<MvOcc>("r1A r1B r2A r2B w1A w2B c1 c2", "c1 x2", 0);
+    // Silo reads the newest version, and validates a transaction without writes, too; MVOCC reads a snapshot.
+    let reader = "r1A w2A w2B c2 r1B c1";
+    expect::<Silo>(reader, "c2 x1", 0);
+    expect::<MvOcc>(reader, "c2 c1", 0);
+    // Blind writes do not conflict.
+    expect::<Silo>("w1A w2A c2 c1", "c2 c1", 0);
+}
+
+#[test]
+fn timestamps_order_accesses() {
+    // Transaction 1 would overwrite what 2 has read.
+    for skew in ["b1 r1A r2A w1A w2B c2 c1", "r1A r1B r2A r2B w1A w2B c2"] {
+        expect::<Sto>(skew, "o1 c2", 0);
+        expect::<Tso>(skew, "o1 c2", 0);
+        expect::<TsoSafe>(skew, "o1 c2", 0);
+    }
+    // Transaction 2 meets a write of 1, which has not ended.
+    let dirty = "w1A r2A c1 c2";
+    expect::<Sto>(dirty, "c1 c2", 0);
+    expect::<Tso>(dirty, "o2 c1", 0);
+    expect::<TsoSafe>(dirty, "o2 c1", 0);
+    // Transaction 1 has ended, but had not when 2 began; then it had.
+    let ended = "w1A b2 c1 r2A c2 r3A c3";
+    expect::<Tso>(ended, "c1 c2 c3", 0);
+    expect::<TsoSafe>(ended, "c1 o2 c3", 0);
+}
+
+#[test]
+fn a_hardware_transaction_loses_its_lines() {
+    // The one that asks for a record has it; the other one aborts at its next step.
+    expect::<Hardware>("r1A w2A c1 c2", "o1 c2", 0);
+    expect::<Hardware>("w1A r2A c1 c2", "o1 c2", 0);
+    expect::<Hardware>("r1A r2A c1 c2", "c1 c2", 0);
 }

@@ -209,11 +209,12 @@ fn a_row_without_entry_takes_none_away() {
     run(&mut own, "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (0, 0), (5, 1), (6, 2)").unwrap();
     let begun = begin(&mut own, "CREATE UNIQUE INDEX i ON t (a)");
     own.change_context().outlast_users(&begun).unwrap();
-    let behind_first = own.change_context().batch(&begun, Batch::Fill, &[], 1).unwrap().unwrap();
+    let (_, behind_first) = own.change_context().batch(&begun, Batch::Fill, &[], 1).unwrap();
+    let behind_first = behind_first.unwrap();
     run(&mut other, "INSERT INTO t VALUES (-2, 1), (-1, 2)").unwrap();
     assert_eq!(run(&mut other, "INSERT INTO t VALUES (3, 1)"), Err("23505"), "those that have entries are unique");
     run(&mut other, "DELETE FROM t WHERE id = 5; UPDATE t SET a = 3 WHERE id = 6").unwrap();
-    assert_eq!(own.change_context().batch(&begun, Batch::Fill, &behind_first, 10).unwrap(), None);
+    assert_eq!(own.change_context().batch(&begun, Batch::Fill, &behind_first, 10).unwrap().1, None);
     drop(own.change_context().finish_addition(&begun).unwrap());
     drop(begun);
     assert_eq!(own.disagreements().unwrap(), [""; 0]);

@@ -14,6 +14,7 @@ use super::{
         backup::BackupReport,
         checkpoint::Pace,
         copy::{Filling, Watch},
+        shipping::{changes::ChangeReader, reader::LogReader},
         store::storage,
     },
     checkpoint::Checkpoints,
@@ -66,6 +67,25 @@ impl<P: InPlace> Engine<P> {
             (Some(log), Some(checkpoints)) => Ok((log, checkpoints)),
             _ => Err(Error::Options("a database that writes nothing to files has nothing to copy".into())),
         }
+    }
+
+    /// Refuses to read the log: it has another form than the one that is shipped.
+    pub(crate) fn log_reader(&self, _from: Option<u64>) -> Result<LogReader<'_>> {
+        Err(Error::Options(format!(
+            "the log of a database under {} is not shipped: use a scheme that keeps versions, like si-ssn",
+            self.options.scheme
+        )))
+    }
+
+    /// Keeps nothing: no changes are read.
+    pub(crate) fn keep_changes_from(&self, _position: Option<u64>) {}
+
+    /// Refuses to read changes, as it does to read the log.
+    pub(crate) fn changes(&self, _from: Option<u64>) -> Result<ChangeReader<'_>> {
+        Err(Error::Options(format!(
+            "changes cannot be read from the log of a database under {}: use a scheme that keeps versions, like si-ssn",
+            self.options.scheme
+        )))
     }
 
     /// Archives everything that is committed.

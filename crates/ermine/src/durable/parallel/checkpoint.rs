@@ -174,7 +174,7 @@ impl<P: InPlace> Engine<P> {
     #[cfg(not(shuttle))]
     pub(crate) fn keep_room(&self) {
         let (Some(log), Some(checkpoints)) = (&self.log, &self.checkpoints) else { return };
-        if log.written().0 >= log.file_bytes() / 4 {
+        if log.written().0 >= log.file_bytes() / 4 || log.room.is_short() {
             log.room.want_for_checkpoint(log.file_bytes() + checkpoints.bytes() * 5 / 4);
             log.keep_room();
         }
@@ -248,7 +248,7 @@ impl<P: InPlace> Engine<P> {
         *state = State { bytes: Some(report.bytes), begin: written, replayed: 0, generations: 0 };
         lent.done();
         self.tables.cover(recorded);
-        checkpoints.upkeep.count();
+        checkpoints.upkeep.count(began.elapsed());
         log.forget_before(&manifest.first);
         let freed = remove_older(places, &manifest)?;
         Ok(CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report })

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    latency::{Latencies, LatencyRecorder},
     log::{identity::IdentityFile, room::Room, waiters::Waiters},
     platform::file::Directory,
     sync::{AtomicU64, Mutex, Ordering},
@@ -40,7 +41,7 @@ pub(crate) struct ParallelLog {
     /// The greatest epoch in which an index entry that belonged to a committed row was removed.
     gap_epoch: AtomicU64,
     bytes: AtomicU64,
-    flushes: AtomicU64,
+    flushes: LatencyRecorder,
     failure: OnceLock<Arc<str>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -74,7 +75,7 @@ impl ParallelLog {
             slots: WorkerSlots::new(devices.len(), buffer_bytes),
             waiters: Waiters::new(epochs.current()),
             epochs,
-            room: Room::new(directory.clone()),
+            room: Room::new(directory.clone(), file_bytes),
             directory,
             devices,
             generation,
@@ -85,11 +86,10 @@ impl ParallelLog {
             files: Mutex::new(Vec::new()),
             gap_epoch: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            flushes: AtomicU64::new(0),
+            flushes: LatencyRecorder::new(),
             failure: OnceLock::new(),
             thread: Mutex::new(None),
         });
-        log.room.want_for_checkpoint(file_bytes);
         let no_thread = |_| Error::Limit("threads: a logger could not start");
         let leader = Leader::new(log.clone()).map_err(no_thread)?;
         let thread = thread::Builder::new().name("ermine-log".into()).spawn(move || leader.run());
@@ -273,12 +273,14 @@ impl ParallelLog {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn count_flush(&self) {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
+    /// Counts a round that took `took`, to the write of the persistent epoch.
+    pub(super) fn count_flush(&self, took: Duration) {
+        self.flushes.record(took);
     }
 
-    /// Returns the number of bytes written so far, and of writes of the persistent epoch.
-    pub(crate) fn written(&self) -> (u64, u64) {
-        (self.bytes.load(Ordering::Relaxed), self.flushes.load(Ordering::Relaxed))
+    /// Returns the number of bytes written so far, and the times of the rounds that ended with a write of the
+    /// persistent epoch.
+    pub(crate) fn written(&self) -> (u64, Latencies) {
+        (self.bytes.load(Ordering::Relaxed), self.flushes.read())
     }
 }

@@ -143,7 +143,8 @@ impl Leader {
     }
 
     fn round(&mut self) -> io::Result<()> {
-        self.last_round = Some(Instant::now());
+        let began = Instant::now();
+        self.last_round = Some(began);
         self.log.epochs.advance();
         let (least, mut taken) = self.log.slots.collect(&self.log.epochs);
         // After the visit of the slots: epochs below `least` have ended.
@@ -176,7 +177,7 @@ impl Leader {
                 self.log.identity.note(u64::from(self.log.generation) + 1, persistent)?;
                 self.is_noted = true;
             }
-            self.log.count_flush();
+            self.log.count_flush(began.elapsed());
         }
         self.log.waiters.publish(persistent.max(self.log.waiters.durable() - 1) + 1);
         Ok(())

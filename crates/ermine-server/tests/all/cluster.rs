@@ -1,0 +1,447 @@
+//! Goal: what a cluster has acknowledged outlives any one node, and all nodes have one history.
+//! Method: three servers of NATS and three nodes of `ermined`, as processes. Clients insert numbered rows, and move
+//! money between accounts, on whichever node serves; meanwhile primaries are killed, stopped for longer than their
+//! lease, told to end, and cut off from NATS, and come back. Before that, the standbys begin anew from a newer base. At
+//! the end, each node in turn becomes the primary: it has every acknowledged row, no row that was not sent, the same
+//! sum, and the same rows as the others.
+//!
+//! `scripts/cluster test` runs it. Where there is no server of NATS, it says so and ends.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+};
+use tokio_postgres::{Client, Error, NoTls};
+
+use crate::process::Directory;
+
+const CLIENTS: u64 = 8;
+const ACCOUNTS: i64 = 20;
+/// Attempts of what has to succeed at last.
+const ATTEMPTS: usize = 10_000;
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a client waits for an answer before it looks for another primary.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn nats(arguments: &[&str]) -> i32 {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/nats");
+    Command::new(script).args(arguments).status().unwrap().code().unwrap_or(-1)
+}
+
+/// Servers of NATS, ended with the test.
+struct Logs {
+    directory: PathBuf,
+    ports: Vec<u16>,
+}
+
+impl Logs {
+    fn start(directory: &Path) -> Option<Self> {
+        match nats(&["build"]) {
+            0 => {}
+            77 => {
+                println!("skipped: there is no nats-server, and it could not be built");
+                return None;
+            }
+            status => panic!("scripts/nats build: exit status {status}"),
+        }
+        let logs = Self { directory: directory.join("nats"), ports: (0..3).map(|_| free_ports(2)).collect() };
+        let ports: Vec<_> = logs.ports.iter().map(u16::to_string).collect();
+        let mut arguments = vec!["start", logs.directory.to_str().unwrap()];
+        arguments.extend(ports.iter().map(String::as_str));
+        assert_eq!(nats(&arguments), 0);
+        Some(logs)
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        nats(&["stop", self.directory.to_str().unwrap()]);
+    }
+}
+
+/// The connections of a node to the servers of NATS. While they are cut, nothing passes and nothing is refused.
+struct Network {
+    ports: Vec<u16>,
+    passes: watch::Sender<bool>,
+}
+
+impl Network {
+    async fn to(servers: &[u16]) -> Self {
+        let (passes, _) = watch::channel(true);
+        let mut ports = Vec::new();
+        for &server in servers {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            ports.push(listener.local_addr().unwrap().port());
+            let passes = passes.subscribe();
+            tokio::spawn(async move {
+                loop {
+                    let (node, _) = listener.accept().await.unwrap();
+                    let passes = passes.clone();
+                    tokio::spawn(async move {
+                        let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
+                        let ((from_node, to_node), (from_server, to_server)) = (node.into_split(), server.into_split());
+                        tokio::join!(pass(from_node, to_server, passes.clone()), pass(from_server, to_node, passes));
+                    });
+                }
+            });
+        }
+        Self { ports, passes }
+    }
+
+    fn urls(&self) -> String {
+        let urls: Vec<_> = self.ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        urls.join(",")
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut passes: watch::Receiver<bool>) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        if passes.wait_for(|passes| *passes).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
+            break;
+        }
+    }
+}
+
+/// Returns the first of some neighbouring ports that are free.
+fn free_ports(count: u16) -> u16 {
+    static NEXT: AtomicU64 = AtomicU64::new(23_000);
+    loop {
+        let first = NEXT.fetch_add(count.into(), Ordering::Relaxed) as u16;
+        if (first..first + count).all(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return first;
+        }
+    }
+}
+
+struct Node {
+    number: usize,
+    directory: PathBuf,
+    network: Network,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Node {
+    fn start(&mut self) {
+        let log =
+            std::fs::File::options().append(true).create(true).open(self.directory.with_extension("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ermined"));
+        command.args(["serve", self.directory.to_str().unwrap(), "--cluster", "tested"]);
+        command.args(["--replicate", &self.network.urls()]);
+        command.args(["--node", &format!("node-{}", self.number), "--lease", "2"]);
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port), "--drain-seconds", "1"]);
+        command.args(["--http", &format!("127.0.0.1:{}", self.port + 1)]);
+        command.args(["--base-after", "1", "--segment-bytes", "4194304"]);
+        // Fewer than clients: all of them may wait for commits to be replicated.
+        command.args(["--threads", "2"]);
+        if self.number == 0 {
+            command.arg("--create");
+        }
+        self.child = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &process]).status().unwrap().success());
+    }
+
+    /// Waits until the process has ended; returns its exit status, if it was not killed.
+    fn wait(&mut self) -> Option<i32> {
+        self.child.take().unwrap().wait().unwrap().code()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.with_extension("log")).unwrap_or_default()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            println!("node {}:\n{}", self.number, self.log());
+        }
+    }
+}
+
+async fn connect(port: u16) -> Option<Client> {
+    let address = format!("host=127.0.0.1 port={port} user=bank dbname=bank connect_timeout=2");
+    // A process that is stopped accepts, and does not answer.
+    let connecting = tokio::time::timeout(Duration::from_secs(2), tokio_postgres::connect(&address, NoTls));
+    let (client, connection) = connecting.await.ok()?.ok()?;
+    tokio::spawn(connection);
+    Some(client)
+}
+
+/// Waits until a node serves; returns its number. Nodes that have ended by themselves are started again, as a supervisor
+/// does.
+async fn primary(nodes: &mut [Node]) -> usize {
+    for _ in 0..ATTEMPTS {
+        for node in &mut *nodes {
+            if node.child.is_some() && node.has_ended() {
+                node.start();
+            }
+            if connect(node.port).await.is_some() {
+                return node.number;
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("no node becomes the primary");
+}
+
+/// A client: inserts its rows in order, and moves money. Returns the numbers of the rows that were acknowledged.
+async fn work(client: u64, ports: Vec<u16>, done: Arc<AtomicBool>, acknowledged: Arc<AtomicU64>) -> Vec<i64> {
+    let (mut next, mut known) = (0_i64, Vec::new());
+    let mut random = fastrand::Rng::with_seed(client);
+    while !done.load(Ordering::Relaxed) {
+        let mut connected = None;
+        for port in &ports {
+            connected = connected.or(connect(*port).await);
+        }
+        let Some(connected) = connected else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        while !done.load(Ordering::Relaxed) {
+            next += 1;
+            let (from, to) = (random.i64(..ACCOUNTS), random.i64(..ACCOUNTS));
+            let text = format!(
+                "BEGIN; INSERT INTO sent (client, number) VALUES ({client}, {next});
+                 UPDATE accounts SET amount = amount - 1 WHERE id = {from};
+                 UPDATE accounts SET amount = amount + 1 WHERE id = {to}; COMMIT"
+            );
+            // A primary that is stopped keeps the connection, and does not answer.
+            let answer = tokio::time::timeout(PATIENCE, connected.batch_execute(&text)).await;
+            let Ok(done): Result<Result<(), Error>, _> = answer else { break };
+            match done {
+                Ok(()) => {
+                    known.push(next);
+                    acknowledged.fetch_add(1, Ordering::Relaxed);
+                }
+                // A lost conflict; otherwise the connection is of no more use, and the outcome is unknown.
+                Err(error) if error.code().is_some_and(|code| code.code().starts_with("40")) => {
+                    let _ = connected.batch_execute("ROLLBACK").await;
+                }
+                Err(_) => break,
+            }
+        }
+    }
+    known
+}
+
+/// Waits until clients have had so many more commits.
+async fn progress(acknowledged: &AtomicU64, more: u64) {
+    let until = acknowledged.load(Ordering::Relaxed) + more;
+    for _ in 0..ATTEMPTS {
+        if acknowledged.load(Ordering::Relaxed) >= until {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("clients have no more commits");
+}
+
+/// Checks what the primary knows of its standbys, and what the nodes say of themselves.
+async fn standbys_are_seen(primary: &Client, ports: &[u16], first: usize) {
+    let text = "SELECT array_agg(name ORDER BY name) FROM ermine_stat_standbys WHERE lag_bytes = 0";
+    let mut wanted: Vec<_> = (0..3).filter(|node| *node != first).map(|node| format!("node-{node}")).collect();
+    wanted.sort();
+    let mut seen: Option<Vec<String>> = None;
+    for _ in 0..ATTEMPTS {
+        seen = primary.query_one(text, &[]).await.unwrap().get(0);
+        if seen.as_ref() == Some(&wanted) {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    assert_eq!(seen, Some(wanted));
+    for (node, port) in ports.iter().enumerate() {
+        let ready = page(port + 1, "/readyz").await;
+        let (status, metric) = match node == first {
+            true => ("HTTP/1.1 200", "ermine_standby_lag_bytes{standby=\"node-"),
+            false => ("HTTP/1.1 503", "ermine_standby_position_bytes "),
+        };
+        assert!(ready.starts_with(status), "node {node}: {ready}");
+        assert!(page(port + 1, "/healthz").await.starts_with("HTTP/1.1 200"));
+        let metrics = page(port + 1, "/metrics").await;
+        assert!(metrics.contains(metric), "node {node}: {metrics}");
+    }
+}
+
+/// Writes until each standby has begun anew from a newer base.
+async fn standbys_are_renewed(primary: &Client, nodes: &[Node], first: usize) {
+    let text = "CREATE TABLE filler (id int PRIMARY KEY, line text); INSERT INTO filler VALUES (1, '')";
+    primary.batch_execute(text).await.unwrap();
+    for _ in 0..ATTEMPTS / 50 {
+        let is_renewed = |node: &Node| node.log().contains("the newer base has taken the place of the own one");
+        if nodes.iter().all(|node| node.number == first || is_renewed(node)) {
+            return;
+        }
+        // What is in a checkpoint is in the base once, and in the stream as often as it was written.
+        for _ in 0..8 {
+            primary.batch_execute("UPDATE filler SET line = repeat('x', 400000) WHERE id = 1").await.unwrap();
+        }
+        primary.batch_execute("CHECKPOINT").await.unwrap();
+        tokio::time::sleep(50 * PAUSE).await;
+    }
+    panic!("the standbys follow from their first base");
+}
+
+/// Returns the answer to a GET.
+async fn page(port: u16, path: &str) -> String {
+    let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    server.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    server.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+async fn state_of(port: u16) -> (BTreeSet<(i64, i64)>, Vec<(i64, i64)>) {
+    let client = connect(port).await.unwrap();
+    let pairs = async |text: &str| {
+        let rows = client.query(text, &[]).await.unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(i64, i64)>>()
+    };
+    let sent = pairs("SELECT client, number FROM sent").await;
+    (sent.into_iter().collect(), pairs("SELECT id, amount FROM accounts ORDER BY id").await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "scripts/cluster test"]
+async fn acknowledged_commits_outlive_failovers() {
+    let failovers: usize = std::env::var("ERMINE_TEST_FAILOVERS").map_or(4, |count| count.parse().unwrap());
+    let directory = Directory::new("cluster");
+    let Some(logs) = Logs::start(&directory.0) else { return };
+    let mut nodes = Vec::new();
+    for number in 0..3 {
+        let directory = directory.0.join(format!("node-{number}"));
+        let network = Network::to(&logs.ports).await;
+        nodes.push(Node { number, directory, network, port: free_ports(2), child: None });
+    }
+    nodes.iter_mut().for_each(Node::start);
+    let ports: Vec<_> = nodes.iter().map(|node| node.port).collect();
+    let first = primary(&mut nodes).await;
+    let client = connect(ports[first]).await.unwrap();
+    let text = "CREATE TABLE sent (client bigint, number bigint, line bigserial, PRIMARY KEY (client, number));
+        CREATE TABLE accounts (id bigint PRIMARY KEY, amount bigint NOT NULL);
+        INSERT INTO accounts SELECT g, 100 FROM generate_series(0, 19) AS g";
+    client.batch_execute(text).await.unwrap();
+    // Before they have a base, the first node is the only copy.
+    for _ in 0..ATTEMPTS {
+        if nodes.iter().all(|node| node.number == first || node.log().contains("a standby at position")) {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    standbys_are_seen(&client, &ports, first).await;
+    standbys_are_renewed(&client, &nodes, first).await;
+    drop(client);
+
+    let (done, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| tokio::spawn(work(client, ports.clone(), done.clone(), acknowledged.clone())))
+        .collect();
+    let mut random = fastrand::Rng::with_seed(7);
+    for failover in 0..failovers {
+        let number = primary(&mut nodes).await;
+        progress(&acknowledged, 20 + random.u64(..200)).await;
+        println!("failover {failover}: node {number}, {} commits", acknowledged.load(Ordering::Relaxed));
+        let fault = if failover < 4 { failover } else { random.usize(..4) };
+        let since = Instant::now();
+        match fault {
+            0 => {
+                nodes[number].signal("KILL");
+                nodes[number].wait();
+            }
+            1 => {
+                // It does not know that it is replaced, and ends by itself.
+                nodes[number].signal("STOP");
+                let mut others: Vec<_> = nodes.iter_mut().filter(|node| node.number != number).collect();
+                let mut replaced = false;
+                for _ in 0..ATTEMPTS {
+                    for node in &mut others {
+                        if node.has_ended() {
+                            node.start();
+                        }
+                        replaced |= connect(node.port).await.is_some();
+                    }
+                    if replaced {
+                        break;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                assert!(replaced, "no node replaces one that is stopped");
+                progress(&acknowledged, 20).await;
+                nodes[number].signal("CONT");
+                assert_eq!(nodes[number].wait(), Some(1), "a replaced primary has failed");
+            }
+            2 => {
+                nodes[number].network.passes.send_replace(false);
+                assert_eq!(nodes[number].wait(), Some(1), "a primary that is cut off has failed");
+                nodes[number].network.passes.send_replace(true);
+            }
+            _ => {
+                nodes[number].signal("TERM");
+                assert_eq!(nodes[number].wait(), Some(0), "told to end, a primary ends in order");
+            }
+        }
+        primary(&mut nodes).await;
+        progress(&acknowledged, 1).await;
+        let what = ["killed", "stopped", "cut off", "told to end"][fault];
+        println!("{what}: {} ms until the next one commits", since.elapsed().as_millis());
+        nodes[number].start();
+    }
+    progress(&acknowledged, 50).await;
+    done.store(true, Ordering::Relaxed);
+    let mut known = BTreeSet::new();
+    for (client, work) in clients.into_iter().enumerate() {
+        known.extend(work.await.unwrap().into_iter().map(|number| (client as i64, number)));
+    }
+    // Each node in turn.
+    let mut states = Vec::new();
+    let mut seen = BTreeSet::new();
+    for _ in 0..ATTEMPTS {
+        let number = primary(&mut nodes).await;
+        if seen.insert(number) {
+            states.push(state_of(ports[number]).await);
+        }
+        if seen.len() == nodes.len() {
+            break;
+        }
+        nodes[number].signal("TERM");
+        nodes[number].wait();
+        let next = primary(&mut nodes).await;
+        assert_ne!(next, number);
+        nodes[number].start();
+    }
+    let (sent, accounts) = &states[0];
+    assert!(known.is_subset(sent), "lost: {:?}", known.difference(sent).collect::<Vec<_>>());
+    assert_eq!(accounts.iter().map(|(_, amount)| amount).sum::<i64>(), 100 * ACCOUNTS);
+    assert!(states.len() == 3 && states.iter().all(|state| state == &states[0]), "nodes differ");
+    println!("{} rows acknowledged, {} there, after {failovers} failovers", known.len(), sent.len());
+}

@@ -1,0 +1,304 @@
+//! Reads the changes of committed transactions from the durable log of an open database.
+//!
+//! The log has what is needed where the database logs keys ([`Options::log_keys`](crate::Options::log_keys)): updates
+//! and deletes name rows, and which key a row had at that time is in no file that is sure to be there.
+//!
+//! Invariants
+//! 1. *Commit order.* Transactions are returned in the order of their commit blocks, which is the order of their stamps
+//!    (ERMIA 3.3).
+//! 2. *Whole.* A transaction is returned with all its changes, those in overflow blocks first; these blocks are found
+//!    through its commit block, wherever reading began. What has no commit block is never returned.
+//! 3. *Position.* Everything that was returned committed below the position, everything else commits at or above it.
+
+use std::{collections::VecDeque, ops::ControlFlow, sync::Arc, time::Duration};
+
+use super::blocks::{DurableBlocks, LogFiles, Reach};
+use crate::{
+    catalog::{CATALOG, TableEntry},
+    durable::{
+        replay::{chained, descriptors},
+        store::Store,
+    },
+    error::{Error, Result},
+    handle::Table,
+    ids::{RowId, Stamp, TableId},
+    log::{
+        Log,
+        block::{BlockKind, Header},
+        record::{Payload, Record, Records},
+    },
+    types::{Key, Value},
+};
+
+/// Bytes of log that are read at a time.
+const AHEAD_BYTES: usize = 1 << 20;
+
+/// Returns the name of a table, unless it was dropped.
+pub(crate) type NameOf<'db> = Box<dyn Fn(TableId) -> Option<Arc<str>> + Send + Sync + 'db>;
+
+/// Reads the changes of committed transactions, in the order of their commits. See
+/// [`Database::changes`](crate::Database::changes).
+pub struct ChangeReader<'db> {
+    blocks: DurableBlocks<'db>,
+    /// Commit blocks that were read, and whose transactions are returned next.
+    ahead: VecDeque<(Header, Vec<u8>)>,
+    position: u64,
+    name_of: NameOf<'db>,
+}
+
+/// A committed transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CommittedTransaction {
+    /// Its place in the order of commits.
+    pub stamp: Stamp,
+    /// What it changed; at least one thing.
+    pub changes: Vec<Change>,
+}
+
+/// A change of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// A row was written or deleted.
+    Row(RowChange),
+    /// A table was created.
+    TableCreated {
+        /// The table's number, which no other table ever gets.
+        table: TableId,
+        /// The table's name.
+        name: String,
+    },
+    /// A table was renamed.
+    TableRenamed {
+        /// The table's number.
+        table: TableId,
+        /// The table's new name.
+        name: String,
+    },
+    /// A table was dropped with its rows. A transaction that had written to the table may commit afterwards.
+    TableDropped {
+        /// The table's number.
+        table: TableId,
+        /// The table's last name.
+        name: String,
+    },
+}
+
+/// A change of a row: the difference that its transaction made to it, however often it wrote the row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RowChange {
+    /// The table's number.
+    pub table: TableId,
+    /// The table's name at the time of reading; `None`: the table has been dropped.
+    pub table_name: Option<Arc<str>>,
+    /// The encoded key.
+    pub key: Vec<u8>,
+    /// What became of the row.
+    pub write: RowWrite,
+}
+
+/// What a transaction did to a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RowWrite {
+    /// The row was not there before the transaction, and has this encoded value.
+    Insert(Vec<u8>),
+    /// The row has this encoded value instead of another one.
+    Update(Vec<u8>),
+    /// The row was there before the transaction, and is not there any more.
+    Delete,
+}
+
+impl RowWrite {
+    /// Returns the new encoded value; `None`: the row was deleted.
+    pub fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Insert(value) | Self::Update(value) => Some(value),
+            Self::Delete => None,
+        }
+    }
+}
+
+impl RowChange {
+    /// Decodes the key and the new value (`None`: deleted), if the change is one of `table`, a table of the same
+    /// database.
+    pub fn of<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<Option<(K, Option<V>)>> {
+        if table.id() != self.table {
+            return Ok(None);
+        }
+        let value = self.write.value().map(|value| table.framing().decode(value)).transpose()?;
+        Ok(Some((K::decode(&mut &*self.key)?, value)))
+    }
+}
+
+impl<'db> ChangeReader<'db> {
+    /// Reads from `from` on, or from the durable end of the log on.
+    pub(crate) fn new(log: &'db Log, store: &'db Store, from: Option<u64>, name_of: NameOf<'db>) -> Result<Self> {
+        let blocks = DurableBlocks::new(log, store, from, Reach::Settled)?;
+        Ok(Self { position: blocks.position(), blocks, ahead: VecDeque::new(), name_of })
+    }
+
+    /// Returns the position: the transactions that were returned committed below it, all others commit at or above it.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Waits until there is more to read, at most for `timeout`; returns whether there is, which may turn out to be of
+    /// no transaction.
+    pub fn wait(&self, timeout: Duration) -> Result<bool> {
+        if self.ahead.is_empty() { self.blocks.wait(timeout) } else { Ok(true) }
+    }
+
+    /// Returns the next transaction that changed a table; `None`: everything that is durable has been read. The
+    /// transaction is in memory as a whole.
+    ///
+    /// Fails with [`Error::LogRemoved`] if the reader was left behind, and with [`Error::Options`] at a transaction
+    /// that was logged without keys; the position stays.
+    #[expect(clippy::should_implement_trait, reason = "the end is not one: more may follow")]
+    pub fn next(&mut self) -> Result<Option<CommittedTransaction>> {
+        loop {
+            while let Some((header, block)) = self.ahead.front() {
+                let changes = self.changes(header, block)?;
+                let (stamp, end) = (header.lsn.stamp(), header.end());
+                self.position = end;
+                self.ahead.pop_front();
+                if !changes.is_empty() {
+                    return Ok(Some(CommittedTransaction { stamp, changes }));
+                }
+            }
+            let read = self.read_ahead();
+            if self.ahead.is_empty() {
+                self.position = self.blocks.position();
+            }
+            if !read? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads commit blocks; returns whether there was anything to read.
+    fn read_ahead(&mut self) -> Result<bool> {
+        let (ahead, mut taken) = (&mut self.ahead, 0);
+        let read = self.blocks.read(&mut |header, block| {
+            if header.kind == BlockKind::Commit {
+                ahead.push_back((*header, block.to_vec()));
+            }
+            taken += block.len();
+            Ok(if taken >= AHEAD_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        Ok(read?.is_some())
+    }
+
+    /// Returns the changes of the transaction with this commit block.
+    fn changes(&self, header: &Header, block: &[u8]) -> Result<Vec<Change>> {
+        let files = self.blocks.files();
+        let mut overflow: Vec<(Header, Vec<u8>)> = Vec::new();
+        let mut before = chained(block, header);
+        while let Some(lsn) = before {
+            let later = overflow.last().map_or(header, |(later, _)| later);
+            let part = files.overflow(lsn, later)?;
+            before = chained(&part.1, &part.0);
+            overflow.push(part);
+        }
+        let mut rows = Rows { files, stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
+        for (header, block) in overflow.into_iter().rev() {
+            rows.read(&header, &block)?;
+        }
+        rows.read(header, block)?;
+        let mut changes = rows.catalog.changes();
+        let mut last: Option<(TableId, Option<Arc<str>>)> = None;
+        for (table, key, write) in rows.written {
+            let known = last.take().filter(|(last, _)| *last == table);
+            let (_, table_name) = last.insert(known.unwrap_or_else(|| (table, (self.name_of)(table))));
+            changes.push(Change::Row(RowChange { table, table_name: table_name.clone(), key, write }));
+        }
+        Ok(changes)
+    }
+}
+
+/// The rows that a transaction changed.
+struct Rows<'db> {
+    files: LogFiles<'db>,
+    stamp: Stamp,
+    written: Vec<(TableId, Vec<u8>, RowWrite)>,
+    catalog: CatalogRows,
+}
+
+impl Rows<'_> {
+    /// Reads the records of a block.
+    fn read(&mut self, header: &Header, block: &[u8]) -> Result<()> {
+        let files = self.files;
+        let damaged = |what: &str| files.damaged(header.lsn, what);
+        let payloads = &block[header.payload_at() as usize..];
+        let (mut at, mut key) = (0, None);
+        for record in Records::new(descriptors(block, header)) {
+            let record = record.ok_or_else(|| damaged("a record of an unknown kind: written by a newer version?"))?;
+            let Payload { length, diverted } = record.payload().unwrap_or(Payload::here(0));
+            let bytes = payloads.get(at..at + length).ok_or_else(|| damaged("a record is longer than its block"))?;
+            at += length;
+            let value = |owner| match diverted {
+                true => files.large_value(header, owner, bytes).map(|(_, value)| value),
+                false => Ok(bytes.to_vec()),
+            };
+            match record {
+                Record::Key { table, row, key: of_row } => key = Some((table, row, of_row)),
+                Record::Insert { table: CATALOG, row, .. } => {
+                    self.catalog.inserted.extend(TableEntry::number_and_name(&value((CATALOG, row))?));
+                }
+                // Another description of the table, or another dropped one.
+                Record::Update { table: CATALOG, .. } => key = None,
+                Record::Insert { table, row, key, .. } => {
+                    self.written.push((table, key.to_vec(), RowWrite::Insert(value((table, row))?)));
+                }
+                Record::Update { table, row, .. } => {
+                    let key = self.key_of(&mut key, table, row)?.to_vec();
+                    self.written.push((table, key, RowWrite::Update(value((table, row))?)));
+                }
+                // The row was not there before the transaction.
+                Record::Delete { .. } if key.is_none() && header.has_keys => {}
+                Record::Delete { table, row } => match self.key_of(&mut key, table, row)? {
+                    front if table == CATALOG => self.catalog.removed.extend(TableEntry::number_and_name(front)),
+                    key => self.written.push((table, key.to_vec(), RowWrite::Delete)),
+                },
+                Record::Entry { .. } | Record::Chain { .. } | Record::Unlogged => {}
+                Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the key of a row, which was in front of the row's record.
+    fn key_of<'b>(&self, key: &mut Option<(TableId, RowId, &'b [u8])>, table: TableId, row: RowId) -> Result<&'b [u8]> {
+        let key = key.take().filter(|(of_table, of_row, _)| (*of_table, *of_row) == (table, row));
+        key.map(|(.., key)| key).ok_or_else(|| {
+            Error::Options(format!(
+                "the transaction that committed at {} was logged without keys, because the database was not opened \
+                 with Options::log_keys at that time: begin again with the rows, at a new position",
+                self.stamp
+            ))
+        })
+    }
+}
+
+/// The tables whose entries a transaction took out of the catalog, and those whose entries it put in.
+#[derive(Default)]
+struct CatalogRows {
+    removed: Vec<(TableId, String)>,
+    inserted: Vec<(TableId, String)>,
+}
+
+impl CatalogRows {
+    /// Returns the changes of tables: an entry that has another name now is that of a renamed table.
+    fn changes(self) -> Vec<Change> {
+        let Self { removed, inserted } = self;
+        let has = |entries: &[(TableId, String)], table| entries.iter().any(|(entry, _)| *entry == table);
+        let dropped = removed.iter().filter(|(table, _)| !has(&inserted, *table));
+        let dropped = dropped.map(|(table, name)| Change::TableDropped { table: *table, name: name.clone() });
+        let named = inserted.iter().map(|(table, name)| match (*table, name.clone()) {
+            (table, name) if has(&removed, table) => Change::TableRenamed { table, name },
+            (table, name) => Change::TableCreated { table, name },
+        });
+        dropped.chain(named).collect()
+    }
+}
