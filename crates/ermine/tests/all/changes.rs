@@ -395,39 +395,56 @@ fn a_reader_that_is_left_behind_is_told() {
 /// The position of a reader is kept with the blocks of transactions that began before it and commit behind it.
 #[test]
 fn the_log_is_kept_for_a_reader_of_changes() {
+    const ROWS: u64 = 4000;
     let directory = FaultyDirectory::new();
     let little = || options().keep_log(0);
-    let grow = |db: &Database, rows: &Handle, round: u8| {
-        (0..200).for_each(|key| db.run(|txn| txn.put(rows, &key, &vec![round; 500])).unwrap());
-        db.checkpoint().unwrap();
+    let overwrite = |db: &Database, rows: &Handle, rounds: std::ops::Range<u8>| {
+        for round in rounds {
+            (0..200).for_each(|key| db.run(|txn| txn.put(rows, &key, &vec![round; 500])).unwrap());
+            db.checkpoint().unwrap();
+        }
     };
     let db = open(&directory, little());
     let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
-    let long = db.begin(TxnOptions::default()).unwrap();
-    // Longer than the buffer of the log: blocks of it are in the log before its commit.
-    (1000..1400).for_each(|key| long.put(&rows, &key, &vec![7; 500]).unwrap());
-    grow(&db, &rows, 0);
-    let position = db.changes(None).unwrap().position();
-    db.keep_changes_from(Some(position));
-    grow(&db, &rows, 1);
-    long.commit().unwrap();
-    let committed = db.changes(None).unwrap().position();
-    (2..6).for_each(|round| grow(&db, &rows, round));
-    let read = |db: &Database| {
-        let (mut reader, mut written) = (db.changes(Some(position)).unwrap(), 0);
-        while reader.position() < committed {
-            written += reader.next().unwrap().map_or(0, |transaction| transaction.changes.len());
-        }
-        written
+    // Its records are written while it commits, and are longer than several segments. Returns a position in their
+    // midst, if one was seen.
+    let commit = |round: u8| {
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        (1000..1000 + ROWS).for_each(|key| txn.put(&rows, &key, &vec![round; 500]).unwrap());
+        let before = db.changes(None).unwrap().position();
+        thread::scope(|scope| {
+            let commit = scope.spawn(|| txn.commit().unwrap());
+            let mut inside = None;
+            while !commit.is_finished() {
+                let position = db.changes(None).unwrap().position();
+                inside = inside.or((position > before + (1 << 20)).then_some(position));
+            }
+            let stamp = commit.join().unwrap();
+            inside.filter(|position| *position < stamp.as_u64())
+        })
     };
-    assert_eq!(read(&db), 200 + 400);
-    drop((rows, db));
+    let (position, round) = (1..=u8::MAX).find_map(|round| Some((commit(round)?, round))).unwrap();
+    db.keep_changes_from(Some(position));
+    let is_whole = |db: &Database| {
+        let (mut reader, mut written) = (db.changes(Some(position)).unwrap(), 0);
+        let first = reader.next().unwrap().unwrap();
+        for change in first.changes {
+            let Change::Row(row) = &change else { continue };
+            let (key, value) = row.of(&rows).unwrap().unwrap();
+            assert_eq!((key, value), (1000 + written, Some(vec![round; 500])));
+            written += 1;
+        }
+        written == ROWS
+    };
+    overwrite(&db, &rows, 0..6);
+    assert!(is_whole(&db));
+    drop(db);
     let db = open(&directory, little().keep_changes_from(position));
     let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
-    (6..9).for_each(|round| grow(&db, &rows, round));
-    assert_eq!(read(&db), 200 + 400);
+    overwrite(&db, &rows, 6..9);
+    assert!(is_whole(&db));
     db.keep_changes_from(None);
-    (9..12).for_each(|round| grow(&db, &rows, round));
+    overwrite(&db, &rows, 9..12);
     assert!(matches!(db.changes(Some(position)).err(), Some(Error::LogRemoved { .. })));
 }
 

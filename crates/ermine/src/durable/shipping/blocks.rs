@@ -105,6 +105,8 @@ impl<'db> DurableBlocks<'db> {
             // Between two segments: after a crash, the next one may begin at the end of this one.
             (blocks.position, blocks.at) = (last.end, last.end);
         }
+        // The next segment may begin at the durable end, and the last one end before it.
+        let position = blocks.position;
         blocks.next = match (before.last(), behind.first()) {
             (_, Some(span)) if span.start <= position => {
                 blocks.check_boundary(span)?;
