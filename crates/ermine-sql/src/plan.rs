@@ -3,7 +3,11 @@
 mod declare;
 mod soundness;
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 pub(crate) use self::declare::{Declare, declare};
 use crate::{
@@ -42,6 +46,8 @@ pub(crate) enum Plan {
     Explain {
         plan: Box<Plan>,
         how: HowToExplain,
+        /// The time that it took to make the plan.
+        took: Duration,
     },
     /// Changes the catalog.
     Definition(Definition),
@@ -65,8 +71,16 @@ pub(crate) struct HowToExplain {
     pub(crate) estimates: Option<bool>,
     /// The times of nodes are left out.
     pub(crate) has_no_times: bool,
-    /// The time of the whole run is left out.
-    pub(crate) has_no_summary: bool,
+    /// Whether the times of planning and of the run are shown, if the statement says so; otherwise they are where it
+    /// is run.
+    pub(crate) summary: Option<bool>,
+}
+
+impl HowToExplain {
+    /// Whether the times of planning and of the run are shown.
+    pub(crate) fn has_summary(self) -> bool {
+        self.summary.unwrap_or(self.analyze)
+    }
 }
 
 /// The form in which a plan is explained.
@@ -101,7 +115,7 @@ impl Plan {
             Self::CopyFrom(_) => Some("COPY FROM"),
             Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
             Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
-            Self::Explain { plan, how: HowToExplain { analyze: true, .. } } => plan.writes(),
+            Self::Explain { plan, how: HowToExplain { analyze: true, .. }, .. } => plan.writes(),
             // It is allowed to take locks.
             Self::Definition(Definition::Lock(_)) => None,
             Self::Definition(definition) => Some(definition.words()),
@@ -133,6 +147,11 @@ impl Plan {
         }
     }
 
+    /// Whether it has parts to choose among: it has a plan in PostgreSQL's sense.
+    pub(crate) fn is_planned(&self) -> bool {
+        !matches!(self, Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing)
+    }
+
     /// Whether PREPARE accepts it.
     pub(crate) fn is_preparable(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Insert(_) | Self::Update(_) | Self::Delete(_) | Self::Parts(_))
@@ -159,7 +178,7 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
             let (word, written) = (parts.main.word(), run.parts(parts, &mut each)?);
             format!("{word} {}{written}", if word == "INSERT" { "0 " } else { "" })
         }
-        Plan::Explain { plan, how } => {
+        Plan::Explain { plan, how, took } => {
             let mut facts = None;
             if how.analyze {
                 let (began, before) = (Instant::now(), run.txn.work().sql()?);
@@ -171,6 +190,7 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
                 catalog: how.estimates.unwrap_or(how.analyze || how.form == Form::Json).then_some(run.catalog),
                 environment: run.environment,
                 instrumentation: run.instrumentation.as_ref(),
+                planned: *took,
                 how: *how,
             };
             if how.form == Form::Json {

@@ -259,6 +259,7 @@ impl<S: Scheme> Engine<S> {
             version_bytes: self.memory.bytes(),
             free_version_bytes: self.memory.free_bytes(),
             row_bytes: self.tables.row_bytes(),
+            index_bytes: self.nodes.allocated(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),
             stragglers: self.stragglers().len() as u64,
@@ -268,9 +269,8 @@ impl<S: Scheme> Engine<S> {
             ..Statistics::default()
         };
         if let Some(store) = &self.store {
-            let (made, failure) = store.checkpoints.upkeep.statistics();
-            statistics.checkpoints = made;
-            statistics.checkpoint_failure = failure.or_else(|| store.removals.failure());
+            store.checkpoints.upkeep.tell(&mut statistics);
+            statistics.checkpoint_failure = statistics.checkpoint_failure.or_else(|| store.removals.failure());
         }
         for (_, slot) in &self.snapshots {
             statistics.add(&slot.counters);

@@ -41,6 +41,8 @@ pub struct Statistics {
     pub free_version_bytes: u64,
     /// Bytes of indirection arrays in use.
     pub row_bytes: u64,
+    /// Bytes of the nodes and long keys of all indexes, as counted by the workers: some 64 KiB for each are not yet.
+    pub index_bytes: u64,
     /// Rows whose superseded versions have not been freed yet, as of each worker's last housekeeping.
     pub garbage_versions: u64,
     /// Age of the newest safe snapshot, where one has been taken.
@@ -59,6 +61,14 @@ pub struct Statistics {
     /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: it
     /// could not be archived.
     pub checkpoint_failure: Option<String>,
+    /// Rows that the checkpoint in progress has passed so far; `None`: none is in progress.
+    pub checkpoint_rows: Option<u64>,
+    /// Rows that the cleaner of the log has moved to the cold store (ERMIA 3.7).
+    pub moved_rows: u64,
+    /// Bytes that it wrote to the cold store.
+    pub moved_bytes: u64,
+    /// Segments of the log that were freed.
+    pub freed_segments: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
     /// The times in which groups of commits were written to the log and made durable; `log_bytes` divided by their
@@ -124,6 +134,7 @@ impl Statistics {
                 Gauge(self.free_version_bytes as f64),
             ),
             metric("ermine_row_array_bytes", "Memory of indirection arrays.", Gauge(self.row_bytes as f64)),
+            metric("ermine_index_bytes", "Memory of indexes.", Gauge(self.index_bytes as f64)),
             metric(
                 "ermine_garbage_rows",
                 "Rows whose superseded versions are not freed yet.",
@@ -148,6 +159,31 @@ impl Statistics {
                 "1 if the last checkpoint failed.",
                 Gauge(f64::from(u8::from(self.checkpoint_failure.is_some()))),
             ),
+            metric(
+                "ermine_checkpoint_in_progress",
+                "1 while a checkpoint is being made.",
+                Gauge(f64::from(u8::from(self.checkpoint_rows.is_some()))),
+            ),
+            metric(
+                "ermine_checkpoint_rows",
+                "Rows that the checkpoint in progress has passed.",
+                Gauge(self.checkpoint_rows.unwrap_or(0) as f64),
+            ),
+            metric(
+                "ermine_cleaner_moved_rows_total",
+                "Rows moved from the log to the cold store.",
+                Counter(self.moved_rows),
+            ),
+            metric(
+                "ermine_cleaner_moved_bytes_total",
+                "Bytes written to the cold store for them.",
+                Counter(self.moved_bytes),
+            ),
+            metric(
+                "ermine_log_segments_freed_total",
+                "Segments of the log that were freed.",
+                Counter(self.freed_segments),
+            ),
         ]);
         let help = "Operations that keep the current epoch from ending.";
         metrics.push(metric("ermine_stragglers", help, Gauge(self.stragglers as f64)));
@@ -160,6 +196,38 @@ impl Statistics {
             metrics.push(metric("ermine_replication_lag_bytes", help, Gauge(bytes as f64)));
         }
         metrics
+    }
+
+    /// Hands all numbers to the recorder of the [`metrics`] facade that the application has installed, if any; call it
+    /// before each export, or every few seconds. Durations become a counter `.._count`, and gauges `.._sum` and, with
+    /// the label `quantile`, the median, the 99th percentile and the maximum so far: the facade has no histograms that
+    /// were counted elsewhere. With the feature `metrics`.
+    #[cfg(feature = "metrics")]
+    pub fn publish(&self) {
+        for Metric { name, label, help, value } in self.metrics() {
+            let labels: Vec<_> =
+                label.iter().map(|(name, value)| metrics::Label::from_static_parts(name, value)).collect();
+            match value {
+                MetricValue::Counter(count) => {
+                    metrics::describe_counter!(name, help);
+                    metrics::counter!(name, labels).absolute(count);
+                }
+                MetricValue::Gauge(size) => {
+                    metrics::describe_gauge!(name, help);
+                    metrics::gauge!(name, labels).set(size);
+                }
+                MetricValue::Latencies(times) => {
+                    metrics::counter!(format!("{name}_count")).absolute(times.count());
+                    metrics::gauge!(format!("{name}_sum")).set(times.total().as_secs_f64());
+                    metrics::describe_gauge!(name, help);
+                    for (share, shown) in [(0.5, "0.5"), (0.99, "0.99"), (1.0, "1")] {
+                        if let Some(time) = times.quantile(share) {
+                            metrics::gauge!(name, "quantile" => shown).set(time.as_secs_f64());
+                        }
+                    }
+                }
+            }
+        }
     }
 
     /// Adds the counters of a worker.

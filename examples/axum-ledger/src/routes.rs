@@ -1,6 +1,6 @@
 //! The service: requests as calls of the ledger, and refusals as status codes.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::{Arc, LazyLock};
 
 use axum::{
     Json, Router,
@@ -9,14 +9,20 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, put},
 };
-use ermine::{Error, MetricValue};
+use ermine::Error;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::task;
 
 use crate::ledger::{Account, Ledger, Refused, Transfer};
 
 type Shared = State<Arc<Ledger>>;
 
+/// Receives all metrics of the process.
+static METRICS: LazyLock<PrometheusHandle> =
+    LazyLock::new(|| PrometheusBuilder::new().install_recorder().expect("no other recorder was installed"));
+
 pub fn routes(ledger: Arc<Ledger>) -> Router {
+    LazyLock::force(&METRICS);
     Router::new()
         .route("/accounts/{number}", put(create).get(account))
         .route("/transfers/{number}", put(transfer))
@@ -44,21 +50,15 @@ async fn account(State(ledger): Shared, Path(number): Path<u64>) -> Result<Json<
 
 async fn transfer(State(ledger): Shared, Path(number): Path<u64>, Json(transfer): Json<Transfer>) -> Response {
     let done = blocking(ledger, move |ledger| ledger.transfer(number, &transfer)).await;
+    metrics::counter!("ledger_transfers_total", "ended" => if done.is_ok() { "done" } else { "refused" }).increment(1);
     done.map(|()| StatusCode::NO_CONTENT).into_response()
 }
 
-/// Returns the engine's counters and sizes in the text format of Prometheus.
+/// Returns the service's own metrics and those of the engine in the text format of Prometheus.
 async fn metrics(State(ledger): Shared) -> String {
-    let mut text = String::new();
-    for metric in ledger.statistics().metrics() {
-        let label = metric.label.map_or(String::new(), |(name, value)| format!("{{{name}=\"{value}\"}}"));
-        let _ = match metric.value {
-            MetricValue::Counter(count) => writeln!(text, "{}{label} {count}", metric.name),
-            MetricValue::Gauge(size) => writeln!(text, "{}{label} {size}", metric.name),
-            _ => Ok(()), // latencies: a histogram, for an exporter of your own
-        };
-    }
-    text
+    ledger.statistics().publish();
+    METRICS.run_upkeep();
+    METRICS.render()
 }
 
 impl IntoResponse for Refused {
@@ -128,7 +128,9 @@ mod tests {
         let (status, account) = call(&service, Method::GET, "/accounts/2", Value::Null).await;
         assert_eq!((status, account.as_str()), (200, r#"{"owner":"bob","cents":130}"#));
         let (_, metrics) = call(&service, Method::GET, "/metrics", Value::Null).await;
-        assert!(metrics.contains("ermine_commits_total"), "{metrics}");
+        for line in ["ermine_aborts_total{cause=\"write-conflict\"} ", "ledger_transfers_total{ended=\"done\"} "] {
+            assert!(metrics.contains(line), "{metrics}");
+        }
     }
 
     #[tokio::test]

@@ -49,6 +49,7 @@ pub struct Memory {
     pub versions: f64,
     pub versions_free: f64,
     pub row_arrays: f64,
+    pub indexes: f64,
     pub garbage_versions: f64,
     pub rows_in_files: f64,
 }

@@ -108,7 +108,8 @@ fn figures(place: &str, change: &Change<'_>, columns: usize) -> Vec<String> {
     let quantile = |name: &str, share| format!("{name} {}", milliseconds(quantile(&times, share)));
     let (commits, lost) = (change.rate(|of| of.database.commits), change.rate(|of| of.transactions.aborts));
     let of_attempts = if lost > 0.0 { format!(" ({:.1} %)", 100.0 * lost / (commits + lost)) } else { String::new() };
-    let others = memory.memory_taken - memory.versions - memory.versions_free - memory.row_arrays;
+    let parts = memory.versions + memory.versions_free + memory.row_arrays + memory.indexes;
+    let others = memory.memory_taken - parts;
     let mut entries = vec![
         (
             "Transactions",
@@ -146,6 +147,7 @@ fn figures(place: &str, change: &Change<'_>, columns: usize) -> Vec<String> {
                 format!("versions {}", bytes(memory.versions)),
                 format!("free for versions {}", bytes(memory.versions_free)),
                 format!("row arrays {}", bytes(memory.row_arrays)),
+                format!("indexes {}", bytes(memory.indexes)),
                 format!("others {}", bytes(others.max(0.0))),
                 format!("{} rows with garbage", number(memory.garbage_versions)),
                 format!("{} rows in files", number(memory.rows_in_files)),
@@ -345,7 +347,7 @@ mod tests {
             r#"{{"now": {}, "version": "PostgreSQL 15.0 (Ermine 0.1.0)", "user": "ann",
             "database": {{"commits": {commits}, "rollbacks": 7, "since": 1000}},
             "memory": {{"memory_limit": 1073741824, "memory_taken": 104857600, "versions": 52428800,
-                "versions_free": 1048576, "row_arrays": 2048, "garbage_versions": 5, "rows_in_files": 0}},
+                "versions_free": 1048576, "row_arrays": 2048, "indexes": 4096, "garbage_versions": 5, "rows_in_files": 0}},
             "transactions": {{"aborts": {}, "oldest_pid": 3, "oldest_seconds": 12.5}},
             "log": {{"bytes": 4096, "flushes": 10, "flush_p99_time": 1.5, "checkpoints": 2, "checkpoint_failure": null}},
             "standbys": [{{"name": "b", "lag_bytes": 0}}, {{"name": "c", "lag_bytes": 2097152}}],

@@ -7,9 +7,10 @@ use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use ermine::LatencyRecorder;
@@ -42,7 +43,17 @@ counters! {
         /// Waits for rows of other transactions.
         waits,
         wait_micros,
+        /// Plans that were made.
+        plans,
+        plan_micros,
+        square_plan_micros,
     }
+}
+
+/// A plan that can be shown.
+pub(crate) trait ShownPlan: Send + Sync {
+    /// Returns its nodes, in the order of EXPLAIN.
+    fn shape(&self) -> String;
 }
 
 /// A statement that is counted.
@@ -53,8 +64,44 @@ pub(crate) struct StatementEntry {
     pub(crate) id: i64,
     pub(crate) text: Box<str>,
     pub(crate) uses: Sharded<StatementUse>,
-    /// The shortest and the longest run, in microseconds.
-    pub(crate) extremes: [AtomicU64; 2],
+    pub(crate) runs: Extremes,
+    pub(crate) plannings: Extremes,
+    /// The plan that was made last, while a session has it.
+    plan: Mutex<Option<Weak<dyn ShownPlan>>>,
+}
+
+/// The shortest and the longest of some times, in microseconds.
+pub(crate) struct Extremes([AtomicU64; 2]);
+
+impl Default for Extremes {
+    fn default() -> Self {
+        Self([AtomicU64::new(u64::MAX), AtomicU64::new(0)])
+    }
+}
+
+impl Extremes {
+    /// Returns the shortest and the longest time; before the first one, the shortest is the largest number.
+    pub(crate) fn get(&self) -> [u64; 2] {
+        self.0.each_ref().map(|one| one.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn record(&self, micros: u64) {
+        // Rarely written.
+        let [shortest, longest] = &self.0;
+        if micros < shortest.load(Ordering::Relaxed) {
+            shortest.fetch_min(micros, Ordering::Relaxed);
+        }
+        if micros > longest.load(Ordering::Relaxed) {
+            longest.fetch_max(micros, Ordering::Relaxed);
+        }
+    }
+
+    fn reset(&self) {
+        let [shortest, longest] = &self.0;
+        shortest.store(u64::MAX, Ordering::Relaxed);
+        longest.store(0, Ordering::Relaxed);
+    }
 }
 
 impl StatementEntry {
@@ -69,21 +116,33 @@ impl StatementEntry {
         }
         add(&part.micros, micros);
         add(&part.square_micros, micros.saturating_mul(micros));
-        // Rarely written.
-        let [shortest, longest] = &self.extremes;
-        if micros < shortest.load(Ordering::Relaxed) {
-            shortest.fetch_min(micros, Ordering::Relaxed);
-        }
-        if micros > longest.load(Ordering::Relaxed) {
-            longest.fetch_max(micros, Ordering::Relaxed);
-        }
+        self.runs.record(micros);
+    }
+
+    /// Counts a plan that was made.
+    pub(crate) fn planned(&self, session: u64, took: Duration) {
+        let (part, micros) = (self.uses.of(session), took.as_micros() as u64);
+        add(&part.plans, 1);
+        add(&part.plan_micros, micros);
+        add(&part.square_plan_micros, micros.saturating_mul(micros));
+        self.plannings.record(micros);
+    }
+
+    /// Shows a plan from now on, while a session has it.
+    pub(crate) fn shows(&self, plan: Weak<impl ShownPlan + 'static>) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+    }
+
+    /// Returns the plan that is shown.
+    pub(crate) fn plan(&self) -> Option<String> {
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(plan?.upgrade()?.shape())
     }
 
     fn reset(&self) {
         self.uses.reset();
-        let [shortest, longest] = &self.extremes;
-        shortest.store(u64::MAX, Ordering::Relaxed);
-        longest.store(0, Ordering::Relaxed);
+        self.runs.reset();
+        self.plannings.reset();
     }
 }
 
@@ -139,9 +198,15 @@ impl StatementUses {
         if entries.len() >= ENTRIES_MAX {
             return None;
         }
-        let extremes = [AtomicU64::new(u64::MAX), AtomicU64::new(0)];
-        let ((role, id), text, uses) = (key, text(), Sharded::default());
-        let entry = Arc::new(StatementEntry { role, id: id as i64, text, uses, extremes });
+        let entry = Arc::new(StatementEntry {
+            role: key.0,
+            id: key.1 as i64,
+            text: text(),
+            uses: Sharded::default(),
+            runs: Extremes::default(),
+            plannings: Extremes::default(),
+            plan: Mutex::default(),
+        });
         entries.insert(key, entry.clone());
         Some(entry)
     }
@@ -197,7 +262,7 @@ mod tests {
         let all = uses.all();
         let (entry, counts) = &all[0];
         assert_eq!((all.len(), counts.calls, counts.errors, counts.rows, counts.micros), (1, 2, 1, 2, 40));
-        assert_eq!(entry.extremes.each_ref().map(|one| one.load(Ordering::Relaxed)), [10, 30]);
+        assert_eq!(entry.runs.get(), [10, 30]);
         uses.reset();
         assert!(uses.all().is_empty());
         first.ran(1, 5, Some(0));

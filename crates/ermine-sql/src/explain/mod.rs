@@ -12,7 +12,7 @@
 mod output;
 mod sql;
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 pub(crate) use self::output::{Facts, json, lines};
 use self::sql::{Places, conditions, expression};
@@ -23,6 +23,7 @@ use crate::{
         write::{Change, Insert, InsertSource},
     },
     catalog::{Catalog, Table},
+    ddl::materialized::Refresh,
     exec::{Actual, Instrumentation, Step},
     expr::{Expr, Subquery},
     plan::{HowToExplain, Plan},
@@ -39,6 +40,8 @@ pub(crate) struct Explained<'a> {
     pub(crate) environment: &'a Environment,
     /// The measurements of the run, if there was one.
     pub(crate) instrumentation: Option<&'a Instrumentation>,
+    /// The time that it took to make the plan.
+    pub(crate) planned: Duration,
     pub(crate) how: HowToExplain,
 }
 
@@ -104,6 +107,8 @@ fn nodes(of: &Explained<'_>) -> Vec<Node> {
     match of.plan {
         Plan::Query(rows) => vec![tree.query(rows, &places)],
         Plan::Declare(declare) => vec![tree.query(&declare.query, &places)],
+        Plan::CopyTo(to) => vec![tree.query(&to.query, &places)],
+        Plan::TableAs(create) => vec![tree.query(&create.query, &places)],
         Plan::Insert(insert) => vec![tree.insert(insert)],
         Plan::Update(change) => vec![tree.change("Update", change)],
         Plan::Delete(change) => vec![tree.change("Delete", change)],
@@ -116,13 +121,10 @@ fn nodes(of: &Explained<'_>) -> Vec<Node> {
             std::iter::once(main).chain(parts.parts.iter().map(of_part)).collect()
         }
         Plan::Explain { plan, .. } => nodes(&Explained { plan, ..*of }),
-        Plan::CopyFrom(_)
-        | Plan::CopyTo(_)
-        | Plan::Definition(_)
-        | Plan::TableAs(_)
-        | Plan::Refresh(_)
-        | Plan::Control
-        | Plan::Nothing => vec![Node::new("Utility Statement")],
+        Plan::Refresh(Refresh { query: Some(query), .. }) => vec![tree.query(query, &places)],
+        Plan::CopyFrom(_) | Plan::Definition(_) | Plan::Refresh(_) | Plan::Control | Plan::Nothing => {
+            vec![Node::new("Utility Statement")]
+        }
     }
 }
 

@@ -40,9 +40,16 @@ pub(crate) fn lines(of: &Explained<'_>, facts: Option<&Facts>) -> Vec<String> {
     if let Some(facts) = facts {
         lines.push(format!("Result: {}", facts.tag));
         lines.extend(facts.numbers().map(|(name, number)| format!("{name}: {number}")));
-        lines.extend((!of.how.has_no_summary).then(|| format!("Execution Time: {:.3} ms", millis(facts.took))));
     }
+    lines.extend(times(of, facts).map(|(name, time)| format!("{name}: {time} ms")));
     lines
+}
+
+/// Returns the times of the summary, in milliseconds.
+fn times(of: &Explained<'_>, facts: Option<&Facts>) -> impl Iterator<Item = (&'static str, String)> {
+    let all = [("Planning Time", Some(of.planned)), ("Execution Time", facts.map(|facts| facts.took))];
+    let shown = all.into_iter().filter(|_| of.how.has_summary());
+    shown.filter_map(|(name, time)| Some((name, format!("{:.3}", millis(time?)))))
 }
 
 const INDENT: &str = "      ";
@@ -100,8 +107,8 @@ pub(crate) fn json(of: &Explained<'_>, facts: Option<&Facts>) -> String {
     if let Some(facts) = facts {
         fields.push(("Result", quoted(&facts.tag)));
         fields.extend(facts.numbers().map(|(name, number)| (name, number.to_string())));
-        fields.extend((!of.how.has_no_summary).then(|| ("Execution Time", format!("{:.3}", millis(facts.took)))));
     }
+    fields.extend(times(of, facts));
     format!("[\n  {}\n]", object(fields, 1))
 }
 

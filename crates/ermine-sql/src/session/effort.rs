@@ -1,9 +1,13 @@
 //! What a statement has spent its time on, for the log of a server.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use super::{Prepared, Session, Sought};
 use crate::{
+    catalog::statement_uses::ShownPlan,
     explain::{self, Explained},
     plan::HowToExplain,
     types::Environment,
@@ -48,14 +52,24 @@ impl Prepared {
     /// Returns the nodes of the plan, in the order of EXPLAIN.
     pub fn shape(&self) -> String {
         let environment = Environment::default();
+        // A poisoned plan was not replaced.
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let bound = renewed.as_ref().map_or(&self.bound, |renewed| &renewed.bound);
         let explained = Explained {
-            plan: &self.bound.plan,
+            plan: &bound.plan,
             catalog: None,
             environment: &environment,
             instrumentation: None,
+            planned: bound.took,
             how: HowToExplain::default(),
         };
         let lines = explain::lines(&explained, None);
         lines.iter().map(|line| line.trim_start_matches([' ', '-', '>'])).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl ShownPlan for Prepared {
+    fn shape(&self) -> String {
+        Self::shape(self)
     }
 }

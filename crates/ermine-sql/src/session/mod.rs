@@ -48,7 +48,7 @@ use std::{
     cell::RefCell,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -70,7 +70,7 @@ use self::{
     completion::Tagged,
     conflict::Story,
     copy::Copying,
-    row_wait::RowWait,
+    row_wait::{RowWait, was_held},
     settings::{Extent, Settings},
     sizes::Sizes,
     statement::{MadeFor, PlanKey, Sought},
@@ -305,6 +305,19 @@ impl Session {
         (is_known && known.made_for.role == self.environment.role).then(|| known.clone())
     }
 
+    /// Counts the plan of a statement with an entry, which shows it from now on.
+    fn planned(&self, prepared: Prepared) -> Arc<Prepared> {
+        let prepared = Arc::new(prepared);
+        if let Some(entry) = &prepared.uses
+            && prepared.bound.plan.is_planned()
+        {
+            entry.planned(self.party.footprint.session, prepared.bound.took);
+            let plan: Weak<Prepared> = Arc::downgrade(&prepared);
+            entry.shows(plan);
+        }
+        prepared
+    }
+
     /// Returns the entry that counts the runs of a statement.
     fn uses_of(&self, text: &str) -> Option<Arc<StatementEntry>> {
         self.registered.sessions.statements.entry(self.environment.role, text)
@@ -389,7 +402,7 @@ impl Session {
             (Some(statement), true) => {
                 let bound = self.bind(statement, parameters)?;
                 let prepared = Prepared { text: activity::shown(text), uses: self.uses_of(text), _held: held, ..bound };
-                let prepared = Arc::new(prepared);
+                let prepared = self.planned(prepared);
                 if prepared.made_for.version.is_some() {
                     self.remember(text, parameters, &prepared);
                 }
@@ -633,7 +646,7 @@ impl Session {
                 }
                 Err(error) => error,
             };
-            let waits = error.state() == SqlState::SERIALIZATION_FAILURE && (renews || wait.is_held(&error));
+            let waits = error.state() == SqlState::SERIALIZATION_FAILURE && (renews || was_held(&error));
             if !waits || !rows.take_back() {
                 return Err(error);
             }

@@ -1,6 +1,9 @@
 //! Binds statements, and runs their plans.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sqlparser::ast::{self, Statement};
 
@@ -34,6 +37,8 @@ pub(crate) struct Bound {
     pub(crate) tables: Vec<Arc<Table>>,
     /// The views that it uses.
     pub(crate) views: Vec<Arc<View>>,
+    /// The time that it took to make the plan.
+    pub(super) took: Duration,
     /// The error of every run of the statement, which can still be prepared and described.
     failure: Option<SqlError>,
     /// Whether the role may not read a table that the statement uses: then errors have no details, which show values.
@@ -49,6 +54,7 @@ impl Bound {
             columns: None,
             tables: Vec::new(),
             views: Vec::new(),
+            took: Duration::ZERO,
             failure: None,
             hides_details: false,
         }
@@ -83,6 +89,7 @@ pub(crate) fn bind(
     search_path: &[String],
     parameters: &[Option<SqlType>],
 ) -> Result<Bound> {
+    let began = Instant::now();
     let mut binder = Binder::new(catalog, environment, search_path, parameters);
     let (mut plan, columns) = match tree {
         Tree::Plain(statement) => {
@@ -130,7 +137,11 @@ pub(crate) fn bind(
         plan.assert_sound(columns.as_ref().map(Vec::len), parameters.len());
     }
     let hides_details = !may_read_all(catalog, environment.role, &binder.tables);
-    Ok(Bound { plan, parameters, columns, tables: binder.tables, views: binder.views, failure, hides_details })
+    let took = began.elapsed();
+    if let Plan::Explain { took: shown, .. } = &mut plan {
+        *shown = took;
+    }
+    Ok(Bound { plan, parameters, columns, tables: binder.tables, views: binder.views, took, failure, hides_details })
 }
 
 /// Whether a role may read all of some tables.
@@ -184,10 +195,18 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
         } => {
             let mut how = explain_options(options.as_deref().unwrap_or_default())?;
             how.analyze |= *analyze;
-            let (plan, _) = plan_of(binder, statement)?;
             let ty = if how.form == Form::Json { SqlType::JSON } else { SqlType::TEXT };
-            let plan = Plan::Explain { plan: Box::new(plan), how };
-            (plan, Some(vec![Column::new("QUERY PLAN", ty)]))
+            let columns = Some(vec![Column::new("QUERY PLAN", ty)]);
+            let (plan, _) = match (&**statement, rows_of(statement)) {
+                // When it runs, the statement with the name is explained.
+                (Statement::Execute { .. }, _) => return Ok((Plan::Control, columns)),
+                (_, Some(_)) if how.analyze => {
+                    return Err(SqlError::unsupported("EXPLAIN ANALYZE of a statement that creates a relation"));
+                }
+                (_, Some(query)) => plan_of(binder, &Statement::Query(Box::new(query.clone())))?,
+                (statement, None) => plan_of(binder, statement)?,
+            };
+            (Plan::Explain { plan: Box::new(plan), how, took: Duration::ZERO }, columns)
         }
         other => match Definition::of(other)? {
             Some(mut definition) => {
@@ -202,6 +221,15 @@ fn plan_of(binder: &mut Binder<'_>, statement: &Statement) -> Result<(Plan, Opti
     })
 }
 
+/// Returns the query whose rows a new relation is to have.
+fn rows_of(statement: &Statement) -> Option<&ast::Query> {
+    match statement {
+        Statement::CreateTable(create) => create.query.as_deref(),
+        Statement::CreateView(create) if create.materialized => Some(&create.query),
+        _ => None,
+    }
+}
+
 /// Reads the options of EXPLAIN in parentheses. Options about output that is never reported, such as buffers, are
 /// accepted.
 fn explain_options(options: &[ast::UtilityOption]) -> Result<HowToExplain> {
@@ -214,7 +242,7 @@ fn explain_options(options: &[ast::UtilityOption]) -> Result<HowToExplain> {
             "analyze" => how.analyze = is_on,
             "costs" => how.estimates = Some(is_on),
             "timing" => how.has_no_times = !is_on,
-            "summary" => how.has_no_summary = !is_on,
+            "summary" => how.summary = Some(is_on),
             "format" if value.as_deref() == Some("json") => how.form = Form::Json,
             "format" if value.as_deref() != Some("text") => {
                 let format = value.unwrap_or_default().to_uppercase();

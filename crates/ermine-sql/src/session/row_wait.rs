@@ -72,12 +72,9 @@ impl RowWait {
         self.party.queues.is_in_flight(holder).then_some((row, holder))
     }
 
-    /// Whether a conflict was lost to a transaction that is writing the row. One that is prepared may hold the row
-    /// because it has read it: that is no reason to wait for long.
+    /// Whether a conflict was lost to a transaction that is writing the row.
     pub(super) fn is_held(&self, conflict: &SqlError) -> bool {
-        let source = conflict.report().source.as_ref().and_then(|source| source.downcast_ref::<Abort>());
-        let edge = source.and_then(|abort| abort.successor.as_ref());
-        edge.is_some_and(|edge| edge.dependency == Dependency::BothWrite) && self.held(conflict).is_some()
+        was_held(conflict) && self.held(conflict).is_some()
     }
 
     /// Whether another transaction has come before the statement since the last time: it has lost a conflict, and not
@@ -158,5 +155,56 @@ impl RowWait {
             place.got = active.txn.tid().sql()?;
         }
         Ok(())
+    }
+}
+
+/// Whether a conflict was lost to a transaction that was writing the row. It may have ended since, and it may have
+/// rolled back: then the row is as before, also for a statement that would lose if it had committed. One that is
+/// prepared may hold the row because it has read it: that is no reason to wait for long.
+pub(super) fn was_held(conflict: &SqlError) -> bool {
+    let source = conflict.report().source.as_ref().and_then(|source| source.downcast_ref::<Abort>());
+    let edge = source.and_then(|abort| abort.successor.as_ref());
+    // The other one is not named when it had committed.
+    edge.is_some_and(|edge| edge.dependency == Dependency::BothWrite && edge.other.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use ermine::{Database, Error, Isolation, Options, Scheme, Table, Transaction, TxnOptions};
+
+    use super::*;
+
+    /// The difference decides whether a statement at REPEATABLE READ is tried again, however soon the other transaction
+    /// ends after it was met.
+    #[test]
+    fn a_row_that_was_being_written_is_told_from_one_that_was_written() {
+        for scheme in [Scheme::Si, Scheme::SiSsn, Scheme::SiSsi] {
+            let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+            let rows: Table<u64, u64> = db.table("rows").unwrap();
+            let lost = |txn: &Transaction<'_>| match txn.put(&rows, &1, &2) {
+                Err(error @ Error::Abort(_)) => crate::failure::sql_error(error),
+                other => panic!("{scheme}: {other:?}"),
+            };
+            db.run(|txn| txn.put(&rows, &1, &0)).unwrap();
+            let writes = || {
+                let txn = db.begin(TxnOptions::default()).unwrap();
+                txn.put(&rows, &1, &1).unwrap();
+                txn
+            };
+            for commits in [false, true] {
+                let second = db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap();
+                let first = writes();
+                let conflict = lost(&second);
+                if commits {
+                    first.commit().unwrap();
+                } else {
+                    drop(first);
+                }
+                assert!(was_held(&conflict), "{scheme}, {commits}");
+            }
+            let second = db.begin(TxnOptions::default().isolation(Isolation::Snapshot)).unwrap();
+            writes().commit().unwrap();
+            assert!(!was_held(&lost(&second)), "{scheme}");
+        }
     }
 }

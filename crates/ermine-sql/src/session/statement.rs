@@ -69,7 +69,7 @@ pub(super) struct MadeFor {
 
 /// A plan that replaces an older one.
 pub(super) struct Renewed {
-    bound: Arc<Bound>,
+    pub(super) bound: Arc<Bound>,
     made_for: MadeFor,
 }
 
@@ -125,6 +125,9 @@ impl Session {
             return Err(plan::other_columns());
         }
         let sizes = Sizes::new(catalog, &bound.tables);
+        if let Some(entry) = self.uses(prepared) {
+            entry.planned(self.party.footprint.session, bound.took);
+        }
         let bound = Arc::new(bound);
         if !is_own {
             let made_for = MadeFor { version: Some(catalog.state()), settings, role, sizes };

@@ -105,7 +105,7 @@ impl Session {
         }
         let counted_as = text.unwrap_or_else(|| prepared.bound.plan.words());
         prepared.uses = self.uses_of(counted_as);
-        let prepared = Arc::new(prepared);
+        let prepared = self.planned(prepared);
         if let Some(text) = text
             && prepared.made_for.version.is_some()
             && prepared.bound.parameters.is_empty()

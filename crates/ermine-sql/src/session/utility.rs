@@ -102,6 +102,10 @@ fn not_prepared(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
 }
 
+fn no_handler() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "no handler for this statement")
+}
+
 fn not_a_query() -> SqlError {
     SqlError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT")
 }
@@ -198,10 +202,13 @@ impl Session {
                 self.prepare_named(prepared, name_of(name), data_types, statement)?;
                 rows.complete("PREPARE")?;
             }
+            Statement::Explain { statement: executed, .. } => {
+                let Statement::Execute { name, parameters: given, .. } = &**executed else { return Err(no_handler()) };
+                let (named, values) = self.executed(name.as_ref(), given, parameters)?;
+                return self.explain_named(statement, &named, &values, rows);
+            }
             Statement::Execute { name, parameters: given, .. } => {
-                let name = name.as_ref().map(parts_of).transpose()?.unwrap_or_default().join(".");
-                let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
-                let values = self.arguments(&named, given, parameters)?;
+                let (named, values) = self.executed(name.as_ref(), given, parameters)?;
                 let _held = self.hold_parameters(&values)?;
                 // Its columns may have been announced when it was prepared.
                 let is_simple = std::mem::replace(&mut self.is_simple, false);
@@ -229,7 +236,7 @@ impl Session {
             // The engine reclaims old versions automatically, and keeps no statistics.
             Statement::Vacuum(_) => rows.complete("VACUUM")?,
             Statement::Analyze(_) => rows.complete("ANALYZE")?,
-            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "no handler for this statement")),
+            _ => return Err(no_handler()),
         }
         Ok(Completion::default())
     }
@@ -356,9 +363,42 @@ impl Session {
             true => self.uses_of(bound.bound.plan.words()),
             false => prepare.uses.clone(),
         };
-        let named = Named { statement: Arc::new(bound), text: self.registered.presence.doing().query, prepared: now() };
+        let statement = self.planned(bound);
+        let named = Named { statement, text: self.registered.presence.doing().query, prepared: now() };
         self.named.insert(name, named);
         Ok(())
+    }
+
+    /// Returns the statement that EXECUTE names, and its arguments.
+    fn executed(
+        &mut self,
+        name: Option<&ast::ObjectName>,
+        given: &[ast::Expr],
+        parameters: &[Value],
+    ) -> Result<(Arc<Prepared>, Vec<Value>)> {
+        let name = name.map(parts_of).transpose()?.unwrap_or_default().join(".");
+        let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
+        let values = self.arguments(&named, given, parameters)?;
+        Ok((named, values))
+    }
+
+    /// Runs EXPLAIN EXECUTE, as the same statement with the one that has the name in its place.
+    fn explain_named(
+        &mut self,
+        explain: &Statement,
+        named: &Prepared,
+        values: &[Value],
+        rows: &mut dyn RowSink,
+    ) -> Result<Completion> {
+        let (mut explain, Some(Tree::Plain(inner))) = (explain.clone(), &named.tree) else { return Err(no_handler()) };
+        if let Statement::Explain { statement, .. } = &mut explain {
+            statement.clone_from(inner);
+        }
+        let _held = self.hold_parameters(values)?;
+        let types: Vec<_> = named.bound.parameters.iter().copied().map(Some).collect();
+        let held = self.hold_tree(&explain.to_string())?;
+        let bound = self.bind(Tree::Plain(Box::new(explain)), &types).map_err(SqlError::nowhere)?;
+        self.execute_inside(&Arc::new(Prepared { _held: held, ..bound }), values, rows)
     }
 
     /// Runs CREATE TABLE AS EXECUTE, as the same statement with the query in its place.

@@ -286,6 +286,7 @@ pub(super) const TABLES: &[Described] = &[
         versions INT8 = count(of.version_bytes);
         versions_free INT8 = count(of.free_version_bytes);
         row_arrays INT8 = count(of.row_bytes);
+        indexes INT8 = count(of.index_bytes);
         garbage_versions INT8 = count(of.garbage_versions);
         rows_in_files INT8 = count(of.unloaded_rows);
         rows_evicted INT8 = count(of.evicted_rows);

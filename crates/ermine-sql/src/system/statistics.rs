@@ -81,16 +81,41 @@ struct StatementView {
 }
 
 impl StatementView {
-    fn extreme(&self, at: usize) -> f64 {
-        if self.counts.calls == 0 { 0.0 } else { milliseconds(self.entry.extremes[at].load(Ordering::Relaxed)) }
+    fn runs(&self) -> Times {
+        let StatementCounts { calls, micros, square_micros, .. } = self.counts;
+        Times { count: calls, micros, square_micros, extremes: self.entry.runs.get() }
+    }
+
+    fn plannings(&self) -> Times {
+        let StatementCounts { plans, plan_micros, square_plan_micros, .. } = self.counts;
+        let extremes = self.entry.plannings.get();
+        Times { count: plans, micros: plan_micros, square_micros: square_plan_micros, extremes }
+    }
+}
+
+/// Times that were counted; results are in milliseconds.
+struct Times {
+    count: u64,
+    micros: u64,
+    square_micros: u64,
+    extremes: [u64; 2],
+}
+
+impl Times {
+    fn shortest(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { milliseconds(self.extremes[0]) }
+    }
+
+    fn longest(&self) -> f64 {
+        milliseconds(self.extremes[1])
     }
 
     fn mean(&self) -> f64 {
-        milliseconds(self.counts.micros) / self.counts.calls.max(1) as f64
+        milliseconds(self.micros) / self.count.max(1) as f64
     }
 
     fn deviation(&self) -> f64 {
-        let mean_square = self.counts.square_micros as f64 / 1e6 / self.counts.calls.max(1) as f64;
+        let mean_square = self.square_micros as f64 / 1e6 / self.count.max(1) as f64;
         (mean_square - self.mean() * self.mean()).max(0.0).sqrt()
     }
 }
@@ -331,18 +356,18 @@ pub(super) const TABLES: &[Described] = &[
         toplevel BOOL = true;
         queryid INT8 = of.is_shown.then_some(of.entry.id);
         query TEXT = if of.is_shown { &*of.entry.text } else { "<insufficient privilege>" };
-        plans INT8 = 0i64;
-        total_plan_time FLOAT8 = 0f64;
-        min_plan_time FLOAT8 = 0f64;
-        max_plan_time FLOAT8 = 0f64;
-        mean_plan_time FLOAT8 = 0f64;
-        stddev_plan_time FLOAT8 = 0f64;
+        plans INT8 = count(of.counts.plans);
+        total_plan_time FLOAT8 = milliseconds(of.counts.plan_micros);
+        min_plan_time FLOAT8 = of.plannings().shortest();
+        max_plan_time FLOAT8 = of.plannings().longest();
+        mean_plan_time FLOAT8 = of.plannings().mean();
+        stddev_plan_time FLOAT8 = of.plannings().deviation();
         calls INT8 = count(of.counts.calls);
         total_exec_time FLOAT8 = milliseconds(of.counts.micros);
-        min_exec_time FLOAT8 = of.extreme(0);
-        max_exec_time FLOAT8 = of.extreme(1);
-        mean_exec_time FLOAT8 = of.mean();
-        stddev_exec_time FLOAT8 = of.deviation();
+        min_exec_time FLOAT8 = of.runs().shortest();
+        max_exec_time FLOAT8 = of.runs().longest();
+        mean_exec_time FLOAT8 = of.runs().mean();
+        stddev_exec_time FLOAT8 = of.runs().deviation();
         rows INT8 = count(of.counts.rows);
         shared_blks_hit INT8 = NULL;
         shared_blks_read INT8 = NULL;
@@ -365,6 +390,7 @@ pub(super) const TABLES: &[Described] = &[
         conflicts INT8 = count(of.counts.conflicts);
         waits INT8 = count(of.counts.waits);
         wait_time FLOAT8 = milliseconds(of.counts.wait_micros);
+        plan TEXT = if of.is_shown { of.entry.plan() } else { None };
     }),
     table!(PG_CATALOG, 0 pg_stat_statements_info, known => std::iter::once(()), |()| {
         dealloc INT8 = count(known.catalog.sessions.statements.dropped.load(Ordering::Relaxed));
@@ -409,5 +435,9 @@ pub(super) const TABLES: &[Described] = &[
         checkpoints INT8 = count(of.checkpoints.count());
         checkpoint_mean_time FLOAT8 = mean(&of.checkpoints);
         checkpoint_failure TEXT = of.checkpoint_failure;
+        checkpoint_rows INT8 = of.checkpoint_rows.map(count);
+        moved_rows INT8 = count(of.moved_rows);
+        moved_bytes INT8 = count(of.moved_bytes);
+        freed_segments INT8 = count(of.freed_segments);
     }),
 ];

@@ -30,6 +30,7 @@ fn analyze(session: &mut Session, statement: &str) -> [u64; 4] {
 fn reads_are_tracked_where_they_are_certified() {
     let database = database(Scheme::SiSsn);
     let mut session = database.session("tester", "test");
+    ask(&mut session, "PREPARE by_id (integer) AS SELECT * FROM tea WHERE id = $1");
     for (level, tracks) in [("SERIALIZABLE", 1), ("REPEATABLE READ", 0), ("READ COMMITTED", 0)] {
         ask(&mut session, &format!("BEGIN ISOLATION LEVEL {level}"));
         assert_eq!(analyze(&mut session, "SELECT * FROM tea WHERE id = 7"), [1, 0, tracks, 0], "{level}");
@@ -37,6 +38,7 @@ fn reads_are_tracked_where_they_are_certified() {
         assert_eq!(analyze(&mut session, "SELECT * FROM tea WHERE kind = 'kind 3'"), [8, 0, 8 * tracks, 0], "{level}");
         assert_eq!(analyze(&mut session, "SELECT * FROM tea"), [20, 0, 20 * tracks, 0], "{level}");
         assert_eq!(analyze(&mut session, "SELECT 1"), [0; 4], "{level}");
+        assert_eq!(analyze(&mut session, "EXECUTE by_id (7)"), [1, 0, tracks, 0], "{level}");
         ask(&mut session, "COMMIT");
     }
 }

@@ -98,6 +98,43 @@ fn prepared_statements_are_counted_for_the_role_that_runs_them() {
     );
 }
 
+/// A plan is counted when it is made, and not when it is used again; the view shows the last one while a session has it.
+#[test]
+fn plans_are_counted_and_shown() {
+    let mut session = open(Scheme::SiSsn).session("ann", "shop");
+    ask(&mut session, "CREATE TABLE t (id integer PRIMARY KEY, a integer)");
+    let text = "SELECT a FROM t WHERE a = 7";
+    let shown = "SELECT plans, calls, total_plan_time > 0, min_plan_time <= max_plan_time, plan FROM pg_stat_statements \
+        WHERE query = 'SELECT a FROM t WHERE a = $1'";
+    (0..3).for_each(|_| drop(ask(&mut session, text)));
+    assert_eq!(ask(&mut session, shown), ["1,3,t,t,Seq Scan on t; Filter: (a = 7)"]);
+    // Another catalog, another plan.
+    ask(&mut session, "CREATE INDEX t_a ON t (a)");
+    (0..3).for_each(|_| drop(ask(&mut session, text)));
+    assert_eq!(ask(&mut session, shown), ["2,6,t,t,Index Scan using t_a on t; Index Cond: (a = 7)"]);
+    // A prepared statement gets its new plan when it is run.
+    let prepared = session.prepare("SELECT id FROM t WHERE a = $1", &[]).unwrap();
+    ask(&mut session, "DROP INDEX t_a");
+    session.execute(&prepared, &[Value::Int4(1)], &mut RowSet::default()).unwrap().wait().unwrap();
+    let shown = "SELECT plans, plan FROM pg_stat_statements WHERE query ~ '^SELECT id'";
+    assert_eq!(ask(&mut session, shown), ["2,Seq Scan on t; Filter: (a = $1)"]);
+    drop(prepared);
+    ask(&mut session, "DISCARD ALL");
+    assert_eq!(ask(&mut session, shown), ["2,"]);
+    assert_eq!(ask(&mut session, "SELECT plans FROM pg_stat_statements WHERE query = 'DISCARD ALL'"), ["0"]);
+    // EXPLAIN tells the time of planning, where it tells times.
+    let times = |session: &mut Session, options: &str| {
+        let lines = ask(session, &format!("EXPLAIN {options} SELECT a FROM t"));
+        lines.iter().filter_map(|line| Some(line.split_once(" Time: ")?.0.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&mut session, ""), Vec::<String>::new());
+    assert_eq!(times(&mut session, "(SUMMARY)"), ["Planning"]);
+    assert_eq!(times(&mut session, "ANALYZE"), ["Planning", "Execution"]);
+    assert_eq!(times(&mut session, "(ANALYZE, SUMMARY OFF)"), Vec::<String>::new());
+    let json = ask(&mut session, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT a FROM t").concat();
+    assert!(json.contains("\"Planning Time\": ") && json.contains("\"Execution Time\": "), "{json}");
+}
+
 #[test]
 fn a_copy_is_counted_when_it_has_ended() {
     let mut session = open(Scheme::SiSsn).session("ann", "shop");

@@ -252,6 +252,7 @@ impl<S: Scheme> Engine<S> {
             // Nothing has happened since the newest checkpoint.
             return Ok(CheckpointReport::default());
         }
+        let _in_progress = store.checkpoints.upkeep.begin();
         store.cold.mend().map_err(storage)?;
         let mut lent = log.room.lend();
         let segments = log.segments();
@@ -325,6 +326,7 @@ impl<S: Scheme> Engine<S> {
             self.kept_for_readers(log),
         );
         report.took = began.elapsed();
+        store.checkpoints.upkeep.cleaned(&report);
         Ok(report)
     }
 
@@ -462,10 +464,12 @@ impl<S: Scheme> Walk<'_, S> {
                     found.push((row, batch.key_span(at), address));
                 }
             }
+            let before = self.report.rows;
             for (row, span, address) in found.drain(..) {
                 self.report.rows += u64::from(address.is_some());
                 self.image.add(&batch.key_bytes()[span], row, address).map_err(storage)?;
             }
+            self.store.checkpoints.upkeep.passes(self.report.rows - before);
             if self.cold.is_full() {
                 self.write_moved(table, pins)?;
             }

@@ -5,30 +5,53 @@ use std::time::Instant;
 use std::{
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use crate::latency::{Latencies, LatencyRecorder};
 #[cfg(not(shuttle))]
-use crate::{
-    durable::checkpoint::CheckpointReport,
-    error::{Error, Result},
-};
+use crate::error::{Error, Result};
+use crate::{durable::checkpoint::CheckpointReport, latency::LatencyRecorder, statistics::Statistics};
 
-/// How many checkpoints were made, how the last attempt ended, and whether the current one may still be gentle.
+/// How many checkpoints were made and what they freed, how the last attempt ended, how far the current one is, and
+/// whether it may still be gentle. Counts are relaxed: statistics.
 #[derive(Default)]
 pub(crate) struct Upkeep {
     hurry: AtomicBool,
     made: LatencyRecorder,
+    /// Rows that the current one has passed, and one more; 0: none is being made.
+    passed: AtomicU64,
+    moved_rows: AtomicU64,
+    moved_bytes: AtomicU64,
+    freed_segments: AtomicU64,
     failure: Mutex<Option<String>>,
     /// Earliest time of the next attempt.
     #[cfg(not(shuttle))]
     next: Mutex<Option<Instant>>,
 }
 
+/// A checkpoint that is being made.
+pub(crate) struct InProgress<'u>(&'u Upkeep);
+
+impl Drop for InProgress<'_> {
+    fn drop(&mut self) {
+        self.0.passed.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Upkeep {
+    /// Notes that a checkpoint is being made.
+    pub(crate) fn begin(&self) -> InProgress<'_> {
+        self.passed.store(1, Ordering::Relaxed);
+        InProgress(self)
+    }
+
+    /// Notes that the checkpoint has passed some more rows.
+    pub(crate) fn passes(&self, rows: u64) {
+        self.passed.fetch_add(rows, Ordering::Relaxed);
+    }
+
     /// Asks the thread that makes a checkpoint to hurry.
     pub(crate) fn hurry(&self) {
         self.hurry.store(true, Ordering::Relaxed);
@@ -42,6 +65,13 @@ impl Upkeep {
     /// Counts a checkpoint that took `took`.
     pub(crate) fn count(&self, took: Duration) {
         self.made.record(took);
+    }
+
+    /// Counts what a checkpoint has freed.
+    pub(crate) fn cleaned(&self, report: &CheckpointReport) {
+        self.moved_rows.fetch_add(report.moved, Ordering::Relaxed);
+        self.moved_bytes.fetch_add(report.moved_bytes, Ordering::Relaxed);
+        self.freed_segments.fetch_add(report.freed_segments, Ordering::Relaxed);
     }
 
     /// Makes a checkpoint that is due, or wanted for the room that it frees, after a pause since the last one. After a
@@ -77,9 +107,14 @@ impl Upkeep {
         }
     }
 
-    /// The times of the checkpoints made, and why the last one failed, if it did.
-    pub(crate) fn statistics(&self) -> (Latencies, Option<String>) {
-        let failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
-        (self.made.read(), failure)
+    /// Adds what is known about checkpoints.
+    pub(crate) fn tell(&self, statistics: &mut Statistics) {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        statistics.checkpoints = self.made.read();
+        statistics.checkpoint_failure = self.failure.lock().expect("no code panics while it holds the failure").clone();
+        statistics.checkpoint_rows = count(&self.passed).checked_sub(1);
+        statistics.moved_rows = count(&self.moved_rows);
+        statistics.moved_bytes = count(&self.moved_bytes);
+        statistics.freed_segments = count(&self.freed_segments);
     }
 }

@@ -121,6 +121,18 @@ struct Shelf {
     orphaned: AtomicU64,
     /// The budget that counts the memory allocated for objects shared by the participants.
     budget: Arc<Budget>,
+    /// The bytes of it that are allocated now; below zero for a moment where one participant frees what another one
+    /// has not counted yet.
+    allocated: AtomicU64,
+}
+
+impl Shelf {
+    /// Counts bytes that were allocated, or freed if they are negative.
+    fn settle(&self, bytes: i64) {
+        self.budget.settle(bytes);
+        // Relaxed: a count.
+        self.allocated.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 impl EpochManager {
@@ -132,7 +144,8 @@ impl EpochManager {
     /// Works as [`EpochManager::new`], for participants that allocate memory of a database.
     pub(crate) fn counted_by(scale: &'static str, budget: Arc<Budget>) -> Arc<Self> {
         let (slots, orphans) = (AppendList::new(), Mutex::new(Limbo::new()));
-        let shelf = Shelf { scale, slots, orphans, orphaned: AtomicU64::new(0), budget };
+        let (orphaned, allocated) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shelf = Shelf { scale, slots, orphans, orphaned, budget, allocated };
         Arc::new(Self { current: AtomicU64::new(Epoch::FIRST.0), shelf })
     }
 
@@ -245,10 +258,16 @@ impl EpochManager {
             let deferred = self.shelf.orphans.lock().expect("no code under this lock panics").pop_closed(self);
             let Some(deferred) = deferred else { break };
             self.shelf.orphaned.fetch_sub(1, Ordering::Relaxed);
-            self.shelf.budget.settle(-(deferred.run() as i64));
+            self.shelf.settle(-(deferred.run() as i64));
             reclaimed += 1;
         }
         reclaimed
+    }
+
+    /// Returns the bytes allocated for objects shared by the participants, as far as they have been counted: up to a
+    /// chunk for each participant is not.
+    pub(crate) fn allocated(&self) -> u64 {
+        (self.shelf.allocated.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
     /// Takes over the objects that a participant had retired.

@@ -109,7 +109,7 @@ impl Participant {
     /// Reports the uncounted bytes to the budget.
     #[cold]
     fn settle(&self) {
-        self.epochs.shelf.budget.settle(self.uncounted.take());
+        self.epochs.shelf.settle(self.uncounted.take());
     }
 
     /// Returns the number of retired objects that wait for their epoch to close.

@@ -250,11 +250,12 @@ impl<P: InPlace> Engine<P> {
             memory_limit: self.budget.limit(),
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
+            index_bytes: self.nodes.allocated(),
             garbage_versions: self.garbage() + self.snapshots.kept() as u64,
             ..Statistics::default()
         };
         if let Some(checkpoints) = &self.checkpoints {
-            (statistics.checkpoints, statistics.checkpoint_failure) = checkpoints.upkeep.statistics();
+            checkpoints.upkeep.tell(&mut statistics);
         }
         if let Some(log) = &self.log {
             (statistics.log_bytes, statistics.log_flushes) = log.written();

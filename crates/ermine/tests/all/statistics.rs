@@ -1,9 +1,10 @@
 //! Goal: the counters of a database say what its transactions have done.
 //! Method: a known number of transactions under a scheme of each family, whose effect on each counter is known.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc, thread};
 
-use ermine::{Aborts, Database, Error, Metric, MetricValue, Options, Scheme, TxnOptions};
+use ermine::{Aborts, Database, Error, Metric, MetricValue, Options, Scheme, Statistics, TxnOptions};
+use ermine_testing::faulty::FaultyDirectory;
 
 fn open(scheme: Scheme) -> Database {
     Database::open_in_memory(Options::default().scheme(scheme)).unwrap()
@@ -74,5 +75,62 @@ fn every_metric_has_a_name_of_its_own() {
         assert!(help.ends_with('.'), "{name}");
         assert_eq!(matches!(value, MetricValue::Counter(_)), name.ends_with("_total"), "{name}");
         assert_eq!(matches!(value, MetricValue::Latencies(_)), name.ends_with("_seconds") && !name.contains("_age_"));
+    }
+}
+
+/// The workers' count follows the one that walks over all indexes, up to what a worker has not told yet.
+#[test]
+fn the_memory_of_indexes_is_counted() {
+    for scheme in [Scheme::SiSsn, Scheme::Silo] {
+        let db = open(scheme);
+        let rows = db.table::<u64, u64>("rows").unwrap();
+        let is_near = |db: &Database| {
+            let (counted, walked) = (db.statistics().index_bytes, db.index_bytes());
+            assert!(counted.abs_diff(walked) < 512 << 10, "{scheme}: {counted} counted, {walked} found");
+            walked
+        };
+        let before = is_near(&db);
+        for begin in (0..200_000).step_by(1000) {
+            db.run(|txn| (begin..begin + 1000).try_for_each(|key| txn.insert(&rows, &key, &0))).unwrap();
+        }
+        assert!(is_near(&db) > before + (2 << 20), "{scheme}");
+    }
+}
+
+#[test]
+fn a_checkpoint_in_progress_is_shown_and_what_checkpoints_freed() {
+    for scheme in [Scheme::SiSsn, Scheme::Silo] {
+        let options = Options::default().scheme(scheme).segment_bytes(64 << 10).log_buffer_bytes(64 << 10);
+        let options = options.checkpoint_after(1 << 40).keep_log(0);
+        let db = Database::open_in(Arc::new(FaultyDirectory::new()), options).unwrap();
+        let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+        for key in 0..2000 {
+            db.run(|txn| txn.put(&rows, &key, &vec![1; 100])).unwrap();
+        }
+        let is_seen = |statistics: &Statistics| statistics.checkpoint_rows.is_some_and(|rows| rows > 0);
+        let mut seen = false;
+        // Some are over before they are looked at.
+        for round in 0..1000 {
+            db.run(|txn| txn.put(&rows, &0, &vec![round as u8; 100])).unwrap();
+            thread::scope(|scope| {
+                let checkpoint = scope.spawn(|| db.checkpoint().unwrap());
+                while !checkpoint.is_finished() {
+                    seen |= is_seen(&db.statistics());
+                }
+            });
+            assert_eq!(db.statistics().checkpoint_rows, None, "{scheme}");
+            if seen {
+                break;
+            }
+        }
+        assert!(seen, "{scheme}");
+        // Rows that never change are moved out of the log's oldest segments, where they are part of the log.
+        for round in 0..4000 {
+            db.run(|txn| txn.put(&rows, &(round % 10), &vec![2; 500])).unwrap();
+        }
+        db.checkpoint().unwrap();
+        let Statistics { moved_rows, moved_bytes, freed_segments, .. } = db.statistics();
+        let moves = scheme == Scheme::SiSsn;
+        assert_eq!((moved_rows > 0, moved_bytes > 0, freed_segments > 0), (moves, moves, true), "{scheme}");
     }
 }

@@ -204,6 +204,7 @@ impl<P: InPlace> Engine<P> {
             lent.done();
             return Ok(CheckpointReport::default());
         }
+        let _in_progress = checkpoints.upkeep.begin();
         self.epochs.clock().advance();
         let epoch = self.epochs.current();
         if let Some(archive) = &checkpoints.archive {
@@ -251,7 +252,9 @@ impl<P: InPlace> Engine<P> {
         checkpoints.upkeep.count(began.elapsed());
         log.forget_before(&manifest.first);
         let freed = remove_older(places, &manifest)?;
-        Ok(CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report })
+        let report = CheckpointReport { freed_segments: freed, took: began.elapsed(), ..report };
+        checkpoints.upkeep.cleaned(&report);
+        Ok(report)
     }
 }
 
@@ -389,6 +392,7 @@ impl<P: InPlace> Walk<'_, P> {
             }
             copies.rewind(mark);
         }
+        self.upkeep.passes(batches.iter().map(|batch| batch.len() as u64).sum());
         Ok(true)
     }
 }
