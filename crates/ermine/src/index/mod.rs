@@ -91,7 +91,8 @@ impl LeafChange {
     /// Returns the change that the holder of the lock has made to the phantom version.
     fn by(coverage: &Coverage, lock: &Locked<'_>) -> Self {
         let (before, after) = lock.phantoms();
-        Self { leaf: LeafPtr::of(coverage), before, after, split: None }
+        let is_heir = coverage.is_heir_at(before, lock);
+        Self { leaf: LeafPtr::of(coverage), before, is_heir, after, split: None }
     }
 }
 
@@ -129,6 +130,8 @@ pub(crate) struct Inserted {
 pub(crate) struct LeafChange {
     pub(crate) leaf: LeafPtr,
     pub(crate) before: LeafVersion,
+    /// Whether leaves that have died name the leaf at `before` as their heir.
+    pub(crate) is_heir: bool,
     pub(crate) after: LeafVersion,
     /// The other half, if the leaf was split or replaced: together they have the range that the leaf had.
     pub(crate) split: Option<(LeafPtr, LeafVersion)>,

@@ -253,8 +253,10 @@ pub(super) struct Coverage {
     gap: AtomicU64,
     /// The highest stamp of a key removed from this leaf.
     removed: AtomicU64,
-    /// Of a dead leaf: the leaf that has its range now, and that leaf's phantom version when it got the range.
+    /// Of a dead leaf: the leaf that has its range now.
     absorber: AtomicPtr<Coverage>,
+    /// Of a dead leaf: the absorber's phantom version when it got the range. Of a live one: its own phantom version when
+    /// it last got the range of another leaf, if it ever did.
     absorber_version: AtomicU64,
 }
 
@@ -314,8 +316,14 @@ impl Coverage {
     pub(super) fn hand_over(&self, locked: &Locked<'_>, absorber: &Self, version: LeafVersion) {
         let (gap, removed) = self.stamps(locked);
         absorber.raise_stamps(gap, removed);
+        absorber.absorber_version.store(version.as_u64(), Ordering::Relaxed);
         self.absorber.store(ptr::from_ref(absorber).cast_mut(), Ordering::Relaxed);
         self.absorber_version.store(version.as_u64(), Ordering::Relaxed);
+    }
+
+    /// Whether a dead leaf names this version of the live leaf. Before the first one, version 0 counts as named.
+    pub(super) fn is_heir_at(&self, version: LeafVersion, _locked: &Locked<'_>) -> bool {
+        self.absorber_version.load(Ordering::Relaxed) == version.as_u64()
     }
 
     /// Returns the leaf that has the range now, and since which version, if this leaf has died with no insert since
