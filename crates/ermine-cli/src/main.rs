@@ -12,6 +12,7 @@ mod inspect_output;
 mod inspect_parallel;
 mod output;
 mod packaging;
+mod papers;
 mod progress;
 mod record;
 mod restore;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
             Workload::Changes(arguments) => bench::changes(&arguments),
             Workload::Recovery(arguments) => bench::recovery(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
+            Workload::Papers(arguments) => papers::papers(&arguments),
         },
         Command::Check(arguments) => check::check(&arguments),
         Command::Sim { what: Sim::Run(arguments) } => sim::run(&arguments),

@@ -30,16 +30,24 @@ pub fn run_page(options: &Options, outcomes: &[Outcome], grid: Grid) -> Page {
 
 /// Returns the page of a figure.
 pub fn figure_page(drawing: &Drawing) -> Page {
-    let Drawing { paper, number, title, x_label, y_label, transactions, seeds, panels, broken, .. } = drawing;
+    let Drawing { paper, number, title, transactions, seeds, broken, .. } = drawing;
     let options =
         format!("means of {seeds} simulations of {transactions} transactions, with the least and the greatest");
     let mut page = Page::new(format!("{paper} figure {number}: {title}"), setting().with("options", options));
-    for Panel { title, curves } in panels {
+    charts(drawing).into_iter().for_each(|chart| page.chart(chart));
+    page.text("Not serializable", broken.join("\n"));
+    page
+}
+
+/// Returns the parts of a figure.
+pub fn charts(drawing: &Drawing) -> Vec<Chart> {
+    let chart = |Panel { title, curves }: &Panel| {
         let axis = |label: &str, is_logarithmic| Axis {
             label: label.into(),
             scale: if is_logarithmic { Scale::Logarithmic } else { Scale::Linear },
         };
-        let (x, y) = (axis(x_label, drawing.x_is_logarithmic), axis(y_label, drawing.y_is_logarithmic));
+        let x = axis(drawing.x_label, drawing.x_is_logarithmic);
+        let y = axis(drawing.y_label, drawing.y_is_logarithmic);
         let mut chart = Chart::new(title.clone(), x, y);
         chart.lines.extend(curves.iter().map(|curve| Line {
             name: curve.name.clone(),
@@ -48,10 +56,9 @@ pub fn figure_page(drawing: &Drawing) -> Page {
             points: curve.points.iter().map(|point| spread(point.x, point.mean, [point.min, point.max])).collect(),
             marks: Vec::new(),
         }));
-        page.chart(chart);
-    }
-    page.text("Not serializable", broken.join("\n"));
-    page
+        chart
+    };
+    drawing.panels.iter().map(chart).collect()
 }
 
 /// The machine and the commit; the machine's speed changes no number of a simulation.

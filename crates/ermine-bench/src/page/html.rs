@@ -68,6 +68,57 @@ fn show_chart(chart: &Chart) -> String {
     card(&heading(title, unit), &content)
 }
 
+/// The letters of a drawing in a file of its own.
+const FONT: &str = "font: 13px system-ui, sans-serif";
+/// About the width of a letter.
+const LETTER: usize = 8;
+/// Height of a line of text.
+const LINE: usize = 20;
+/// Width and height of a drawing.
+const SIZE: (usize, usize) = (480, 240);
+
+/// Draws a chart as a file: the title, the legend, the drawing, and the name of the horizontal axis.
+pub(super) fn file(chart: &Chart) -> String {
+    let Chart { title, x, y: Axis { label: unit, .. }, lines, mark } = chart;
+    let mut entries: Vec<_> =
+        lines.iter().map(|line| (&*line.name, line.colour, if line.is_dashed { "6 4" } else { "none" })).collect();
+    let marked = lines.iter().find(|line| !line.marks.is_empty());
+    entries.extend(marked.map(|line| (*mark, line.colour, "3 4")));
+    let (mut legend, mut at, mut row) = (String::new(), 8, 1);
+    for (name, colour, dashes) in entries {
+        let width = 36 + LETTER * name.chars().count();
+        if at > 8 && at + width > SIZE.0 {
+            (at, row) = (8, row + 1);
+        }
+        let (line, text, high) = (at + 18, at + 22, 26 + LINE * row);
+        let (number, name) = (colour + 1, escaped(name));
+        writeln!(
+            legend,
+            "<path d=\"M{at} {} H{line}\" stroke=\"var(--c{number})\" stroke-width=\"3\" \
+             stroke-dasharray=\"{dashes}\"/><text x=\"{text}\" y=\"{high}\" fill=\"var(--soft)\">{name}</text>",
+            high - 4
+        )
+        .expect("into a string");
+        at += width;
+    }
+    let (top, label) = (36 + LINE * row, escaped(&format!("{title}, {unit}, by {}", x.label)));
+    let (title, unit, axis) = (escaped(title), escaped(unit), escaped(&x.label));
+    let (width, height) = (SIZE.0, top + SIZE.1 + LINE);
+    let (colours, _) = STYLE.split_once("* {").expect("the colours come first");
+    let drawn =
+        svg(chart, &label).replacen("<svg ", &format!("<svg y=\"{top}\" width=\"{width}\" height=\"{}\" ", SIZE.1), 1);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{}\" role=\"img\" \
+         aria-label=\"{label}\" style=\"{FONT}\">\n<style>\n{colours}</style>\n<rect width=\"100%\" height=\"100%\" \
+         fill=\"var(--card)\"/>\n<text x=\"8\" y=\"20\" fill=\"var(--text)\" font-weight=\"600\">{title} <tspan \
+         fill=\"var(--soft)\" font-weight=\"400\">{unit}</tspan></text>\n{legend}{drawn}\n<text x=\"{}\" y=\"{}\" \
+         fill=\"var(--soft)\" text-anchor=\"middle\">{axis}</text>\n</svg>\n",
+        width * 3 / 2,
+        width / 2,
+        height - 6
+    )
+}
+
 fn show_bars(bars: &Bars) -> String {
     let greatest_of =
         |groups: &[Group]| groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(0.0, f64::max);
@@ -170,6 +221,27 @@ mod tests {
         assert!(!content.contains("\"#"), "a colour that does not know dark screens: {content}");
         for used in content.split("var(--").skip(1).map(|rest| rest.split(')').next().unwrap()) {
             assert_eq!(STYLE.matches(&format!("--{used}:")).count(), 2, "{used} is not light and dark");
+        }
+    }
+
+    #[test]
+    fn a_chart_is_a_file_of_its_own() {
+        let page = page();
+        let drawn: Vec<_> = page
+            .sections
+            .iter()
+            .filter_map(|section| match section {
+                Section::Chart(chart) => Some(file(chart)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(drawn.len(), 3);
+        for text in drawn {
+            assert!(!text.contains("a<b") && !text.contains("& \"c\""), "{text}");
+            assert_eq!(text.matches("<svg ").count(), text.matches("</svg>").count());
+            for used in text.split("var(--").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+                assert_eq!(text.matches(&format!("--{used}:")).count(), 2, "{used} is not light and dark");
+            }
         }
     }
 

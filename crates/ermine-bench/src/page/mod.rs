@@ -105,6 +105,11 @@ impl Chart {
         Self { title: title.into(), x, y, mark: "", lines: Vec::new() }
     }
 
+    /// Draws it as a file of its own, with its title and its legend, for light and dark screens.
+    pub fn svg(&self) -> String {
+        html::file(self)
+    }
+
     /// Adds a line in the next colour.
     pub fn line(&mut self, name: impl Into<String>, points: Vec<Point>) {
         let number = self.lines.len();

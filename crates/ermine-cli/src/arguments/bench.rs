@@ -7,6 +7,7 @@ use super::{
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     compared::{SmallBank, Tatp, Ycsb},
     micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery},
+    papers::Papers,
     tpcc::{CreditCheck, Tpcc},
 };
 
@@ -108,4 +109,10 @@ pub enum Workload {
     /// Prints memory a hundred times (at most once per second); exit code 1 when resident memory grows by more than 2.5
     /// % (and more than 4 MiB) both from the second quarter of the run to the third and from there to the last.
     Churn(Churn),
+    /// The figures of the five papers in small: what each shows, and whether that is found here
+    ///
+    /// Prints a line for each statement that was looked for; with --out, writes a document with charts, numbers and
+    /// reasons (docs/reproduction.md). Takes some ten minutes and 4 GB of memory. Exit code 1 when a workload's
+    /// conditions or a serializable scheme's history fail, not when a figure differs from the paper's.
+    Papers(Papers),
 }

@@ -11,6 +11,7 @@ mod htm;
 mod inspect;
 mod micro;
 mod output;
+mod papers;
 mod recorded;
 mod run;
 mod sim;
@@ -34,6 +35,7 @@ pub use self::{
     inspect::{Inspect, InspectCheckpoint, InspectLog},
     micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery},
     output::Output,
+    papers::Papers,
     recorded::Recorded,
     run::Run,
     sim::{Sim, SimFigure, SimRun},
