@@ -21,7 +21,7 @@ start() {
   : >"$scratch/log"
   "$ermined" serve --create "$scratch/db" --listen "127.0.0.1:$listen_port" "$@" 2>>"$scratch/log" &
   server=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 600); do
     PGPORT=$(sed -n 's/.* is served on 127.0.0.1:\([0-9]*\)$/\1/p' "$scratch/log")
     export PGPORT
     [ -z "$PGPORT" ] || return 0

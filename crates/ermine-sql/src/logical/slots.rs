@@ -63,6 +63,8 @@ pub(crate) struct Slots {
 pub(crate) struct Slot {
     pub(crate) name: String,
     state: Mutex<State>,
+    /// The end of what its reader has been shown.
+    sent: AtomicU64,
 }
 
 struct State {
@@ -77,6 +79,8 @@ struct State {
     saved_at: Instant,
     /// The number of the connection that reads it; 0: none does, but a session has it.
     reader: Option<i32>,
+    /// When a reader last confirmed something.
+    heard: Option<Instant>,
     /// The slot holds back nothing any more: it was too far behind.
     is_lost: bool,
 }
@@ -88,6 +92,9 @@ pub(crate) struct Shown {
     pub(crate) reader: Option<i32>,
     pub(crate) saved: u64,
     pub(crate) confirmed: u64,
+    pub(crate) sent: u64,
+    /// When a reader last confirmed something.
+    pub(crate) heard: Option<Instant>,
     pub(crate) is_lost: bool,
 }
 
@@ -287,6 +294,9 @@ impl Slots {
                 reader: state.reader.filter(|reader| *reader != 0),
                 saved: state.saved,
                 confirmed: state.confirmed,
+                // Relaxed: statistics.
+                sent: slot.sent.load(Ordering::Relaxed).max(state.confirmed),
+                heard: state.heard,
                 is_lost: state.is_lost,
             }
         };
@@ -358,9 +368,10 @@ impl Slot {
             saved: position,
             saved_at: Instant::now(),
             reader: None,
+            heard: None,
             is_lost: false,
         };
-        Self { name: name.to_owned(), state: Mutex::new(state) }
+        Self { name: name.to_owned(), state: Mutex::new(state), sent: AtomicU64::new(position) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -396,9 +407,15 @@ impl Lease {
         }
     }
 
+    /// Notes how far the reader has been shown everything.
+    pub(crate) fn sends(&self, end: u64) {
+        self.slot.sent.store(end, Ordering::Relaxed);
+    }
+
     /// Notes that everything below a position will not be asked for again.
     pub(crate) fn confirm(&self, position: u64) -> Result<()> {
         let mut state = self.slot.state();
+        state.heard = Some(Instant::now());
         if position > state.confirmed {
             state.confirmed = position;
             while state.passed.front().is_some_and(|(end, _)| *end <= position) {

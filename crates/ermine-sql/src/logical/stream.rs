@@ -139,6 +139,7 @@ impl ChangeStream {
 
     /// Notes an end of what is shown.
     fn note(&self, end: u64) {
+        self.lease().iter().for_each(|lease| lease.sends(end));
         let mut shown = self.shown();
         if shown.back().is_none_or(|last| *last < end) {
             shown.push_back(end);

@@ -32,7 +32,7 @@ fn published(known: Known<'_>) -> impl Iterator<Item = (&PublicationDef, &Table)
     })
 }
 
-fn slots(known: Known<'_>) -> Vec<Shown> {
+pub(super) fn slots(known: Known<'_>) -> Vec<Shown> {
     known.catalog.sessions.slots.get().map_or_else(Vec::new, |slots| slots.shown())
 }
 

@@ -1,10 +1,10 @@
 //! The database, its roles and schemas.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, THE_DATABASE,
-    UTF8, definitions, locks, privileges, table,
+    UTF8, definitions, locks, privileges, publications::slots, table,
 };
 use crate::{
     catalog::{
@@ -16,6 +16,7 @@ use crate::{
         wait_event::WaitEvent,
     },
     configuration::Standby,
+    logical::{lsn, slots::Shown},
     types::{Array, Scalar, Value},
     verifier::Verifier,
 };
@@ -50,14 +51,45 @@ fn standbys(known: Known<'_>) -> impl Iterator<Item = Standby> {
     known.catalog.sessions.configuration.standbys().into_iter()
 }
 
-/// Returns a position in the log, as PostgreSQL writes it.
-fn lsn(position: u64) -> String {
-    format!("{:X}/{:X}", position >> 32, position as u32)
+/// A reader of the log that is connected: a server that follows this one, or a stream of changes.
+struct Follower {
+    name: String,
+    /// The session of a stream, and the number of its user.
+    session: Option<(Arc<Presence>, Option<u32>)>,
+    sent: u64,
+    received: u64,
+    heard: Value,
 }
 
-/// Returns when a standby has said how far it is.
-fn heard(standby: &Standby) -> Value {
-    Value::TimestampTz(now() - standby.silence.as_micros() as i64)
+fn followers(known: Known<'_>) -> impl Iterator<Item = Follower> {
+    let server = |of: Standby| {
+        let heard = before(of.silence);
+        Follower { name: of.name, session: None, sent: of.sent, received: of.received, heard }
+    };
+    let stream = move |slot: Shown| {
+        let reader = slot.reader?;
+        let (session, doing, user) = sessions(known).find(|(session, ..)| session.process() == Some(reader))?;
+        Some(Follower {
+            name: doing.application.to_string(),
+            session: Some((session, user)),
+            sent: slot.sent,
+            received: slot.confirmed,
+            heard: slot.heard.map_or(NULL, |heard| before(heard.elapsed())),
+        })
+    };
+    standbys(known).map(server).chain(slots(known).into_iter().filter_map(stream))
+}
+
+/// Returns the address of a session's client, and its port.
+fn address(session: &Presence) -> Option<(String, Option<i32>)> {
+    let client = session.client()?;
+    let (address, port) = client.rsplit_once(':')?;
+    Some((address.to_owned(), port.parse().ok()))
+}
+
+/// Returns the moment that was so long ago.
+fn before(time: Duration) -> Value {
+    Value::TimestampTz(now() - time.as_micros() as i64)
 }
 
 /// Returns the event for which a session waits: its type and its name.
@@ -235,9 +267,9 @@ pub(super) const TABLES: &[Described] = &[
         usesysid OID = user;
         usename NAME = &*session.user;
         application_name TEXT = &*doing.application;
-        client_addr TEXT = session.client().and_then(|client| Some(client.rsplit_once(':')?.0));
+        client_addr TEXT = address(&session).map(|(address, _)| address);
         client_hostname TEXT = NULL;
-        client_port INT4 = session.client().and_then(|client| client.rsplit_once(':')?.1.parse::<i32>().ok());
+        client_port INT4 = address(&session).and_then(|(_, port)| port);
         backend_start TIME = Value::TimestampTz(session.began);
         xact_start TIME = doing.transaction_began.map(Value::TimestampTz);
         query_start TIME = doing.query_began.map(Value::TimestampTz);
@@ -251,34 +283,34 @@ pub(super) const TABLES: &[Described] = &[
         query TEXT = if known.may_see(session.role) { &*doing.query } else { "<insufficient privilege>" };
         backend_type TEXT = "client backend";
     }),
-    table!(PG_CATALOG, 0 pg_stat_replication, known => standbys(known), |of| {
-        pid INT4 = NULL;
-        usesysid OID = NULL;
-        usename NAME = NULL;
+    table!(PG_CATALOG, 0 pg_stat_replication, known => followers(known), |of| {
+        pid INT4 = of.session.as_ref().and_then(|(session, _)| session.process());
+        usesysid OID = of.session.as_ref().and_then(|(_, user)| *user);
+        usename NAME = of.session.as_ref().map(|(session, _)| session.user.to_string());
         application_name TEXT = &*of.name;
-        client_addr TEXT = NULL;
+        client_addr TEXT = of.session.as_ref().and_then(|(session, _)| address(session)).map(|(address, _)| address);
         client_hostname TEXT = NULL;
-        client_port INT4 = NULL;
-        backend_start TIME = NULL;
+        client_port INT4 = of.session.as_ref().and_then(|(session, _)| address(session)).and_then(|(_, port)| port);
+        backend_start TIME = of.session.as_ref().map(|(session, _)| Value::TimestampTz(session.began));
         backend_xmin OID = NULL;
         state TEXT = "streaming";
         sent_lsn TEXT = &*lsn(of.sent);
         write_lsn TEXT = &*lsn(of.received);
         flush_lsn TEXT = &*lsn(of.received);
-        replay_lsn TEXT = NULL;
+        replay_lsn TEXT = of.session.as_ref().map(|_| lsn(of.received));
         write_lag TEXT = NULL;
         flush_lag TEXT = NULL;
         replay_lag TEXT = NULL;
         sync_priority INT4 = 0i32;
         sync_state TEXT = "async";
-        reply_time TIME = heard(&of);
+        reply_time TIME = of.heard;
     }),
     table!(PG_CATALOG, 0 ermine_stat_standbys, known => standbys(known), |of| {
         name TEXT = &*of.name;
         published INT8 = count(of.sent);
         received INT8 = count(of.received);
         lag_bytes INT8 = count(of.sent - of.received);
-        heard TIME = heard(&of);
+        heard TIME = before(of.silence);
     }),
     table!(PG_CATALOG, 0 ermine_stat_memory, known => std::iter::once((known.statistics)()), |of| {
         memory_limit INT8 = count(of.memory_limit);

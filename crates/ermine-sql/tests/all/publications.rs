@@ -307,6 +307,39 @@ fn changes_make_the_same_rows() {
     }
 }
 
+/// `pg_stat_replication` has a row for each stream that is read.
+#[test]
+fn streams_are_shown_while_they_are_read() {
+    let scratch = Scratch::new("shown");
+    let database = open(&scratch.0);
+    let (mut one, mut other) = (session(&database), database.session("tester", "test"));
+    other.connect(7, Some("127.0.0.1:999".into()), Box::new(|| {}));
+    ask(&mut other, "SET application_name = 'warehouse'");
+    other.create_slot("a", "pgoutput", false).unwrap();
+    let shown = "SELECT pid, usename, application_name, client_addr, client_port, state, reply_time IS NULL, \
+        sent_lsn = flush_lsn FROM pg_stat_replication";
+    assert_eq!(ask(&mut one, shown), Vec::<String>::new());
+    let stream = other.stream("a", 0, Vec::new()).unwrap();
+    ask(&mut one, "CREATE TABLE t (id integer PRIMARY KEY)");
+    let mut end = 0;
+    let mut read = || {
+        stream.run(Duration::ZERO, &mut |event| {
+            if let Event::Idle(position) = event {
+                end = position;
+            }
+            Ok(ControlFlow::Break(()))
+        })
+    };
+    read().unwrap();
+    assert_eq!(ask(&mut one, shown), ["7,tester,warehouse,127.0.0.1,999,streaming,t,f"]);
+    stream.confirm(end).unwrap();
+    assert_eq!(ask(&mut one, shown), ["7,tester,warehouse,127.0.0.1,999,streaming,f,t"]);
+    let positions = "SELECT s.flush_lsn = c.confirmed_flush_lsn FROM pg_stat_replication s, pg_replication_slots c";
+    assert_eq!(ask(&mut one, positions), ["t"]);
+    drop(stream);
+    assert_eq!(ask(&mut one, shown), Vec::<String>::new());
+}
+
 #[test]
 fn slots_are_refused_where_they_cannot_be() {
     let scratch = Scratch::new("refused");
