@@ -1,10 +1,10 @@
 //! Typical work of programs, through `tokio-postgres`.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio_postgres::{SimpleQueryMessage, error::SqlState, types::Type};
 
-use super::support::start;
+use super::support::{Running, start};
 
 #[tokio::test]
 async fn simple_and_prepared() {
@@ -85,7 +85,7 @@ async fn cancellation() {
     let client = server.client().await;
     let token = client.cancel_token();
     let (slept, ()) = tokio::join!(client.simple_query("SLEEP 3600000"), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        long(&server, 1).await;
         token.cancel_query(tokio_postgres::NoTls).await.unwrap();
     });
     assert_eq!(slept.unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
@@ -93,6 +93,13 @@ async fn cancellation() {
     token.cancel_query(tokio_postgres::NoTls).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(client.query("ROWS 3", &[]).await.unwrap().len(), 3);
+}
+
+/// Waits until so many statements that take their time have begun.
+async fn long(server: &Running, count: usize) {
+    while server.counts.long.load(Ordering::Relaxed) < count {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }
 
 /// While `count` connections run a statement of a minute, others are served.
@@ -109,7 +116,7 @@ async fn stops_nobody(count: usize, statement: &'static str, is_simple: bool) {
             }
         }));
     }
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    long(&server, count).await;
     let client = server.client().await;
     for _ in 0..20 {
         client.query("SELECT 1", &[]).await.unwrap();

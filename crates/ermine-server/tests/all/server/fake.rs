@@ -28,6 +28,8 @@ pub struct Counts {
     pub inserted: AtomicUsize,
     pub committed: AtomicUsize,
     pub rows: AtomicUsize,
+    /// Statements that take their time and have begun.
+    pub long: AtomicUsize,
 }
 
 /// A database, and a table in it.
@@ -258,6 +260,7 @@ impl Session for FakeSession {
             }
             ["FAIL"] => return Err(SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero").hint("Do not.")),
             ["SLEEP", milliseconds] => {
+                self.backend.counts.long.fetch_add(1, Ordering::Relaxed);
                 let end = Instant::now() + Duration::from_millis(milliseconds.parse().unwrap());
                 while Instant::now() < end {
                     self.check()?;
@@ -266,6 +269,7 @@ impl Session for FakeSession {
                 rows.complete("SLEEP")?;
             }
             ["SPIN", milliseconds] => {
+                self.backend.counts.long.fetch_add(1, Ordering::Relaxed);
                 let end = Instant::now() + Duration::from_millis(milliseconds.parse().unwrap());
                 while Instant::now() < end {
                     self.check()?;

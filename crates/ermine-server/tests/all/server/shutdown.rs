@@ -2,6 +2,7 @@
 //! finish it.
 
 use std::{
+    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
@@ -38,7 +39,10 @@ fn but_not_for_ever() {
     open.query("BEGIN");
     busy.send(&[query("SLEEP 120000")]);
     slow.send(&[query("ROWS 1000000")]);
-    thread::sleep(Duration::from_millis(300));
+    let counts = || [&server.counts.long, &server.counts.rows].map(|count| count.load(Ordering::Relaxed));
+    while counts().contains(&0) {
+        thread::sleep(Duration::from_millis(2));
+    }
     let began = Instant::now();
     server.control.end();
     assert_eq!(open.until_closed(), ["FATAL 57P01"]);
