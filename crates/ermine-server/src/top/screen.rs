@@ -393,8 +393,8 @@ Statements    102/s, p50 100 us, p90 100 us, p99 5.0 ms, p99.9 5.0 ms,
 Conflicts     write-conflict 10/s
 Log           0 B/s, 0/s flushes, p99 of all flushes 1.5 ms, 2 checkpoints
 Memory        100.0 MiB of 1.00 GiB, versions 50.0 MiB,
-              free for versions 1.0 MiB, row arrays 2 KiB, others 49.0 MiB,
-              5 rows with garbage, 0 rows in files
+              free for versions 1.0 MiB, row arrays 2 KiB, indexes 4 KiB,
+              others 49.0 MiB, 5 rows with garbage, 0 rows in files
 Sessions      2, 1 active, oldest transaction 12 s (process 3)
 Standbys      b 0 B behind, c 2.0 MiB behind
 
