@@ -379,7 +379,7 @@ impl<F: Family> Tables<F> {
         let is_left = !ending.is_empty();
         drop(ending);
         for Ending { table, .. } in freed {
-            self.budget.give(table.index_bytes(&self.nodes.join_as("dropped table").enter()));
+            self.nodes.freed(table.index_bytes(&self.nodes.join_as("dropped table").enter()));
             clear(&table);
         }
         is_left
@@ -395,7 +395,7 @@ impl<F: Family> Tables<F> {
                 let index = unsafe { table.take_withdrawn() };
                 let bytes =
                     |index: &Secondary| index.entries.footprint(&self.nodes.join_as("index build").enter()).bytes();
-                self.budget.give(index.as_ref().map_or(0, bytes) as u64);
+                self.nodes.freed(index.as_ref().map_or(0, bytes) as u64);
             }
             !is_closed
         });

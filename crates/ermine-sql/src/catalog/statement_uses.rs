@@ -25,7 +25,7 @@ use crate::normal::normal;
 const ENTRIES_MAX: usize = 5000;
 /// Of the texts that get no entry, one in so many looks for entries that can go.
 const LOOK_EVERY: u64 = 64;
-/// The longest text that is kept of a statement, in bytes.
+/// The longest text that is kept of a statement, or of its plan, in bytes.
 const TEXT_MAX: usize = 4096;
 
 counters! {
@@ -66,8 +66,15 @@ pub(crate) struct StatementEntry {
     pub(crate) uses: Sharded<StatementUse>,
     pub(crate) runs: Extremes,
     pub(crate) plannings: Extremes,
-    /// The plan that was made last, while a session has it.
-    plan: Mutex<Option<Weak<dyn ShownPlan>>>,
+    plan: Mutex<Option<LastPlan>>,
+}
+
+/// The plan that was made last.
+struct LastPlan {
+    /// The plan, while a session has it.
+    plan: Weak<dyn ShownPlan>,
+    /// Its text as it was last shown, when so many plans had been made.
+    text: Option<(u64, Arc<str>)>,
 }
 
 /// The shortest and the longest of some times, in microseconds.
@@ -130,13 +137,35 @@ impl StatementEntry {
 
     /// Shows a plan from now on, while a session has it.
     pub(crate) fn shows(&self, plan: Weak<impl ShownPlan + 'static>) {
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+        *self.last_plan() = Some(LastPlan { plan, text: None });
     }
 
-    /// Returns the plan that is shown.
-    pub(crate) fn plan(&self) -> Option<String> {
-        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(plan?.upgrade()?.shape())
+    fn last_plan(&self) -> MutexGuard<'_, Option<LastPlan>> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the beginning of the plan that is shown; `plans`: how many have been made.
+    pub(crate) fn plan(&self, plans: u64) -> Option<Arc<str>> {
+        let plan = match &*self.last_plan() {
+            Some(LastPlan { plan, text }) => {
+                let plan = plan.upgrade()?;
+                if let Some((at, text)) = text
+                    && *at == plans
+                {
+                    return Some(text.clone());
+                }
+                plan
+            }
+            None => return None,
+        };
+        let mut text = plan.shape();
+        let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        let text: Arc<str> = text.into();
+        if let Some(last) = &mut *self.last_plan() {
+            last.text = Some((plans, text.clone()));
+        }
+        Some(text)
     }
 
     fn reset(&self) {

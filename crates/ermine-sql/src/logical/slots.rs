@@ -384,7 +384,8 @@ impl Slot {
             let message = format!("replication slot \"{}\" is active for PID {other}", self.name);
             return Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
         }
-        state.reader = Some(reader);
+        (state.reader, state.heard) = (Some(reader), None);
+        self.sent.store(state.confirmed, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -412,10 +413,15 @@ impl Lease {
         self.slot.sent.store(end, Ordering::Relaxed);
     }
 
+    /// Notes that the reader has said something.
+    pub(crate) fn hears(&self) {
+        self.slot.state().heard = Some(Instant::now());
+    }
+
     /// Notes that everything below a position will not be asked for again.
     pub(crate) fn confirm(&self, position: u64) -> Result<()> {
+        self.hears();
         let mut state = self.slot.state();
-        state.heard = Some(Instant::now());
         if position > state.confirmed {
             state.confirmed = position;
             while state.passed.front().is_some_and(|(end, _)| *end <= position) {

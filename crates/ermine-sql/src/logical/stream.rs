@@ -158,7 +158,11 @@ impl ChangeStream {
         }
         match (&*self.lease(), last) {
             (Some(lease), Some(last)) => lease.confirm(last),
-            _ => Ok(()),
+            (Some(lease), None) => {
+                lease.hears();
+                Ok(())
+            }
+            (None, _) => Ok(()),
         }
     }
 }

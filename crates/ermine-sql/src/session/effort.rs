@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Prepared, Session, Sought};
+use super::{Prepared, Session, Sought, statement::Renewed};
 use crate::{
     catalog::statement_uses::ShownPlan,
     explain::{self, Explained},
@@ -52,9 +52,9 @@ impl Prepared {
     /// Returns the nodes of the plan, in the order of EXPLAIN.
     pub fn shape(&self) -> String {
         let environment = Environment::default();
-        // A poisoned plan was not replaced.
-        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        let bound = renewed.as_ref().map_or(&self.bound, |renewed| &renewed.bound);
+        // A poisoned plan was not replaced. The lock is not held for long: each run of the statement takes it.
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Renewed::bound);
+        let bound = renewed.as_deref().unwrap_or(&self.bound);
         let explained = Explained {
             plan: &bound.plan,
             catalog: None,

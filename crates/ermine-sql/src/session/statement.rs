@@ -69,8 +69,14 @@ pub(super) struct MadeFor {
 
 /// A plan that replaces an older one.
 pub(super) struct Renewed {
-    pub(super) bound: Arc<Bound>,
+    bound: Arc<Bound>,
     made_for: MadeFor,
+}
+
+impl Renewed {
+    pub(super) fn bound(&self) -> Arc<Bound> {
+        self.bound.clone()
+    }
 }
 
 impl MadeFor {

@@ -390,7 +390,7 @@ pub(super) const TABLES: &[Described] = &[
         conflicts INT8 = count(of.counts.conflicts);
         waits INT8 = count(of.counts.waits);
         wait_time FLOAT8 = milliseconds(of.counts.wait_micros);
-        plan TEXT = if of.is_shown { of.entry.plan() } else { None };
+        plan TEXT = of.is_shown.then(|| of.entry.plan(of.counts.plans)).flatten().map(|plan| plan.to_string());
     }),
     table!(PG_CATALOG, 0 pg_stat_statements_info, known => std::iter::once(()), |()| {
         dealloc INT8 = count(known.catalog.sessions.statements.dropped.load(Ordering::Relaxed));

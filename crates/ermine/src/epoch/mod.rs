@@ -270,6 +270,11 @@ impl EpochManager {
         (self.shelf.allocated.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
+    /// Counts bytes that are freed without being retired: nothing leads to them any more.
+    pub(crate) fn freed(&self, bytes: u64) {
+        self.shelf.settle(-(bytes as i64));
+    }
+
     /// Takes over the objects that a participant had retired.
     fn adopt(&self, retired: &mut Limbo<Deferred>) {
         if retired.len() == 0 {

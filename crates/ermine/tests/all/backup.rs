@@ -324,7 +324,7 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
     }
     let ended = SystemTime::now();
     drop((db, rows));
-    let (mut late, mut advanced) = (0, 0);
+    let (mut late, mut advanced, mut moments) = (0, 0, Vec::new());
     for turn in 0..30 {
         let commit = random.usize(past.backed_up + 60..past.states.len());
         let moment = (past.acknowledged[commit] + Duration::from_millis(random.u64(..40))).min(ended);
@@ -340,6 +340,11 @@ fn a_restore_to_a_moment_has_what_was_acknowledged_well_before_and_nothing_later
         // Nothing that began later, unless the thread that noted the moment lost its processor just then.
         late += u32::from(commits > began.partition_point(|began| *began <= moment));
         advanced += u32::from(commits > past.backed_up);
+        moments.push((moment, noted));
+    }
+    // Each restore goes as far as it may.
+    for (moment, noted) in &moments {
+        assert!(moments.iter().all(|(_, other)| other <= noted || other > moment), "{noted:?} for {moment:?}");
     }
     assert!(late < 15 && advanced > 0, "{late} turns had later commits, {advanced} more than the backup");
     let early = past.restore(Until::Time(past.acknowledged[0] - Duration::from_secs(1))).unwrap_err();

@@ -1,7 +1,7 @@
 //! Goal: the counters of a database say what its transactions have done.
 //! Method: a known number of transactions under a scheme of each family, whose effect on each counter is known.
 
-use std::{collections::HashSet, sync::Arc, thread};
+use std::{collections::HashSet, sync::Arc, thread, time::Duration};
 
 use ermine::{Aborts, Database, Error, Metric, MetricValue, Options, Scheme, Statistics, TxnOptions};
 use ermine_testing::faulty::FaultyDirectory;
@@ -94,6 +94,16 @@ fn the_memory_of_indexes_is_counted() {
             db.run(|txn| (begin..begin + 1000).try_for_each(|key| txn.insert(&rows, &key, &0))).unwrap();
         }
         assert!(is_near(&db) > before + (2 << 20), "{scheme}");
+        // The indexes of a dropped table go as a whole.
+        db.drop_table("rows").unwrap();
+        drop(rows);
+        let mut waits = 0;
+        while db.index_bytes() > before + (1 << 20) || db.statistics().index_bytes > before + (1 << 20) {
+            thread::sleep(Duration::from_millis(1));
+            waits += 1;
+            assert!(waits < 60_000, "{scheme}: {} bytes, {} counted", db.index_bytes(), db.statistics().index_bytes);
+        }
+        is_near(&db);
     }
 }
 

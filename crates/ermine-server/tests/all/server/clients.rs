@@ -97,8 +97,11 @@ async fn cancellation() {
 
 /// Waits until so many statements that take their time have begun.
 async fn long(server: &Running, count: usize) {
+    let mut waits = 0;
     while server.counts.long.load(Ordering::Relaxed) < count {
         tokio::time::sleep(Duration::from_millis(2)).await;
+        waits += 1;
+        assert!(waits < 100_000, "the statements do not begin");
     }
 }
 

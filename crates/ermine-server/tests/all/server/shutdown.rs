@@ -40,8 +40,11 @@ fn but_not_for_ever() {
     busy.send(&[query("SLEEP 120000")]);
     slow.send(&[query("ROWS 1000000")]);
     let counts = || [&server.counts.long, &server.counts.rows].map(|count| count.load(Ordering::Relaxed));
+    let mut waits = 0;
     while counts().contains(&0) {
         thread::sleep(Duration::from_millis(2));
+        waits += 1;
+        assert!(waits < 100_000, "the statements do not begin");
     }
     let began = Instant::now();
     server.control.end();
