@@ -93,12 +93,21 @@ fn rows_in_one_place_have_no_versions_to_walk_over() {
     }
 }
 
+/// Replaces the estimate of a table's size by `~`: it counts numbers of rows that a thread has taken to give away, and
+/// another thread may have taken some.
+fn sizeless(line: &str) -> String {
+    let Some((before, rest)) = line.split_once("(rows=") else { return line.to_owned() };
+    let (estimate, rest) = rest.split_once(')').unwrap();
+    let estimate = if estimate.parse::<u64>().unwrap() > 3 { "~" } else { estimate };
+    format!("{before}(rows={estimate}){rest}")
+}
+
 /// Returns the lines of the plan, with rows and loops, but without times.
 fn plan(session: &mut Session, statement: &str) -> Vec<String> {
     let lines = ask(session, &format!("EXPLAIN ANALYZE {statement}"));
     let timeless = |line: &String| match line.split_once("time=") {
-        Some((before, time)) => format!("{before}{}", time.split_once(' ').unwrap().1),
-        None => line.clone(),
+        Some((before, time)) => sizeless(&format!("{before}{}", time.split_once(' ').unwrap().1)),
+        None => sizeless(line),
     };
     let lines = lines.iter().filter(|line| !line.contains("Memory: "));
     lines.take_while(|line| !line.starts_with("Result")).map(timeless).collect()
@@ -110,8 +119,8 @@ fn parts_of_a_plan_say_what_came_of_them() {
     let mut session = database.session("tester", "test");
     let found = plan(&mut session, "SELECT * FROM tea AS one JOIN tea AS two ON two.id = one.id + 1 WHERE one.id > 15");
     let expected = [
-        "Nested Loop (rows=21) (actual rows=4 loops=1)",
-        "  ->  Index Scan using tea_pkey on tea one (rows=21) (actual rows=5 loops=1)",
+        "Nested Loop (rows=~) (actual rows=4 loops=1)",
+        "  ->  Index Scan using tea_pkey on tea one (rows=~) (actual rows=5 loops=1)",
         "            Index Cond: (id > 15)",
         "  ->  Index Scan using tea_pkey on tea two (rows=1) (actual rows=1 loops=5)",
         "            Index Cond: (id = one.id + 1)",
@@ -120,35 +129,35 @@ fn parts_of_a_plan_say_what_came_of_them() {
     let found = plan(&mut session, "SELECT id FROM tea WHERE kind <> 'x' ORDER BY note LIMIT 3");
     let expected = [
         "Limit (rows=3) (actual rows=3 loops=1)",
-        "  ->  Sort (rows=19) (actual rows=3 loops=1)",
+        "  ->  Sort (rows=~) (actual rows=3 loops=1)",
         "            Sort Key: note",
-        "        ->  Seq Scan on tea (rows=19) (actual rows=20 loops=1)",
+        "        ->  Seq Scan on tea (rows=~) (actual rows=20 loops=1)",
         "                  Filter: (kind <> 'x')",
     ];
     assert_eq!(found, expected);
     let found = plan(&mut session, "INSERT INTO tea SELECT id + 100 FROM tea WHERE id < 4");
     let expected = [
-        "Insert on tea (rows=21) (actual rows=3 loops=1)",
-        "  ->  Index Scan using tea_pkey on tea (rows=21) (actual rows=3 loops=1)",
+        "Insert on tea (rows=~) (actual rows=3 loops=1)",
+        "  ->  Index Scan using tea_pkey on tea (rows=~) (actual rows=3 loops=1)",
         "            Index Cond: (id < 4)",
     ];
     assert_eq!(found, expected);
     let text = "SELECT kind, count(*) FROM tea GROUP BY kind HAVING count(*) > 1 ORDER BY count(*) DESC LIMIT 2";
     let expected = [
         "Limit (rows=2) (actual rows=2 loops=1)",
-        "  ->  Sort (rows=18) (actual rows=2 loops=1)",
+        "  ->  Sort (rows=~) (actual rows=2 loops=1)",
         "            Sort Key: count(*) DESC",
-        "        ->  HashAggregate (rows=18) (actual rows=6 loops=1)",
+        "        ->  HashAggregate (rows=~) (actual rows=6 loops=1)",
         "                  Group Key: kind",
         "                  Filter: (count(*) > 1)",
-        "              ->  Seq Scan on tea (rows=64) (actual rows=23 loops=1)",
+        "              ->  Seq Scan on tea (rows=~) (actual rows=23 loops=1)",
     ];
     assert_eq!(plan(&mut session, text), expected);
     // Queries in expressions.
     let text = "SELECT (SELECT max(id) FROM tea) FROM tea AS one
         WHERE EXISTS (SELECT FROM tea AS two WHERE two.id = one.id + 1) AND id < 3";
     let expected = [
-        "Index Scan using tea_pkey on tea one (rows=6) (actual rows=2 loops=1)",
+        "Index Scan using tea_pkey on tea one (rows=~) (actual rows=2 loops=1)",
         "      Index Cond: (id < 3)",
         "      Filter: (EXISTS (subquery))",
         "  SubPlan 1",
@@ -156,20 +165,20 @@ fn parts_of_a_plan_say_what_came_of_them() {
         "            Index Cond: (id = one.id + 1)",
         "  InitPlan 2",
         "  ->  Aggregate (rows=1) (actual rows=1 loops=1)",
-        "        ->  Seq Scan on tea (rows=64) (actual rows=23 loops=1)",
+        "        ->  Seq Scan on tea (rows=~) (actual rows=23 loops=1)",
     ];
     assert_eq!(plan(&mut session, text), expected);
     let text = "SELECT DISTINCT s.kind FROM (SELECT kind, sum(id) FROM tea GROUP BY kind) AS s WHERE s.sum > 1
         ORDER BY kind";
     let expected = [
-        "Unique (rows=8) (actual rows=6 loops=1)",
-        "  ->  Sort (rows=8)",
+        "Unique (rows=~) (actual rows=6 loops=1)",
+        "  ->  Sort (rows=~)",
         "            Sort Key: kind",
-        "        ->  Subquery Scan on s (rows=8) (actual rows=6 loops=1)",
+        "        ->  Subquery Scan on s (rows=~) (actual rows=6 loops=1)",
         "                  Filter: (sum > 1)",
-        "              ->  HashAggregate (rows=18) (actual rows=6 loops=1)",
+        "              ->  HashAggregate (rows=~) (actual rows=6 loops=1)",
         "                        Group Key: kind",
-        "                    ->  Seq Scan on tea (rows=64) (actual rows=23 loops=1)",
+        "                    ->  Seq Scan on tea (rows=~) (actual rows=23 loops=1)",
     ];
     assert_eq!(plan(&mut session, text), expected);
     let text = "SELECT DISTINCT ON (kind) kind, id FROM tea WHERE id < 4 ORDER BY kind, id DESC";
