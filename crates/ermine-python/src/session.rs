@@ -1,6 +1,7 @@
 //! Sessions: statements with parameters.
 //!
-//! Several threads may use a session, one after the other. Whoever waits for a session does so without Python's lock.
+//! Several threads may use a session, one after the other. A thread that waits for a session does so without Python's
+//! lock.
 
 use std::sync::{
     Arc, Mutex, PoisonError,

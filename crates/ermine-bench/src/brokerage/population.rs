@@ -120,7 +120,7 @@ impl Population {
         symbol
     }
 
-    /// The customers who have the rank `rank`, below the size of the unit, of any unit.
+    /// The customers of the rank `rank`, below the size of the unit, of any unit.
     pub(super) fn customer_at(&self, unit: u64, rank: u64) -> u64 {
         unit * self.scale.unit + rank * SPREAD % self.scale.unit + 1
     }

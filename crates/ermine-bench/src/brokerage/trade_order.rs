@@ -1,4 +1,5 @@
-//! Trade-Order: a customer, or another person who may, orders a trade. One in a hundred is rolled back at its end.
+//! Trade-Order: a customer, or another person with the right to do so, orders a trade. One in a hundred is rolled back
+//! at its end.
 
 use ermine::{Access, Job, Scheme, Transaction, prefix};
 

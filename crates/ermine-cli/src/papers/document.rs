@@ -198,7 +198,7 @@ mod tests {
                 Claim { text: "there is a line b", holds: |of| of.everywhere("b", |_, _| true) },
                 Claim { text: "it falls", holds: |of| of.mean("a") < of.at("a", 2.0) - 1.0 },
             ],
-            why: "Nobody knows.",
+            why: "The reason is not known.",
             commands: &["ermine sim figure 6"],
             draw: |_| Ok(Vec::new()),
         };
@@ -212,7 +212,7 @@ mod tests {
             "| [SSN 6](#ssn-figure-6-contention--more) | Contention & more | 1 of 3 |",
             "| it rises | yes |",
             "| it falls | **no** |",
-            "Nobody knows.",
+            "The reason is not known.",
             "![y, by x](reproduction/ssn-6-1.svg)",
             "| Part; x | a |",
             "| 2 | 11.5 |",

@@ -96,8 +96,8 @@ pub(super) const FIGURES: [Figure; 8] = [
                 holds: |of| SEVERAL.iter().all(|line| of.at("silo", 2.0) >= of.at(line, 2.0)),
             },
         ],
-        why: "The schemes share one engine here: `silo` copies rows out of records and back, where the others push \
-            versions; what it saves at commit is less than that.",
+        why: "All schemes share one engine here, with the same index and driver. Why `si` is ahead of `silo` was not \
+            profiled.",
         commands: &["ermine bench tpcc --scheme {silo,si,si-ssn,si-ssi} --threads {1,2} --seconds 2 --warmup 0.5"],
         draw: |figure| tpcc(figure, "threads"),
     },

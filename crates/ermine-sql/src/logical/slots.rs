@@ -385,6 +385,7 @@ impl Slot {
             return Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
         }
         (state.reader, state.heard) = (Some(reader), None);
+        // Relaxed: statistics.
         self.sent.store(state.confirmed, Ordering::Relaxed);
         Ok(())
     }
@@ -410,6 +411,7 @@ impl Lease {
 
     /// Notes how far the reader has been shown everything.
     pub(crate) fn sends(&self, end: u64) {
+        // Relaxed: statistics.
         self.slot.sent.store(end, Ordering::Relaxed);
     }
 

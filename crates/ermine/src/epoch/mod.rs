@@ -267,6 +267,7 @@ impl EpochManager {
     /// Returns the bytes allocated for objects shared by the participants, as far as they have been counted: up to a
     /// chunk for each participant is not.
     pub(crate) fn allocated(&self) -> u64 {
+        // Relaxed: a count.
         (self.shelf.allocated.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 

@@ -255,8 +255,8 @@ pub(super) struct Coverage {
     removed: AtomicU64,
     /// Of a dead leaf: the leaf that has its range now.
     absorber: AtomicPtr<Coverage>,
-    /// Of a dead leaf: the absorber's phantom version when it got the range. Of a live one: its own phantom version when
-    /// it last got the range of another leaf, if it ever did.
+    /// Of a dead leaf: the absorber's phantom version when it got the range. Of a live one: its own phantom version
+    /// when it last got the range of another leaf, if it ever did.
     absorber_version: AtomicU64,
 }
 
@@ -316,6 +316,7 @@ impl Coverage {
     pub(super) fn hand_over(&self, locked: &Locked<'_>, absorber: &Self, version: LeafVersion) {
         let (gap, removed) = self.stamps(locked);
         absorber.raise_stamps(gap, removed);
+        // Relaxed: `is_heir_at` reads it under the same lock, and `absorber` only once the leaf is seen dead.
         absorber.absorber_version.store(version.as_u64(), Ordering::Relaxed);
         self.absorber.store(ptr::from_ref(absorber).cast_mut(), Ordering::Relaxed);
         self.absorber_version.store(version.as_u64(), Ordering::Relaxed);
@@ -323,6 +324,7 @@ impl Coverage {
 
     /// Whether a dead leaf names this version of the live leaf. Before the first one, version 0 counts as named.
     pub(super) fn is_heir_at(&self, version: LeafVersion, _locked: &Locked<'_>) -> bool {
+        // Relaxed: written under the lock that the caller holds.
         self.absorber_version.load(Ordering::Relaxed) == version.as_u64()
     }
 
