@@ -18,28 +18,29 @@ use std::{
     time::Duration,
 };
 
+use super::definition::ObjectId;
 use crate::error::{Result, SqlError, SqlState};
 
-/// The number, or the two numbers, of a lock.
+/// The number of a lock's database, and its number, or its two numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum AdvisoryKey {
-    One(i64),
-    Two(i32, i32),
+    One(ObjectId, i64),
+    Two(ObjectId, i32, i32),
 }
 
 impl AdvisoryKey {
     /// Returns the key as PostgreSQL shows it: the halves of the one number, or the two numbers.
     pub(crate) fn halves(self) -> (u32, u32) {
         match self {
-            Self::One(number) => ((number >> 32) as u32, number as u32),
-            Self::Two(first, second) => (first as u32, second as u32),
+            Self::One(_, number) => ((number >> 32) as u32, number as u32),
+            Self::Two(_, first, second) => (first as u32, second as u32),
         }
     }
 
     /// Returns how many numbers it has.
     pub(crate) fn numbers(self) -> i16 {
         match self {
-            Self::One(_) => 1,
+            Self::One(..) => 1,
             Self::Two(..) => 2,
         }
     }
@@ -234,8 +235,8 @@ mod tests {
 
     use super::*;
 
-    const KEY: AdvisoryKey = AdvisoryKey::One(1);
-    const OTHER: AdvisoryKey = AdvisoryKey::Two(0, 1);
+    const KEY: AdvisoryKey = AdvisoryKey::One(5, 1);
+    const OTHER: AdvisoryKey = AdvisoryKey::Two(5, 0, 1);
     const EXCLUSIVE: AdvisoryMode = AdvisoryMode { is_shared: false, transaction: None };
     const SHARED: AdvisoryMode = AdvisoryMode { is_shared: true, transaction: None };
     const BRIEF: AdvisoryMode = AdvisoryMode { is_shared: false, transaction: Some(1) };

@@ -1,6 +1,6 @@
 //! Objects that have comments.
 
-use super::{Catalog, definition::CommentDef};
+use super::{Catalog, MAIN_DATABASE, definition::CommentDef};
 
 /// The numbers of PostgreSQL's tables that list the objects.
 pub(crate) const PG_AUTHID: u32 = 1260;
@@ -47,6 +47,7 @@ impl Catalog {
                 self.table(id).is_some_and(|table| table.def.checks.iter().any(|check| check.name == comment.check))
             }
             PG_NAMESPACE => self.schemas().any(|(_, schema)| schema == id),
+            PG_DATABASE => id == MAIN_DATABASE || self.database(id).is_some(),
             PG_AUTHID => self.roles().any(|role| role.id == id),
             _ => true,
         }

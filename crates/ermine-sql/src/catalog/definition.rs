@@ -1,5 +1,5 @@
-//! The stored definitions of schemas, tables, indexes, sequences, views, roles, foreign keys, types, comments, rights
-//! and publications.
+//! The stored definitions of databases, schemas, tables, indexes, sequences, views, roles, foreign keys, types, comments,
+//! rights and publications.
 //!
 //! Definitions are values: a change makes a new one. Expressions are stored as text and bound where they are used, so a
 //! definition has no dependencies.
@@ -7,7 +7,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    default_rights::DefaultRightsDef, publication::PublicationDef, rights::Rights, row_security::RowSecurityDef,
+    comments::{PG_AUTHID, PG_DATABASE},
+    default_rights::DefaultRightsDef,
+    publication::PublicationDef,
+    rights::Rights,
+    row_security::RowSecurityDef,
 };
 use crate::{
     types::{SqlType, user_types::UserType},
@@ -38,6 +42,9 @@ pub(crate) enum Definition {
     RowSecurity(RowSecurityDef),
     DefaultRights(DefaultRightsDef),
     Publication(PublicationDef),
+    Database(DatabaseDef),
+    /// A definition of another database than the first one. Only stored rows have this form (`stored.rs`).
+    Of(ObjectId, Box<Definition>),
 }
 
 impl Definition {
@@ -56,6 +63,19 @@ impl Definition {
             Self::RowSecurity(security) => security.id,
             Self::DefaultRights(rights) => rights.id,
             Self::Publication(publication) => publication.id,
+            Self::Database(database) => database.id,
+            Self::Of(_, definition) => definition.id(),
+        }
+    }
+
+    /// Whether all databases have it in common: roles and their attributes, databases, and the rights to and comments
+    /// on these.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::Role(_) | Self::Traits(_) | Self::Database(_) => true,
+            Self::Rights(rights) => is_shared_class(rights.class),
+            Self::Comment(comment) => is_shared_class(comment.class),
+            _ => false,
         }
     }
 
@@ -66,6 +86,24 @@ impl Definition {
             other => other.id(),
         }
     }
+}
+
+/// Whether the objects of a system table belong to all databases.
+pub(crate) fn is_shared_class(class: u32) -> bool {
+    matches!(class, PG_AUTHID | PG_DATABASE)
+}
+
+/// A database besides the first one: a set of schemas of its own in the same engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DatabaseDef {
+    pub(crate) id: ObjectId,
+    pub(crate) name: String,
+    pub(crate) allows_connections: bool,
+    /// -1: none.
+    pub(crate) connection_limit: i32,
+    pub(crate) is_template: bool,
+    /// It was dropped: its name does not become one of the first database.
+    pub(crate) is_dropped: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Objects with rights: their kinds, names and schemas, and those of an owner.
 
 use super::{
-    Catalog, THE_DATABASE,
+    Catalog, MAIN_DATABASE,
     comments::{PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_PUBLICATION, PG_TYPE},
     definition::{ObjectId, RightsDef},
     rights::{Kind, Object, Rights},
@@ -17,7 +17,7 @@ impl Catalog {
             PG_TYPE if self.types.get(id).is_some() => Kind::Type,
             PG_PUBLICATION if self.publications.contains_key(&id) => Kind::Publication,
             PG_NAMESPACE if self.schemas().any(|(_, schema)| schema == id) => Kind::Schema,
-            PG_DATABASE if id == THE_DATABASE => Kind::Database,
+            PG_DATABASE if id == MAIN_DATABASE || self.database(id).is_some() => Kind::Database,
             _ => return None,
         };
         Some(Object::new(kind, id))
@@ -74,7 +74,8 @@ impl Catalog {
             }
             Kind::Schema => ("SCHEMA", vec![self.schemas().find(|(_, schema)| *schema == id)?.0.to_owned()]),
             Kind::Publication => ("PUBLICATION", vec![self.publications.get(&id)?.name.clone()]),
-            Kind::Database => return None,
+            // The session's name of the first database is not known here.
+            Kind::Database => ("DATABASE", vec![self.database(id)?.name.clone()]),
         })
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum Hold {
 pub(crate) struct Footprint {
     /// The session's number; 0: it is not one of a client.
     pub(crate) session: u64,
+    /// The number of its database.
+    pub(crate) database: ObjectId,
     /// The number of its connection; 0: it has none.
     process: AtomicI32,
     /// The engine's number of its last transaction that has written, 0 if it has none. It stays when that has ended:
@@ -59,8 +61,8 @@ struct More {
 }
 
 impl Footprint {
-    pub(crate) fn new(session: u64) -> Self {
-        Self { session, ..Self::default() }
+    pub(crate) fn new(session: u64, database: ObjectId) -> Self {
+        Self { session, database, ..Self::default() }
     }
 
     pub(crate) fn connect(&self, process: i32) {

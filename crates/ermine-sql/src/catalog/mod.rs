@@ -11,7 +11,12 @@
 //!   6 schema 00 name   ->  (nothing): a type has it
 //!   7 object           ->  (nothing): it has a comment
 //!   8 class object     ->  number of the row with its owner and rights, or of a role's attributes
+//!   9 name             ->  (nothing): a publication has it
+//!   11 name            ->  (nothing): a database has it
 //! ```
+//!
+//! There are other databases than the first one (`databases`): each has a `CatalogStore`. Their rows 1, 6 to 9 have a
+//! key of their own ([`CatalogStore::key`]), their definitions name their database, and numbers belong to all of them.
 //!
 //! A statement is bound against one `Catalog`. A change makes a new one, which other sessions get when the transaction
 //! that made it has committed. That transaction itself sees its changes at once ([`Catalog::with`]).
@@ -29,6 +34,7 @@
 pub(crate) mod advisory;
 pub(crate) mod comments;
 pub(crate) mod conflicts;
+pub(crate) mod databases;
 pub(crate) mod default_rights;
 pub(crate) mod definition;
 mod described;
@@ -59,8 +65,8 @@ pub(crate) use self::stored::decode as stored_definition;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        Arc, Mutex, RwLock,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, RwLock, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -70,8 +76,8 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use self::{
     default_rights::DefaultRightsDef,
     definition::{
-        CommentDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RightsDef, RoleDef, SchemaDef, SequenceDef,
-        TableDef, TraitsDef, ViewDef,
+        CommentDef, DatabaseDef, Definition, FIRST_OBJECT, ForeignKeyDef, ObjectId, RightsDef, RoleDef, SchemaDef,
+        SequenceDef, TableDef, TraitsDef, ViewDef, is_shared_class,
     },
     footprint::Footprint,
     latch::Latch,
@@ -96,8 +102,8 @@ use crate::{
 
 /// The schema that exists from the beginning.
 pub(crate) const PUBLIC: &str = "public";
-/// The number of the database: there is one.
-pub(crate) const THE_DATABASE: ObjectId = 5;
+/// The number of the first database, which always exists.
+pub(crate) const MAIN_DATABASE: ObjectId = 5;
 
 /// An open table.
 pub(crate) struct Table {
@@ -128,10 +134,14 @@ pub(crate) struct SharedTable {
 }
 
 /// All objects at one point in time.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Catalog {
     /// Increases with every change.
     pub(crate) version: u64,
+    /// The number of the database.
+    pub(crate) number: ObjectId,
+    /// The databases besides the first one, and those that were dropped, by name.
+    databases: BTreeMap<String, Arc<DatabaseDef>>,
     schemas: BTreeMap<String, ObjectId>,
     names: HashMap<String, HashMap<String, ObjectId>>,
     tables: HashMap<ObjectId, Arc<Table>>,
@@ -161,8 +171,14 @@ pub(crate) struct Catalog {
     temporary_ids: BTreeSet<ObjectId>,
     /// The current sessions: the same for all catalogs of a database.
     pub(crate) sessions: Arc<Sessions>,
-    /// The database, which knows how many rows its tables have.
+    /// The engine, which knows how many rows the tables have.
     database: Option<Arc<Database>>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::of(MAIN_DATABASE)
+    }
 }
 
 /// The object that a relation's name stands for.
@@ -228,13 +244,23 @@ impl Change {
 
 /// The catalog of a database.
 pub(crate) struct CatalogStore {
+    /// The number of the database.
+    pub(crate) number: ObjectId,
+    /// The first database's, also of itself: who uses another database keeps it.
+    first: Weak<CatalogStore>,
+    /// The stores of the other databases that were used (`databases`); in the first one's only.
+    others: Mutex<BTreeMap<ObjectId, Arc<CatalogStore>>>,
+    /// Whether sessions are refused (`databases`).
+    is_closed: AtomicBool,
+    /// Locked while what all databases share is published; in the first one's only.
+    publishing: Mutex<()>,
     database: Arc<Database>,
     rows: RawTable,
     current: RwLock<Arc<Catalog>>,
     /// The version of `current`.
     version: AtomicU64,
     numbers: Mutex<()>,
-    pub(crate) relation_files: RelationFiles,
+    pub(crate) relation_files: Arc<RelationFiles>,
     pub(crate) row_queues: Arc<RowQueues>,
     /// Persistent random bytes, from which the salts of unknown roles are derived.
     pub(crate) secret: [u8; SECRET_LENGTH],
@@ -250,6 +276,9 @@ const COMMENT: u8 = 7;
 const RIGHTS: u8 = 8;
 const PUBLICATION_NAME: u8 = 9;
 const TRUNCATED: u8 = 10;
+const DATABASE_NAME: u8 = 11;
+/// What the first byte of a key has besides, where the number of another database than the first one follows.
+const OF_DATABASE: u8 = 0x80;
 const SECRET_LENGTH: usize = 32;
 
 /// Returns the options of a short transaction in the middle of a statement's, which may run alone.
@@ -283,42 +312,59 @@ pub(crate) fn table_of_truncation(key: &[u8]) -> Option<ObjectId> {
     number.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The key of a relation's name. Two transactions cannot create the same name: both write this row.
-fn key_of_name(schema: &str, name: &str) -> KeyBuffer {
-    key_in_schema(RELATION_NAME, schema, name)
-}
-
-/// The key of a type's name, likewise.
-fn key_of_type_name(schema: &str, name: &str) -> KeyBuffer {
-    key_in_schema(TYPE_NAME, schema, name)
-}
-
-fn key_in_schema(kind: u8, schema: &str, name: &str) -> KeyBuffer {
+/// The key of the name of a role or a database, likewise.
+fn key_of_shared_name(kind: u8, name: &str) -> KeyBuffer {
     let mut key = KeyBuffer::from_slice(&[kind]);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The beginning of the keys of a kind that a database has for itself.
+fn key_of_database(number: ObjectId, kind: u8) -> KeyBuffer {
+    if number == MAIN_DATABASE {
+        return KeyBuffer::from_slice(&[kind]);
+    }
+    let mut key = KeyBuffer::from_slice(&[kind | OF_DATABASE]);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The key of a name in a schema.
+fn key_in_schema(database: ObjectId, kind: u8, schema: &str, name: &str) -> KeyBuffer {
+    let mut key = key_of_database(database, kind);
     key.extend_from_slice(schema.as_bytes());
     key.push(0);
     key.extend_from_slice(name.as_bytes());
     key
 }
 
-/// The key of a role's name, likewise.
-fn key_of_role(name: &str) -> KeyBuffer {
-    let mut key = KeyBuffer::from_slice(&[ROLE]);
-    key.extend_from_slice(name.as_bytes());
-    key
-}
-
-/// The key of a comment's object, likewise.
-fn key_of_comment(comment: &CommentDef) -> KeyBuffer {
-    let mut key = KeyBuffer::from_slice(&[COMMENT]);
-    for number in [comment.class, comment.object, comment.column as u32] {
-        key.extend_from_slice(&number.to_be_bytes());
-    }
-    key.extend_from_slice(comment.check.as_bytes());
-    key
-}
-
 impl CatalogStore {
+    /// The beginning of the keys of a kind.
+    fn key(&self, kind: u8) -> KeyBuffer {
+        key_of_database(self.number, kind)
+    }
+
+    /// The key of a relation's name. Two transactions cannot create the same name: both write this row.
+    fn key_of_name(&self, schema: &str, name: &str) -> KeyBuffer {
+        key_in_schema(self.number, RELATION_NAME, schema, name)
+    }
+
+    /// The key of a type's name, likewise.
+    fn key_of_type_name(&self, schema: &str, name: &str) -> KeyBuffer {
+        key_in_schema(self.number, TYPE_NAME, schema, name)
+    }
+
+    /// The key of a comment's object, likewise.
+    fn key_of_comment(&self, comment: &CommentDef) -> KeyBuffer {
+        let is_shared = is_shared_class(comment.class);
+        let mut key = key_of_database(if is_shared { MAIN_DATABASE } else { self.number }, COMMENT);
+        for number in [comment.class, comment.object, comment.column as u32] {
+            key.extend_from_slice(&number.to_be_bytes());
+        }
+        key.extend_from_slice(comment.check.as_bytes());
+        key
+    }
+
     /// Returns what makes a footprint a party to waits.
     pub(crate) fn party(&self, footprint: Arc<Footprint>) -> Arc<Party> {
         let (waits, queues) = (self.current().sessions.waits.clone(), self.row_queues.clone());
@@ -326,49 +372,92 @@ impl CatalogStore {
         Arc::new(Party { footprint, waits, queues, temporary })
     }
 
-    /// Reads the catalog of a database.
-    pub(crate) fn open(database: Arc<Database>) -> Result<Self> {
+    /// Reads the catalog of the first database.
+    pub(crate) fn open(database: Arc<Database>) -> Result<Arc<Self>> {
         let rows: RawTable = database.table_with("sql catalog", TableOptions::default().essential()).sql()?;
-        let relation_files = RelationFiles::open(&database, &rows)?;
-        let (current, version) = (RwLock::default(), AtomicU64::new(0));
+        let relation_files = Arc::new(RelationFiles::open(&database, &rows)?);
         let secret = secret(&database, &rows)?;
-        let (numbers, row_queues) = (Mutex::new(()), RowQueues::new(database.clone()));
-        let store = Self { database, rows, current, version, numbers, relation_files, row_queues, secret };
-        let stored = store
-            .database
-            .run(|txn| txn.scan(&store.rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]))).collect());
-        let mut changes = Vec::new();
-        for (_, bytes) in stored.sql()? {
-            let mut definition = stored::decode(&bytes)?;
-            if let Definition::Table(def) = &mut definition
-                && def.unfinished.is_some()
-            {
-                store.give_up(def)?;
-            }
-            changes.push(Change::Put(definition));
-        }
-        let mut catalog = Catalog::default();
-        if changes.is_empty() {
-            let public = Definition::Schema(SchemaDef { id: store.number()?, name: PUBLIC.into() });
+        let row_queues = RowQueues::new(database.clone());
+        let store = Arc::new_cyclic(|first| Self {
+            number: MAIN_DATABASE,
+            first: first.clone(),
+            others: Mutex::default(),
+            publishing: Mutex::default(),
+            is_closed: AtomicBool::default(),
+            database,
+            rows,
+            current: RwLock::default(),
+            version: AtomicU64::default(),
+            numbers: Mutex::default(),
+            relation_files,
+            row_queues,
+            secret,
+        });
+        let mut definitions = store.definitions()?;
+        let own = store.changes_to(definitions.remove(&MAIN_DATABASE).unwrap_or_default())?;
+        let mut catalog = Catalog::of(MAIN_DATABASE);
+        if own.is_empty() {
+            let number = store.number()?;
             let txn = store.database.begin_owned(Default::default()).sql()?;
-            let change = [Change::Put(public)];
-            store.write(&txn, &catalog, &change)?;
+            let public = store.write_public(&txn, MAIN_DATABASE, number)?;
             txn.commit().sql()?;
-            catalog = catalog.with(&store.database, &change)?;
+            catalog = catalog.with(&store.database, &[public])?;
         }
-        let catalog = catalog.with(&store.database, &changes)?;
+        let catalog = catalog.with(&store.database, &own)?;
         if catalog.schema(PUBLIC).is_some() {
             store.keep_name_of_public()?;
         }
-        store.version.store(catalog.version, Ordering::Release);
-        *store.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
+        store.show(catalog);
+        for (number, own) in definitions {
+            store.fill(number, own)?;
+        }
         Ok(store)
+    }
+
+    /// Returns the stored definitions of each database; those of the first one include what all share.
+    fn definitions(&self) -> Result<BTreeMap<ObjectId, Vec<Definition>>> {
+        let all = RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]));
+        let stored = self.database.run(|txn| txn.scan(&self.rows, all.clone()).collect());
+        let mut definitions = BTreeMap::<_, Vec<_>>::new();
+        for (_, bytes) in stored.sql()? {
+            let (database, definition) = stored::decode(&bytes)?;
+            definitions.entry(database).or_default().push(definition);
+        }
+        Ok(definitions)
+    }
+
+    /// Returns the changes that make stored definitions of the database, without what is unfinished.
+    fn changes_to(&self, definitions: Vec<Definition>) -> Result<Vec<Change>> {
+        let finished = |mut definition| {
+            if let Definition::Table(def) = &mut definition
+                && def.unfinished.is_some()
+            {
+                self.give_up(def)?;
+            }
+            Ok(Change::Put(definition))
+        };
+        definitions.into_iter().map(finished).collect()
+    }
+
+    /// Creates the schema that a database has from its beginning, in a transaction of any database.
+    fn write_public(&self, txn: &OwnedTransaction, database: ObjectId, id: ObjectId) -> Result<Change> {
+        let public = Definition::Schema(SchemaDef { id, name: PUBLIC.into() });
+        txn.put(&self.rows, &key_of(public.id())[..], &stored::encode(database, &public)?[..]).sql()?;
+        Ok(Change::Put(public))
+    }
+
+    /// Makes a catalog the current one.
+    fn show(&self, catalog: Catalog) {
+        let version = catalog.version;
+        *self.current.write().expect("no code panics while it holds the catalog") = Arc::new(catalog);
+        // Release: pairs with `version`.
+        self.version.store(version, Ordering::Release);
     }
 
     /// Makes sure that the schema's name has its row, as those of all other schemas have: a transaction that creates an
     /// object depends on that row (`use_schema`). Databases of earlier versions lack it.
     fn keep_name_of_public(&self) -> Result<()> {
-        let key = key_of_name("", PUBLIC);
+        let key = self.key_of_name("", PUBLIC);
         let kept: ermine::Result<()> = self.database.run(|txn| match txn.view(&self.rows, &key[..])? {
             Some(_) => Ok(()),
             None => txn.insert(&self.rows, &key[..], &[][..]),
@@ -385,7 +474,7 @@ impl CatalogStore {
             self.relation_files.write_dropped(&txn, index.relation_file)?;
         }
         let change = [Change::Put(Definition::Table(def.clone()))];
-        self.write(&txn, &Catalog::default(), &change)?;
+        self.write(&txn, &Catalog::of(self.number), &change)?;
         txn.commit().sql()?;
         index.iter().for_each(|index| self.relation_files.dropped(index.relation_file));
         Ok(())
@@ -421,7 +510,8 @@ impl CatalogStore {
 
     /// Allocates consecutive numbers that no object has or had; returns the first one.
     pub(crate) fn numbers(&self, count: u32) -> Result<ObjectId> {
-        let _one = self.numbers.lock().expect("no code panics while it holds the lock");
+        let first = self.first();
+        let _one = first.numbers.lock().expect("no code panics while it holds the lock");
         let taken: ermine::Result<_> = self.database.run_with(inside(), |txn| {
             let stored = txn.get(&self.rows, &[NEXT][..])?;
             let next = stored.and_then(|bytes| bytes.try_into().ok()).map_or(FIRST_OBJECT, u32::from_be_bytes);
@@ -439,7 +529,7 @@ impl CatalogStore {
             self.relation_files.write(txn, old, change.table_after())?;
             match change {
                 Change::Put(definition) => {
-                    let bytes = stored::encode(definition)?;
+                    let bytes = stored::encode(self.number, definition)?;
                     txn.put(&self.rows, &key_of(definition.row())[..], &bytes[..]).sql()?;
                 }
                 Change::Drop(definition) => {
@@ -462,7 +552,7 @@ impl CatalogStore {
     /// Takes a relation's name that the transaction does not know, or releases it. Two transactions that want the same
     /// name conflict, even where the other one has committed already and its change is not published yet.
     pub(crate) fn take_name(&self, txn: &OwnedTransaction, schema: &str, name: &str, is_taken: bool) -> Result<()> {
-        self.take_key(txn, &key_of_name(schema, name), name, is_taken)
+        self.take_key(txn, &self.key_of_name(schema, name), name, is_taken)
     }
 
     /// Takes or releases the name of a type, likewise.
@@ -473,12 +563,12 @@ impl CatalogStore {
         name: &str,
         is_taken: bool,
     ) -> Result<()> {
-        self.take_key(txn, &key_of_type_name(schema, name), name, is_taken)
+        self.take_key(txn, &self.key_of_type_name(schema, name), name, is_taken)
     }
 
     /// Takes or releases the name of a role, likewise.
     pub(crate) fn take_role_name(&self, txn: &OwnedTransaction, name: &str, is_taken: bool) -> Result<()> {
-        self.take_key(txn, &key_of_role(name), name, is_taken)
+        self.take_key(txn, &key_of_shared_name(ROLE, name), name, is_taken)
     }
 
     fn take_key(&self, txn: &OwnedTransaction, key: &[u8], name: &str, is_taken: bool) -> Result<()> {
@@ -501,7 +591,7 @@ impl CatalogStore {
 
     /// Takes the place of an object's comment, or frees it: an object has one.
     pub(crate) fn take_place(&self, txn: &OwnedTransaction, comment: &CommentDef, is_taken: bool) -> Result<()> {
-        self.take_key(txn, &key_of_comment(comment), "comment", is_taken)
+        self.take_key(txn, &self.key_of_comment(comment), "comment", is_taken)
     }
 
     /// Removes the row of a comment that the transaction changes or removes, as [`CatalogStore::take_role`] does.
@@ -516,8 +606,8 @@ impl CatalogStore {
     /// yet. Sequences have no latch: the transactions that change one read its row and write it.
     pub(crate) fn check_sequence(&self, txn: &OwnedTransaction, known: &SequenceDef) -> Result<()> {
         let stored = txn.get(&self.rows, &key_of(known.id)[..]).sql()?;
-        match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
-            Some(Definition::Sequence(stored)) if stored == *known => Ok(()),
+        match stored.and_then(|bytes| stored::decode(&bytes).ok()) {
+            Some((_, Definition::Sequence(stored))) if stored == *known => Ok(()),
             _ => Err(not_shown(&known.name)),
         }
     }
@@ -526,15 +616,15 @@ impl CatalogStore {
     /// published yet. Every such transaction reads the type's row and writes it with another generation.
     pub(crate) fn check_type(&self, txn: &OwnedTransaction, known: &UserType) -> Result<()> {
         let stored = txn.get(&self.rows, &key_of(known.oid)[..]).sql()?;
-        match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
-            Some(Definition::Type(stored)) if stored == *known => Ok(()),
+        match stored.and_then(|bytes| stored::decode(&bytes).ok()) {
+            Some((_, Definition::Type(stored))) if stored == *known => Ok(()),
             _ => Err(not_shown(&known.name)),
         }
     }
 
     /// Takes or releases the name of a publication, likewise.
     pub(crate) fn take_publication_name(&self, txn: &OwnedTransaction, name: &str, is_taken: bool) -> Result<()> {
-        let mut key = KeyBuffer::from_slice(&[PUBLICATION_NAME]);
+        let mut key = self.key(PUBLICATION_NAME);
         key.extend_from_slice(name.as_bytes());
         self.take_key(txn, &key, name, is_taken)
     }
@@ -543,8 +633,8 @@ impl CatalogStore {
     /// yet, as [`CatalogStore::check_sequence`] does.
     pub(crate) fn check_publication(&self, txn: &OwnedTransaction, known: &PublicationDef) -> Result<()> {
         let stored = txn.get(&self.rows, &key_of(known.id)[..]).sql()?;
-        match stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
-            Some(Definition::Publication(stored)) if stored == *known => Ok(()),
+        match stored.and_then(|bytes| stored::decode(&bytes).ok()) {
+            Some((_, Definition::Publication(stored))) if stored == *known => Ok(()),
             _ => Err(not_shown(&known.name)),
         }
     }
@@ -561,7 +651,7 @@ impl CatalogStore {
     /// Makes sure that the schema of a new object stays: reads the schema's row where reads count, and otherwise writes
     /// it back.
     pub(crate) fn use_schema(&self, txn: &OwnedTransaction, schema: &str, reads_count: bool) -> Result<()> {
-        let key = key_of_name("", schema);
+        let key = self.key_of_name("", schema);
         let done = match txn.get(&self.rows, &key[..]) {
             Ok(Some(number)) if !reads_count => txn.update(&self.rows, &key[..], &number[..]).map(drop),
             read => read.map(drop),
@@ -574,8 +664,8 @@ impl CatalogStore {
     pub(crate) fn watch_schema(&self, txn: &OwnedTransaction, known: &Catalog, schema: &str) -> Result<()> {
         let is_relation = |name: &str| known.names.get(schema).is_some_and(|known| known.contains_key(name));
         let is_type = |name: &str| known.types.find(schema, name).is_some();
-        self.watch_names(txn, &key_of_name(schema, ""), &is_relation)?;
-        self.watch_names(txn, &key_of_type_name(schema, ""), &is_type)
+        self.watch_names(txn, &self.key_of_name(schema, ""), &is_relation)?;
+        self.watch_names(txn, &self.key_of_type_name(schema, ""), &is_type)
     }
 
     fn watch_names(&self, txn: &OwnedTransaction, prefix: &KeyBuffer, is_known: &dyn Fn(&str) -> bool) -> Result<()> {
@@ -590,8 +680,25 @@ impl CatalogStore {
     /// dropped.
     pub(crate) fn publish(&self, changes: &[Change], own: &Catalog) -> Result<Vec<ObjectId>> {
         self.database.sync().sql()?;
+        let shared: Vec<_> = changes.iter().filter(|change| change.definition().is_shared()).cloned().collect();
+        if shared.is_empty() {
+            return self.publish_here(changes, Some(own));
+        }
+        // All databases get them in the same order.
+        let first = self.first();
+        let _one = first.publishing();
+        let dropped = self.publish_here(changes, Some(own))?;
+        for other in first.all_databases() {
+            if other.number != self.number {
+                other.publish_here(&shared, None)?;
+            }
+        }
+        Ok(dropped)
+    }
+
+    fn publish_here(&self, changes: &[Change], own: Option<&Catalog>) -> Result<Vec<ObjectId>> {
         let mut current = self.current.write().expect("no code panics while it holds the catalog");
-        let next = current.changed(&self.database, changes, &|_| None, Some(own))?;
+        let next = current.changed(&self.database, changes, &|_| None, own)?;
         let version = next.version;
         let (mut used, mut dropped, mut kept) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
@@ -635,6 +742,35 @@ fn secret(database: &Database, rows: &RawTable) -> Result<[u8; SECRET_LENGTH]> {
 }
 
 impl Catalog {
+    /// Returns the catalog of a database without objects.
+    pub(crate) fn of(number: ObjectId) -> Self {
+        Self {
+            version: 0,
+            number,
+            databases: BTreeMap::new(),
+            schemas: BTreeMap::new(),
+            names: HashMap::new(),
+            tables: HashMap::new(),
+            sequences: HashMap::new(),
+            roles: BTreeMap::new(),
+            foreign_keys: BTreeMap::new(),
+            types: Arc::default(),
+            comments: BTreeMap::new(),
+            rights: BTreeMap::new(),
+            traits: BTreeMap::new(),
+            views: BTreeMap::new(),
+            default_rights: BTreeMap::new(),
+            row_security: BTreeMap::new(),
+            publications: BTreeMap::new(),
+            rewritten: BTreeSet::new(),
+            temporary: 0,
+            temporary_schema: None,
+            temporary_ids: BTreeSet::new(),
+            sessions: Arc::default(),
+            database: None,
+        }
+    }
+
     /// Returns the catalog with the changes applied.
     pub(crate) fn with(&self, database: &Arc<Database>, changes: &[Change]) -> Result<Self> {
         self.changed(database, changes, &|_| None, None)
@@ -709,6 +845,7 @@ impl Catalog {
         self.row_security.retain(|_, security| security.id != id);
         self.default_rights.retain(|_, rights| rights.id != id);
         self.publications.remove(&id);
+        self.databases.retain(|_, database| database.id != id);
         self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
     }
 
@@ -758,6 +895,8 @@ impl Catalog {
             Definition::DefaultRights(def) => _ = self.default_rights.insert(def.role, Arc::new(def.clone())),
             Definition::RowSecurity(def) => _ = self.row_security.insert(def.table, Arc::new(def.clone())),
             Definition::Publication(def) => _ = self.publications.insert(def.id, Arc::new(def.clone())),
+            Definition::Database(def) => _ = self.databases.insert(def.name.clone(), Arc::new(def.clone())),
+            Definition::Of(_, definition) => return self.add(database, definition, shared, known),
             Definition::View(def) => {
                 name(&def.schema, &def.name, def.id);
                 let view = View { def: def.clone(), shared: shared.unwrap_or_else(|| SharedTable::of_empty(def.id)) };

@@ -23,6 +23,7 @@ use std::{
     },
 };
 
+use super::definition::ObjectId;
 use crate::{
     error::{Result, SqlError, SqlState},
     memory::{Held, Memory},
@@ -186,6 +187,8 @@ impl Bell {
 
 /// The notifications of one transaction.
 struct Batch {
+    /// The number of the database in which they were sent.
+    database: ObjectId,
     all: Vec<Notification>,
     /// Whether its commit is durable, or need not be.
     is_shown: bool,
@@ -194,6 +197,7 @@ struct Batch {
 }
 
 struct Listener {
+    database: ObjectId,
     channels: BTreeSet<Arc<str>>,
     /// The number of the next batch that it is shown.
     next: u64,
@@ -221,6 +225,8 @@ pub(crate) struct Notifications {
 /// The session that a transaction belongs to.
 pub(crate) struct Sender<'s> {
     pub(crate) session: u64,
+    /// The number of its database: channels are its own.
+    pub(crate) database: ObjectId,
     pub(crate) process: i32,
     pub(crate) bell: &'s Arc<Bell>,
 }
@@ -264,7 +270,13 @@ impl Notifications {
         let batch = is_posted.then(|| {
             held.shrink_to(bytes);
             queue.bytes += bytes;
-            queue.batches.push_back(Batch { all: sent, is_shown: false, bytes, _held: held });
+            queue.batches.push_back(Batch {
+                database: sender.database,
+                all: sent,
+                is_shown: false,
+                bytes,
+                _held: held,
+            });
             queue.end() - 1
         });
         Ok((done, Posted { notifications: self, batch }))
@@ -283,7 +295,9 @@ impl Notifications {
                 break;
             }
             bytes += batch.bytes;
-            let wanted = batch.all.iter().filter(|one| listener.channels.contains(&one.channel));
+            let is_wanted =
+                |one: &&Notification| batch.database == listener.database && listener.channels.contains(&one.channel);
+            let wanted = batch.all.iter().filter(is_wanted);
             taken.extend(wanted.cloned());
             listener.next += 1;
         }
@@ -324,7 +338,7 @@ impl Queue {
 
     fn listen(&mut self, sender: &Sender<'_>, channel: Arc<str>) {
         let next = self.end();
-        let new = || Listener { channels: BTreeSet::new(), next, bell: sender.bell.clone() };
+        let new = || Listener { database: sender.database, channels: BTreeSet::new(), next, bell: sender.bell.clone() };
         self.listeners.entry(sender.session).or_insert_with(new).channels.insert(channel);
     }
 

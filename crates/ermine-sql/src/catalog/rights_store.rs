@@ -5,15 +5,15 @@
 //! changes at the same time one loses (40001), as does one that comes before the first is published. A role that is
 //! dropped is not named by any such row: the transaction that drops it reads them all.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ermine::{KeyBuffer, OwnedTransaction};
 
 use super::{
-    BY_NUMBER, Catalog, CatalogStore, RIGHTS,
+    Catalog, CatalogStore, MAIN_DATABASE, OF_DATABASE, RIGHTS,
     comments::{PG_AUTHID, PG_DEFAULT_ACL},
-    definition::{ObjectId, RoleDef},
-    key_of, not_shown,
+    definition::{ObjectId, RoleDef, is_shared_class},
+    key_of, key_of_database, not_shown,
 };
 use crate::{
     error::Result,
@@ -21,9 +21,9 @@ use crate::{
     storage::{RawKey, RawRange},
 };
 
-/// The key of an object's rights.
-fn key_of_rights(class: u32, object: ObjectId) -> KeyBuffer {
-    let mut key = KeyBuffer::from_slice(&[RIGHTS]);
+/// The key of the rights of an object of a database.
+fn key_of_rights(database: ObjectId, class: u32, object: ObjectId) -> KeyBuffer {
+    let mut key = key_of_database(if is_shared_class(class) { MAIN_DATABASE } else { database }, RIGHTS);
     key.extend_from_slice(&class.to_be_bytes());
     key.extend_from_slice(&object.to_be_bytes());
     key
@@ -39,7 +39,7 @@ impl CatalogStore {
         known: Option<ObjectId>,
         new: Option<ObjectId>,
     ) -> Result<()> {
-        let key = key_of_rights(class, object);
+        let key = key_of_rights(self.number, class, object);
         let stored = txn.get(&self.rows, &key[..]).sql()?;
         let stored = stored.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
         if stored != known {
@@ -62,21 +62,23 @@ impl CatalogStore {
         }
     }
 
-    /// Checks that a role to be dropped gets no rights that are not published yet. No other transaction may give it any
-    /// meanwhile.
-    pub(crate) fn watch_rights(&self, txn: &OwnedTransaction, known: &Catalog) -> Result<()> {
-        let rights = known.rights.iter().map(|((class, object), rights)| (key_of_rights(*class, *object), rights.id));
-        let traits = known.traits.iter().map(|(role, traits)| (key_of_rights(PG_AUTHID, *role), traits.id));
-        let defaults = known.default_rights.iter();
-        let defaults = defaults.map(|(role, rights)| (key_of_rights(PG_DEFAULT_ACL, *role), rights.id));
-        let known: BTreeSet<(Vec<u8>, u32)> =
-            rights.chain(traits).chain(defaults).map(|(key, id)| (key.to_vec(), id)).collect();
-        let prefix = RawRange::prefix(KeyBuffer::from_slice(&[RIGHTS]));
-        let stored = txn.scan(&self.rows, prefix).collect().sql()?;
-        debug_assert_ne!(RIGHTS, BY_NUMBER);
+    /// Checks that a role to be dropped gets no rights that are not published yet, in the databases with these catalogs,
+    /// which are all. No other transaction may give it any meanwhile.
+    pub(crate) fn watch_rights(&self, txn: &OwnedTransaction, known: &[Arc<Catalog>]) -> Result<()> {
+        let mut all: BTreeSet<(Vec<u8>, u32)> = BTreeSet::new();
+        for known in known {
+            let key = |class, object| key_of_rights(known.number, class, object).to_vec();
+            all.extend(known.rights.iter().map(|((class, object), rights)| (key(*class, *object), rights.id)));
+            all.extend(known.traits.iter().map(|(role, traits)| (key(PG_AUTHID, *role), traits.id)));
+            all.extend(known.default_rights.iter().map(|(role, rights)| (key(PG_DEFAULT_ACL, *role), rights.id)));
+        }
+        let mut stored = Vec::new();
+        for kind in [RIGHTS, RIGHTS | OF_DATABASE] {
+            stored.extend(txn.scan(&self.rows, RawRange::prefix(KeyBuffer::from_slice(&[kind]))).collect().sql()?);
+        }
         let is_known = |(RawKey(key), bytes): &(RawKey, Vec<u8>)| {
             let number = <[u8; 4]>::try_from(&bytes[..]).map(u32::from_be_bytes);
-            number.is_ok_and(|number| known.contains(&(key.to_vec(), number)))
+            number.is_ok_and(|number| all.contains(&(key.to_vec(), number)))
         };
         match stored.iter().all(is_known) {
             true => Ok(()),

@@ -106,7 +106,7 @@ impl Catalog {
     /// rights it has without SET ROLE.
     pub(crate) fn roles_of(&self, role: ObjectId, inherits: bool) -> BTreeSet<ObjectId> {
         let (mut all, mut next) = (BTreeSet::from([role]), vec![role]);
-        let owner = self.owner(Object::new(Kind::Database, crate::catalog::THE_DATABASE));
+        let owner = self.owner(Object::new(Kind::Database, self.number));
         while let Some(role) = next.pop() {
             let traits = self.stored_traits(role).filter(|traits| traits.inherits || !inherits);
             let of_owner = (role == owner).then_some(DATABASE_OWNER.1);

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ermine::{Database, KeyBuffer, TableOptions};
+use ermine::{Database, KeyBuffer, OwnedTransaction, TableOptions};
 
 use super::{
     definition::{ObjectId, SequenceDef},
@@ -38,6 +38,8 @@ struct Run {
     bounds: (i64, i64),
 }
 
+/// The engine's table of the states of sequences.
+const STATES: &str = "sql sequences";
 /// The engine's table of the states of temporary sequences.
 const TEMPORARY: &str = "sql temporary sequences";
 
@@ -49,6 +51,12 @@ pub(super) fn forget(database: &Database, id: ObjectId) {
     }
 }
 
+/// Deletes the state of a sequence, in the transaction that drops it with its database.
+pub(super) fn forget_stored(txn: &OwnedTransaction, id: ObjectId) -> Result<()> {
+    let rows: RawTable = txn.database().table(STATES).sql()?;
+    txn.delete(&rows, &id.to_be_bytes()[..]).map(drop).sql()
+}
+
 /// The size of a run.
 const RUN: u64 = 32;
 
@@ -56,7 +64,7 @@ impl Sequence {
     pub(super) fn open(database: &Arc<Database>, def: SequenceDef) -> Result<Self> {
         let rows = match is_temporary(&def.schema) {
             true => database.table_with(TEMPORARY, TableOptions::default().unlogged()),
-            false => database.table("sql sequences"),
+            false => database.table(STATES),
         };
         let rows = rows.sql()?;
         Ok(Self { def, database: database.clone(), rows, run: Arc::default() })

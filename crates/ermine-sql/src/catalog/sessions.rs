@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     advisory::AdvisoryKey,
     conflicts::Conflicts,
+    definition::ObjectId,
     footprint::Footprint,
     hot_conflicts::HotConflicts,
     notifications::{Bell, Notification, Notifications},
@@ -61,7 +62,9 @@ pub(crate) struct Presence {
     pub(crate) user: Arc<str>,
     /// The user's number.
     pub(crate) role: u32,
+    /// The name by which it knows the database.
     pub(crate) database: Arc<str>,
+    pub(crate) database_number: ObjectId,
     /// Microseconds since 2000-01-01.
     pub(crate) began: i64,
     cancel: Arc<AtomicBool>,
@@ -142,7 +145,7 @@ impl Sessions {
     pub(crate) fn register(
         self: &Arc<Self>,
         (user, role): (Arc<str>, u32),
-        database: Arc<str>,
+        (database, database_number): (Arc<str>, ObjectId),
         began: i64,
         cancel: Arc<AtomicBool>,
         own: ermine::Session,
@@ -159,11 +162,12 @@ impl Sessions {
         let (doing, connection) = (Mutex::new(doing), OnceLock::new());
         // Relaxed: the numbers only have to differ.
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let footprint = Arc::new(Footprint::new(number));
+        let footprint = Arc::new(Footprint::new(number, database_number));
         let presence = Arc::new(Presence {
             user,
             role,
             database,
+            database_number,
             began,
             cancel,
             bell: Arc::default(),

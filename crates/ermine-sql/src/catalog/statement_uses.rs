@@ -58,6 +58,8 @@ pub(crate) trait ShownPlan: Send + Sync {
 
 /// A statement that is counted.
 pub(crate) struct StatementEntry {
+    /// The number of the database in which it was run.
+    pub(crate) database: ObjectId,
     /// The role that ran it.
     pub(crate) role: ObjectId,
     /// The number of its text.
@@ -175,10 +177,13 @@ impl StatementEntry {
     }
 }
 
+/// The database and the role that run a statement, and the number of its text.
+type EntryKey = (ObjectId, ObjectId, u64);
+
 /// The statements that are counted.
 #[derive(Default)]
 pub(crate) struct StatementUses {
-    entries: Mutex<HashMap<(ObjectId, u64), Arc<StatementEntry>>>,
+    entries: Mutex<HashMap<EntryKey, Arc<StatementEntry>>>,
     /// Texts that found all entries taken.
     pub(crate) dropped: AtomicU64,
     /// Those of them that got none, since one did.
@@ -188,11 +193,11 @@ pub(crate) struct StatementUses {
 }
 
 impl StatementUses {
-    /// Returns the entry of a statement that a role runs; `None`: there is no room for one.
-    pub(crate) fn entry(&self, role: ObjectId, text: &str) -> Option<Arc<StatementEntry>> {
+    /// Returns the entry of a statement that a role runs in a database; `None`: there is no room for one.
+    pub(crate) fn entry(&self, database: ObjectId, role: ObjectId, text: &str) -> Option<Arc<StatementEntry>> {
         let mut hasher = DefaultHasher::new();
         normal(text, &mut |piece| piece.hash(&mut hasher));
-        self.entry_of((role, hasher.finish()), || {
+        self.entry_of((database, role, hasher.finish()), || {
             let mut normal_text = String::new();
             normal(text, &mut |piece| {
                 if normal_text.len() + piece.len() <= TEXT_MAX {
@@ -205,10 +210,10 @@ impl StatementUses {
 
     /// Returns the entry of the same statement that another role runs.
     pub(crate) fn of_role(&self, role: ObjectId, entry: &StatementEntry) -> Option<Arc<StatementEntry>> {
-        self.entry_of((role, entry.id as u64), || entry.text.clone())
+        self.entry_of((entry.database, role, entry.id as u64), || entry.text.clone())
     }
 
-    fn entry_of(&self, key: (ObjectId, u64), text: impl FnOnce() -> Box<str>) -> Option<Arc<StatementEntry>> {
+    fn entry_of(&self, key: EntryKey, text: impl FnOnce() -> Box<str>) -> Option<Arc<StatementEntry>> {
         let mut entries = self.lock();
         if let Some(known) = entries.get(&key) {
             return Some(known.clone());
@@ -228,8 +233,9 @@ impl StatementUses {
             return None;
         }
         let entry = Arc::new(StatementEntry {
-            role: key.0,
-            id: key.1 as i64,
+            database: key.0,
+            role: key.1,
+            id: key.2 as i64,
             text: text(),
             uses: Sharded::default(),
             runs: Extremes::default(),
@@ -258,13 +264,13 @@ impl StatementUses {
         self.dropped.store(0, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(ObjectId, u64), Arc<StatementEntry>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<EntryKey, Arc<StatementEntry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Removes the least used of the entries that no session keeps: a twentieth of all, or as many as there are.
-fn make_room(entries: &mut HashMap<(ObjectId, u64), Arc<StatementEntry>>) {
+fn make_room(entries: &mut HashMap<EntryKey, Arc<StatementEntry>>) {
     let unused = entries.iter().filter(|(_, entry)| Arc::strong_count(entry) == 1);
     let mut unused: Vec<_> = unused.map(|(key, entry)| (entry.uses.read().calls, *key)).collect();
     unused.sort_unstable();
@@ -280,9 +286,9 @@ mod tests {
     #[test]
     fn texts_that_differ_in_constants_are_one_statement() {
         let uses = StatementUses::default();
-        let first = uses.entry(10, "SELECT 1 FROM t WHERE a = 'x'").unwrap();
-        assert!(Arc::ptr_eq(&first, &uses.entry(10, "SELECT  22\nFROM t WHERE a = 'y'").unwrap()));
-        assert!(!Arc::ptr_eq(&first, &uses.entry(11, "SELECT 1 FROM t WHERE a = 'x'").unwrap()));
+        let first = uses.entry(5, 10, "SELECT 1 FROM t WHERE a = 'x'").unwrap();
+        assert!(Arc::ptr_eq(&first, &uses.entry(5, 10, "SELECT  22\nFROM t WHERE a = 'y'").unwrap()));
+        assert!(!Arc::ptr_eq(&first, &uses.entry(5, 11, "SELECT 1 FROM t WHERE a = 'x'").unwrap()));
         assert_eq!(&*first.text, "SELECT $1 FROM t WHERE a = $2");
         assert!(uses.all().is_empty());
         first.ran(1, 10, Some(2));
@@ -301,21 +307,21 @@ mod tests {
     #[test]
     fn texts_are_bounded_and_those_in_use_stay() {
         let uses = StatementUses::default();
-        let kept = uses.entry(10, "SELECT kept").unwrap();
-        let often = uses.entry(10, "SELECT often").unwrap();
+        let kept = uses.entry(5, 10, "SELECT kept").unwrap();
+        let often = uses.entry(5, 10, "SELECT often").unwrap();
         (0..5).for_each(|_| often.ran(1, 1, Some(1)));
         drop(often);
         for at in 0..2 * ENTRIES_MAX {
-            uses.entry(10, &format!("SELECT a{at}")).unwrap().ran(1, 1, Some(1));
+            uses.entry(5, 10, &format!("SELECT a{at}")).unwrap().ran(1, 1, Some(1));
         }
         assert!(uses.lock().len() <= ENTRIES_MAX && uses.dropped.load(Ordering::Relaxed) > 0);
-        assert!(Arc::ptr_eq(&kept, &uses.entry(10, "SELECT kept").unwrap()));
+        assert!(Arc::ptr_eq(&kept, &uses.entry(5, 10, "SELECT kept").unwrap()));
         assert!(uses.all().iter().any(|(entry, _)| &*entry.text == "SELECT often"));
         // All are in use: the next one is not counted.
-        let all: Vec<_> = (0..ENTRIES_MAX).filter_map(|at| uses.entry(11, &format!("SELECT b{at}"))).collect();
-        assert!(uses.entry(12, "SELECT one_more").is_none(), "{}", all.len());
+        let all: Vec<_> = (0..ENTRIES_MAX).filter_map(|at| uses.entry(5, 11, &format!("SELECT b{at}"))).collect();
+        assert!(uses.entry(5, 12, "SELECT one_more").is_none(), "{}", all.len());
         // As soon as some are free, a text gets one again, if not the next one.
         drop(all);
-        assert!((0..LOOK_EVERY).any(|at| uses.entry(12, &format!("SELECT c{at}")).is_some()));
+        assert!((0..LOOK_EVERY).any(|at| uses.entry(5, 12, &format!("SELECT c{at}")).is_some()));
     }
 }

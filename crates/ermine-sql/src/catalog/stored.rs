@@ -1,30 +1,46 @@
-//! Definitions as bytes.
+//! Definitions as bytes, with the database that has them.
 //!
 //! The form of a stored structure never changes, so that older databases open: what a table has beyond its first form
 //! is stored beside it, and a table without such parts as ever.
 
-use super::definition::{Definition, TableDef, TablePart};
+use super::{
+    MAIN_DATABASE,
+    definition::{Definition, ObjectId, TableDef, TablePart},
+};
 use crate::error::{Result, SqlError, SqlState};
 
-pub(super) fn encode(definition: &Definition) -> Result<Vec<u8>> {
-    let bytes = match definition {
-        Definition::Table(def) => match parts_of(def) {
-            parts if parts.is_empty() => postcard::to_stdvec(definition),
-            parts => postcard::to_stdvec(&Definition::TableWith(def.clone(), parts)),
-        },
-        definition => postcard::to_stdvec(definition),
+/// A definition that all databases share is stored as one of the first.
+pub(super) fn encode(database: ObjectId, definition: &Definition) -> Result<Vec<u8>> {
+    let bytes = match form_of(definition) {
+        Some(form) if database == MAIN_DATABASE => postcard::to_stdvec(&form),
+        None if database == MAIN_DATABASE || definition.is_shared() => postcard::to_stdvec(definition),
+        form => {
+            let form = form.unwrap_or_else(|| definition.clone());
+            postcard::to_stdvec(&Definition::Of(database, Box::new(form)))
+        }
     };
     bytes.map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Definition> {
+/// Returns the form in which a definition is stored, if it is not the definition itself.
+fn form_of(definition: &Definition) -> Option<Definition> {
+    let Definition::Table(def) = definition else { return None };
+    let parts = parts_of(def);
+    (!parts.is_empty()).then(|| Definition::TableWith(def.clone(), parts))
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<(ObjectId, Definition)> {
     let damaged = |_| {
         SqlError::new(SqlState::DATA_CORRUPTED, "the catalog has a definition that this version cannot read")
             .hint("Open the database with the version that wrote it.")
     };
-    Ok(match postcard::from_bytes(bytes).map_err(damaged)? {
-        Definition::TableWith(def, parts) => Definition::Table(with_parts(def, parts)),
-        definition => definition,
+    let (database, definition) = match postcard::from_bytes(bytes).map_err(damaged)? {
+        Definition::Of(database, definition) => (database, *definition),
+        definition => (MAIN_DATABASE, definition),
+    };
+    Ok(match definition {
+        Definition::TableWith(def, parts) => (database, Definition::Table(with_parts(def, parts))),
+        definition => (database, definition),
     })
 }
 
@@ -77,11 +93,16 @@ mod tests {
 
     #[test]
     fn a_table_is_stored_in_its_first_form_if_that_suffices() {
+        let encoded = |definition| encode(MAIN_DATABASE, definition).unwrap();
         let plain = table(Vec::new());
-        assert_eq!(encode(&plain).unwrap(), postcard::to_stdvec(&plain).unwrap());
-        assert_eq!(decode(&encode(&plain).unwrap()).unwrap(), plain);
+        assert_eq!(encoded(&plain), postcard::to_stdvec(&plain).unwrap());
         let including = table(vec![1]);
-        assert_ne!(encode(&including).unwrap(), postcard::to_stdvec(&including).unwrap());
-        assert_eq!(decode(&encode(&including).unwrap()).unwrap(), including);
+        assert_ne!(encoded(&including), postcard::to_stdvec(&including).unwrap());
+        for database in [MAIN_DATABASE, 20003] {
+            for definition in [&plain, &including] {
+                let decoded = decode(&encode(database, definition).unwrap()).unwrap();
+                assert_eq!(decoded, (database, definition.clone()));
+            }
+        }
     }
 }

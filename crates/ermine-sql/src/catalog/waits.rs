@@ -27,7 +27,6 @@ use std::{
 use ermine::Tid;
 
 use super::{
-    THE_DATABASE,
     advisory::{AdvisoryKey, AdvisoryLocks},
     definition::ObjectId,
     footprint::{Footprint, Hold},
@@ -238,7 +237,8 @@ impl Graph {
         let nodes: Vec<_> = circle.iter().filter_map(|session| self.by_session.get(session)).collect();
         let line = |(at, node): (usize, &&Node)| {
             let (process, by) = (node.footprint.process(), nodes[(at + 1) % nodes.len()].footprint.process());
-            format!("Process {process} waits for {}; blocked by process {by}.", node.need)
+            let need = Described(node.need, node.footprint.database);
+            format!("Process {process} waits for {need}; blocked by process {by}.")
         };
         let detail: Vec<_> = nodes.iter().enumerate().map(line).collect();
         SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
@@ -268,16 +268,19 @@ impl Need {
     }
 }
 
-/// As PostgreSQL describes it.
-impl fmt::Display for Need {
+/// A need, as PostgreSQL describes it, and the number of the database.
+struct Described(Need, ObjectId);
+
+impl fmt::Display for Described {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on ", self.mode())?;
-        match self {
-            Self::Row(holder) => write!(f, "transaction {}", holder.as_u64() as u32),
-            Self::Table(table, _) => write!(f, "relation {table} of database {THE_DATABASE}"),
-            Self::Advisory(key, _) => {
+        let Self(need, database) = self;
+        write!(f, "{} on ", need.mode())?;
+        match need {
+            Need::Row(holder) => write!(f, "transaction {}", holder.as_u64() as u32),
+            Need::Table(table, _) => write!(f, "relation {table} of database {database}"),
+            Need::Advisory(key, _) => {
                 let (first, second) = key.halves();
-                write!(f, "advisory lock [{THE_DATABASE},{first},{second},{}]", key.numbers())
+                write!(f, "advisory lock [{database},{first},{second},{}]", key.numbers())
             }
         }
     }
@@ -288,7 +291,7 @@ mod tests {
     use super::*;
 
     fn footprints<const N: usize>() -> [Arc<Footprint>; N] {
-        std::array::from_fn(|at| Arc::new(Footprint::new(at as u64 + 1)))
+        std::array::from_fn(|at| Arc::new(Footprint::new(at as u64 + 1, 5)))
     }
 
     fn is_deadlock(done: Result<()>) -> bool {
@@ -316,7 +319,7 @@ mod tests {
             Need::Table(of.session as u32, TableNeed::Change)
         };
         let advisory: Give = |waits, of| {
-            let key = AdvisoryKey::One(of.session as i64);
+            let key = AdvisoryKey::One(5, of.session as i64);
             let mode = super::super::advisory::AdvisoryMode { is_shared: false, transaction: None };
             assert!(waits.locks.try_take(of.session, key, mode).unwrap());
             Need::Advisory(key, false)

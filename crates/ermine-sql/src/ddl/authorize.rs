@@ -32,7 +32,7 @@ use super::{
 use crate::{
     bind::names::{name_of, relation_of, simple_name, user_type_of},
     catalog::{
-        Relation, THE_DATABASE,
+        Relation,
         definition::ObjectId,
         rights::{Kind, Object, Rights, check_usage, kind_of, no_right, no_right_to, not_owner},
     },
@@ -129,7 +129,7 @@ impl ChangeContext<'_> {
     }
 
     fn check_database_right(&self, active: &ActiveTransaction) -> Result<()> {
-        let database = Object::new(Kind::Database, THE_DATABASE);
+        let database = Object::new(Kind::Database, active.catalog.number);
         match active.catalog.has_any(self.environment.role, database, Rights::CREATE) {
             true => Ok(()),
             false => Err(no_right_to("database", &self.environment.database)),
@@ -205,8 +205,10 @@ impl ChangeContext<'_> {
                 }
             }
             CommentTarget::Database(name) => {
-                let database = Object::new(Kind::Database, THE_DATABASE);
-                match active.catalog.owns(self.environment.role, database) {
+                let number = active.catalog.database_number(&simple_name(name)?, &self.environment.database);
+                // A comment on a database that is not there is a warning.
+                let Some(number) = number else { return Ok(()) };
+                match active.catalog.owns(self.environment.role, Object::new(Kind::Database, number)) {
                     true => Ok(()),
                     false => Err(not_owner("database", &simple_name(name)?)),
                 }

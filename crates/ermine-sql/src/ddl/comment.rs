@@ -17,7 +17,7 @@ use crate::{
         plain,
     },
     catalog::{
-        Change, Relation, THE_DATABASE,
+        Change, Relation,
         comments::{PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PUBLICATION, PG_TYPE},
         definition::{CommentDef, Definition},
     },
@@ -184,10 +184,9 @@ impl ChangeContext<'_> {
         rows: &mut dyn RowSink,
     ) -> Result<String> {
         if let Target::Database(name) = &tree.on
-            && simple_name(name)? != *self.environment.database
+            && let Err(error) = self.database_named(active, &simple_name(name)?)
         {
-            let message = format!("database \"{}\" does not exist", simple_name(name)?);
-            rows.notice("WARNING", &SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
+            rows.notice("WARNING", &error);
             return Ok("COMMENT".into());
         }
         let place = self.place_of_comment(active, &tree.on)?;
@@ -258,7 +257,7 @@ impl ChangeContext<'_> {
                 self.store.check_publication(&active.txn, known)?;
                 Ok(Place::of(PG_PUBLICATION, known.id))
             }
-            Target::Database(_) => Ok(Place::of(PG_DATABASE, THE_DATABASE)),
+            Target::Database(name) => Ok(Place::of(PG_DATABASE, self.database_named(active, &simple_name(name)?)?)),
             Target::Other(what) => Err(SqlError::unsupported(format_args!("COMMENT ON {what}"))),
         }
     }

@@ -12,7 +12,7 @@ use crate::{
         plain,
     },
     catalog::{
-        Relation, THE_DATABASE,
+        Relation,
         definition::{Grant, Membership, ObjectId, RightsDef},
         grants::{Delta, Granting},
         rights::{EVERYONE, Kind, Object, Rights, check_usage, no_right},
@@ -126,8 +126,8 @@ impl ChangeContext<'_> {
             On::Databases(names) => {
                 for name in names {
                     let name = simple_name(name)?;
-                    self.check_database(&name)?;
-                    add(Object::new(Kind::Database, THE_DATABASE), ("database", name))?;
+                    let number = self.database_named(active, &name)?;
+                    add(Object::new(Kind::Database, number), ("database", name))?;
                 }
             }
             On::Schemas(names) => {

@@ -13,6 +13,7 @@ mod authorize;
 pub(crate) mod comment;
 pub(crate) mod context;
 mod create;
+pub(crate) mod database;
 mod default_rights;
 mod dependents;
 mod domain;

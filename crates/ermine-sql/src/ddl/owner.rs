@@ -9,8 +9,9 @@ use super::{context::ChangeContext, grant_tree::RightsTree};
 use crate::{
     bind::names::name_of,
     catalog::{
-        Change, THE_DATABASE,
+        Change,
         comments::PG_AUTHID,
+        databases::no_database,
         definition::{Definition, FIRST_OBJECT, Grant, ObjectId, RightsDef, TraitsDef},
         grants::change_owner,
         rights::{Kind, Object, Rights, no_right_to, not_owner},
@@ -47,6 +48,9 @@ impl ChangeContext<'_> {
                 Definition::Sequence(def) => (Kind::Sequence, catalog.sequence(def.id).is_some(), def.owner),
                 Definition::Schema(def) => (Kind::Schema, catalog.schemas().any(|(_, id)| id == def.id), None),
                 Definition::Type(ty) => (Kind::Type, catalog.types.get(ty.oid).is_some(), None),
+                Definition::Database(def) => {
+                    (Kind::Database, def.is_dropped || catalog.database(def.id).is_some(), None)
+                }
                 Definition::Publication(def) => {
                     (Kind::Publication, catalog.publications().any(|known| known.id == def.id), None)
                 }
@@ -231,7 +235,9 @@ impl ChangeContext<'_> {
             }
             let (place, name, acting) = match schema {
                 Some(schema) => (catalog.schema(&schema).map(|id| Object::new(Kind::Schema, id)), schema, new),
-                None => (Some(Object::new(Kind::Database, THE_DATABASE)), self.environment.database.to_string(), role),
+                None => {
+                    (Some(Object::new(Kind::Database, catalog.number)), self.environment.database.to_string(), role)
+                }
             };
             if object.kind != Kind::Database
                 && place.is_some_and(|place| !catalog.has_any(acting, place, Rights::CREATE))
@@ -289,8 +295,8 @@ impl ChangeContext<'_> {
                 self.drop_owned(active, &roles, *cascade, rows)
             }
             RightsTree::DatabaseOwner { database, owner } => {
-                self.check_database(&name_of(database))?;
-                self.alter_owner(active, Object::new(Kind::Database, THE_DATABASE), owner)
+                let number = self.database_named(active, &name_of(database))?;
+                self.alter_owner(active, Object::new(Kind::Database, number), owner)
             }
             RightsTree::Objects(_) | RightsTree::Roles(_) | RightsTree::Defaults(_) | RightsTree::Unsupported(_) => {
                 Ok(())
@@ -309,15 +315,9 @@ impl ChangeContext<'_> {
         Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message))
     }
 
-    /// Fails if it is not the name of the database.
-    pub(super) fn check_database(&self, name: &str) -> Result<()> {
-        match name == &*self.environment.database {
-            true => Ok(()),
-            false => {
-                let message = format!("database \"{name}\" does not exist");
-                Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message))
-            }
-        }
+    /// Returns the number of the database of that name.
+    pub(super) fn database_named(&self, active: &ActiveTransaction, name: &str) -> Result<ObjectId> {
+        active.catalog.database_number(name, &self.environment.database).ok_or_else(|| no_database(name))
     }
 
     /// Drops the objects of roles, and revokes their rights to others.

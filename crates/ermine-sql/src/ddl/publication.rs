@@ -14,7 +14,7 @@ use super::{
 use crate::{
     bind::{names::name_of, plain},
     catalog::{
-        Change, Relation, THE_DATABASE,
+        Change, Relation,
         definition::{Definition, ObjectId},
         publication::{Kinds, Member, PublicationDef},
         rights::{Kind, Object, Rights, no_right, not_owner},
@@ -78,7 +78,7 @@ impl ChangeContext<'_> {
         options: &[Setting],
         rows: &mut dyn RowSink,
     ) -> Result<()> {
-        let database = Object::new(Kind::Database, THE_DATABASE);
+        let database = Object::new(Kind::Database, active.catalog.number);
         if !active.catalog.has_any(self.environment.role, database, Rights::CREATE) {
             return Err(no_right(&active.catalog, database));
         }

@@ -16,6 +16,7 @@ use crate::{
     bind::names::name_of,
     catalog::{
         Change,
+        databases::MAIN_NAME,
         definition::{Definition, Grant, ObjectId, RoleDef, TraitsDef},
         roles::BUILT_IN,
     },
@@ -405,13 +406,24 @@ impl ChangeContext<'_> {
             }
         }
         self.check_may_change(active, &def, "drop")?;
-        let uses = uses_of_role(self, active, def.id);
+        let mut uses = uses_of_role(self, active, def.id);
+        let others = self.store.all_databases().into_iter().filter(|store| store.number != self.store.number);
+        let mut catalogs: Vec<_> = others.map(|store| store.current()).collect();
+        for other in &catalogs {
+            let name = other.database(other.number).map_or(MAIN_NAME, |database| &database.name);
+            match other.count_uses(def.id) {
+                0 => {}
+                1 => uses.push(format!("1 object in database {name}")),
+                more => uses.push(format!("{more} objects in database {name}")),
+            }
+        }
         if !uses.is_empty() {
             let message = format!("role \"{name}\" cannot be dropped because some objects depend on it");
             return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(uses.join("\n")));
         }
         self.take_role(active, &def)?;
-        self.store.watch_rights(&active.txn, &active.catalog)?;
+        catalogs.push(active.catalog.clone());
+        self.store.watch_rights(&active.txn, &catalogs)?;
         self.take_role_name(active, name, false)?;
         self.drop_traits(active, def.id)?;
         let members: Vec<_> = active.catalog.memberships().filter(|(_, of)| of.role == def.id).collect();

@@ -9,7 +9,7 @@ use super::context::ChangeContext;
 use crate::{
     bind::names::relation_of,
     catalog::{
-        Change, THE_DATABASE,
+        Change,
         definition::{Definition, ObjectId, SchemaDef},
         rights::{Kind, Object, Rights, no_right_to},
         temporary::{self, OnCommit, is_temporary},
@@ -75,7 +75,7 @@ impl ChangeContext<'_> {
         if !self.is_for_temporary(name, is_temporary)? {
             return self.check_creates(active, name);
         }
-        let database = Object::new(Kind::Database, THE_DATABASE);
+        let database = Object::new(Kind::Database, active.catalog.number);
         match active.catalog.has_any(self.environment.role, database, Rights::TEMPORARY) {
             true => Ok(()),
             false => {

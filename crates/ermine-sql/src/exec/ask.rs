@@ -123,8 +123,8 @@ impl Run<'_> {
             values.push(number.eval(frame, self)?.into_owned());
         }
         let key = match values[..] {
-            [Value::Int8(number)] => AdvisoryKey::One(number),
-            [Value::Int4(first), Value::Int4(second)] => AdvisoryKey::Two(first, second),
+            [Value::Int8(number)] => AdvisoryKey::One(self.catalog.number, number),
+            [Value::Int4(first), Value::Int4(second)] => AdvisoryKey::Two(self.catalog.number, first, second),
             _ => return Ok(Value::Null),
         };
         let took = || {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalog::{
+        MAIN_DATABASE,
         definition::{Definition, ObjectId, TableDef},
         publication::PublicationDef,
         stored_definition,
@@ -89,11 +90,12 @@ impl History {
 
     /// Whether a stored definition concerns decoding: others are not kept.
     pub(crate) fn needs(bytes: &[u8]) -> Result<bool> {
-        let definition = stored_definition(bytes)?;
-        Ok(matches!(
-            definition,
-            Definition::Schema(_) | Definition::Table(_) | Definition::Publication(_) | Definition::Type(_)
-        ))
+        let (database, definition) = stored_definition(bytes)?;
+        Ok(database == MAIN_DATABASE
+            && matches!(
+                definition,
+                Definition::Schema(_) | Definition::Table(_) | Definition::Publication(_) | Definition::Type(_)
+            ))
     }
 
     /// Applies a change; returns the table that has another relation file since.
@@ -111,7 +113,7 @@ impl History {
                     Arc::make_mut(&mut self.user_types).remove(*number);
                 }
             }
-            ImageChange::Row(number, Some(bytes)) => match stored_definition(bytes)? {
+            ImageChange::Row(number, Some(bytes)) => match stored_definition(bytes)?.1 {
                 Definition::Schema(schema) => _ = self.schemas.insert(*number, schema.name),
                 Definition::Publication(publication) => _ = self.publications.insert(*number, publication),
                 Definition::Type(ty) => {

@@ -393,6 +393,12 @@ pub(super) fn cast_constants(tokens: &mut Vec<TokenWithSpan>) {
         if before[2].is_none() {
             is_other = is_word(token, &[Keyword::COMMIT, Keyword::COPY, Keyword::DO, Keyword::ROLLBACK]);
         }
+        if let [_, None, Some(first)] = before
+            && is_word(&tokens[first].token, &[Keyword::CREATE, Keyword::ALTER])
+        {
+            // Its options have texts.
+            is_other = is_word(token, &[Keyword::DATABASE]);
+        }
         if let [schema, dot, Some(name)] = before
             && !is_other
             && is_text(token)

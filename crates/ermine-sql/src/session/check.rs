@@ -27,7 +27,16 @@ impl SqlDatabase {
     /// Decodes every row, compares the entries of all indexes with the rows and the rows with the entries, and the
     /// definitions with relation files, names, rights and comments. No other session may change anything meanwhile.
     pub fn verify(&self) -> Result<SqlVerification> {
-        self.session("verify", "verify").verify()
+        let mut all = SqlVerification::default();
+        for store in self.0.catalog.all_databases() {
+            let found = self.of_store(store).begin("verify", "verify").verify()?;
+            all.tables += found.tables;
+            all.rows += found.rows;
+            all.entries += found.entries;
+            all.findings.extend(found.findings);
+        }
+        all.findings.extend(self.0.catalog.database_disagreements()?);
+        Ok(all)
     }
 }
 
@@ -90,7 +99,9 @@ impl Session {
     /// Describes in words where definitions and free relation files disagree.
     fn storage_disagreements(&self) -> Result<Vec<String>> {
         let Shared { catalog, database, .. } = &*self.shared;
-        let used = catalog.current().tables().iter().flat_map(|table| table.def.relation_files()).collect();
+        let catalogs: Vec<_> = catalog.all_databases().iter().map(|store| store.current()).collect();
+        let used = catalogs.iter().flat_map(|catalog| catalog.tables());
+        let used = used.flat_map(|table| table.def.relation_files()).collect();
         catalog.relation_files.disagreements(database, &used)
     }
 

@@ -81,7 +81,7 @@ impl Session {
                         let hint = "If you want to discard the results of a SELECT, use PERFORM instead.";
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).hint(hint));
                     }
-                    Tree::Copy(_) | Tree::Maintenance(_) | Tree::TwoPhase(..) => {
+                    Tree::Copy(_) | Tree::Database(_) | Tree::Maintenance(_) | Tree::TwoPhase(..) => {
                         return Err(SqlError::unsupported("this statement in a block of PL/pgSQL"));
                     }
                     tree => self.step(tree, rows)?,

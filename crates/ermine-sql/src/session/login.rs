@@ -1,10 +1,15 @@
 //! Which clients get a session: names, passwords, and limits of roles.
 
+use std::sync::Arc;
+
 use super::{Session, SqlDatabase, cut};
 use crate::{
     catalog::{
+        Catalog,
+        databases::no_database,
+        rights::{Kind, Object, Rights, no_right_to},
         roles::{BUILT_IN, SUPERUSER},
-        sessions::now,
+        sessions::{Presence, now},
     },
     error::{Result, SqlError, SqlState},
     verifier::Verifier,
@@ -15,10 +20,14 @@ impl SqlDatabase {
     /// that was let in without a proof: one that has proved to be a user was that user, which is gone meanwhile.
     ///
     /// # Errors
-    /// 28000, for a user that may not log in.
+    /// 28000, for a user that may not log in; 3D000, for the name of a database that was dropped; 42501, for a user that
+    /// may not use the database; 55000, if the database allows no connections.
     pub fn login(&self, user: &str, database: &str, has_proof: bool) -> Result<Session> {
-        let session = self.session(user, database);
-        let catalog = self.0.catalog.current();
+        let session = self.of_name(database)?.begin(user, database);
+        if session.shared.catalog.is_closed() {
+            return Err(no_database(database));
+        }
+        let catalog = session.shared.catalog.current();
         let (user, role) = &session.authenticated;
         let refused = |message: String| Err(SqlError::new(SqlState::INVALID_AUTHORIZATION, message));
         if *role == SUPERUSER && has_proof {
@@ -26,7 +35,7 @@ impl SqlDatabase {
         }
         let is_built_in = BUILT_IN.iter().any(|(name, _)| **name == **user);
         match !is_built_in && (*role == SUPERUSER || catalog.traits(*role).can_login) {
-            true => Ok(session),
+            true => session.check_database(&catalog).map(|()| session),
             false => refused(format!("role \"{user}\" is not permitted to log in")),
         }
     }
@@ -66,7 +75,21 @@ impl SqlDatabase {
 }
 
 impl Session {
-    /// Fails if the user has more connections than its CONNECTION LIMIT allows, this one included. Superusers have no
+    /// Fails if the user may not use the database.
+    fn check_database(&self, catalog: &Catalog) -> Result<()> {
+        let (name, role) = (&self.environment.database, self.authenticated.1);
+        if catalog.database(catalog.number).is_some_and(|database| !database.allows_connections) {
+            let message = format!("database \"{name}\" is not currently accepting connections");
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+        let database = Object::new(Kind::Database, catalog.number);
+        match catalog.is_superuser(role) || catalog.has_any(role, database, Rights::CONNECT) {
+            true => Ok(()),
+            false => Err(no_right_to("database", name).detail("User does not have CONNECT privilege.")),
+        }
+    }
+
+    /// Fails if the user, or the database, has more connections than its CONNECTION LIMIT allows, this one included. Superusers have no
     /// limit.
     ///
     /// # Errors
@@ -74,6 +97,16 @@ impl Session {
     pub fn check_connections(&self) -> Result<()> {
         let catalog = self.shared.catalog.current();
         let (user, role) = &self.authenticated;
+        if let Some(database) = catalog.database(catalog.number)
+            && let Ok(limit) = usize::try_from(database.connection_limit)
+            && !catalog.is_superuser(*role)
+        {
+            let is_here = |other: &&Arc<Presence>| other.database_number == database.id && other.is_connected();
+            if catalog.sessions.all().iter().filter(is_here).count() > limit {
+                let message = format!("too many connections for database \"{}\"", database.name);
+                return Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message));
+            }
+        }
         let limit = match usize::try_from(catalog.traits(*role).connection_limit) {
             Ok(limit) if !catalog.is_superuser(*role) => limit,
             _ => return Ok(()),

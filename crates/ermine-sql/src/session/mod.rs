@@ -110,10 +110,12 @@ pub struct SqlDatabase(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub(crate) database: Arc<ermine::Database>,
-    pub(crate) catalog: CatalogStore,
-    pub(crate) prepared: PreparedStore,
+    pub(crate) catalog: Arc<CatalogStore>,
+    /// That of the first database, which the others use.
+    first: Arc<CatalogStore>,
+    pub(crate) prepared: Arc<PreparedStore>,
     /// Where BACKUP may write; see [`SqlDatabase::confine_backups`].
-    backups: OnceLock<Option<PathBuf>>,
+    backups: Arc<OnceLock<Option<PathBuf>>>,
 }
 
 impl SqlDatabase {
@@ -142,10 +144,10 @@ impl SqlDatabase {
             );
         }
         let catalog = CatalogStore::open(database.clone())?;
-        let prepared = PreparedStore::open(&database, &catalog)?;
+        let prepared = Arc::new(PreparedStore::open(&database, &catalog)?);
         catalog.current().sessions.opened.get_or_init(now);
-        let backups = OnceLock::new();
-        Ok(Self(Arc::new(Shared { database, catalog, prepared, backups })))
+        let first = catalog.clone();
+        Ok(Self(Arc::new(Shared { database, catalog, first, prepared, backups: Arc::default() })))
     }
 
     /// Whether SQL is supported under a scheme. Statements need other transactions beside that of their session, for
@@ -160,8 +162,28 @@ impl SqlDatabase {
         &self.0.catalog.relation_files
     }
 
-    /// Begins a session of a user; `database` is the name that the client uses for the database.
+    /// Begins a session of a user in the database of a name (CREATE DATABASE); a name that no database has is one of the
+    /// first database.
     pub fn session(&self, user: &str, database: &str) -> Session {
+        self.of_name(database).unwrap_or_else(|_| self.clone()).begin(user, database)
+    }
+
+    /// Returns the database of a name.
+    fn of_name(&self, name: &str) -> Result<Self> {
+        Ok(self.of_store(self.0.first.named(cut(name))?))
+    }
+
+    fn of_store(&self, catalog: Arc<CatalogStore>) -> Self {
+        let shared = &self.0;
+        if catalog.number == shared.catalog.number {
+            return self.clone();
+        }
+        let (database, first) = (shared.database.clone(), shared.first.clone());
+        let (prepared, backups) = (shared.prepared.clone(), shared.backups.clone());
+        Self(Arc::new(Shared { database, catalog, first, prepared, backups }))
+    }
+
+    fn begin(&self, user: &str, database: &str) -> Session {
         let user = cut(user);
         let catalog = self.0.catalog.current();
         let role = catalog.role(user).map_or(SUPERUSER, |role| role.id);
@@ -183,7 +205,7 @@ impl SqlDatabase {
         };
         let cancel = environment.interrupt.cancel.clone();
         let sessions = catalog.sessions.clone();
-        let (user, database) = (environment.user.clone(), environment.database.clone());
+        let (user, database) = (environment.user.clone(), (environment.database.clone(), catalog.number));
         let own = ermine::Session::default();
         let registered = sessions.register((user.clone(), role), database, now(), cancel, own.clone());
         let mut session = Session {
@@ -320,7 +342,7 @@ impl Session {
 
     /// Returns the entry that counts the runs of a statement.
     fn uses_of(&self, text: &str) -> Option<Arc<StatementEntry>> {
-        self.registered.sessions.statements.entry(self.environment.role, text)
+        self.registered.sessions.statements.entry(self.shared.catalog.number, self.environment.role, text)
     }
 
     /// Reserves the memory of the tree of a text, before the tree exists.

@@ -49,7 +49,9 @@ impl Session {
         let catalog = &self.shared.catalog;
         let sessions = catalog.current().sessions.clone();
         let bell = &self.registered.presence.bell;
-        let sender = Sender { session: self.party.footprint.session, process: self.environment.process, bell };
+        let footprint = &self.party.footprint;
+        let (session, database) = (footprint.session, footprint.database);
+        let sender = Sender { session, database, process: self.environment.process, bell };
         let synchronous = self.modes().synchronous;
         let commit = || {
             let commit = || active.map(|active| active.commit(catalog)).transpose();

@@ -103,6 +103,7 @@ pub(crate) fn bind(
         | Tree::Extension(_)
         | Tree::System(_) => (Plan::Control, None),
         Tree::Lacking(what) => return Err(SqlError::unsupported(what)),
+        Tree::Database(_) => (Plan::Control, None),
         Tree::Maintenance(what) => (Plan::Control, what.columns()),
         Tree::Publication(tree) => (Plan::Definition(Definition::Publication(tree.clone())), None),
         Tree::Rights(tree) => (Plan::Definition(Definition::Rights(tree.clone())), None),

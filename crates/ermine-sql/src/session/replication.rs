@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, thread, time::Duration};
 
 use super::{Session, SqlDatabase, State, in_failed};
 use crate::{
-    catalog::{definition::ObjectId, relation_files::file_of},
+    catalog::{MAIN_DATABASE, definition::ObjectId, relation_files::file_of},
     error::{Result, SqlError, SqlState},
     failure::EngineResult as _,
     level::Level,
@@ -177,6 +177,9 @@ impl Session {
     }
 
     fn slots(&self) -> Result<Arc<Slots>> {
+        if self.shared.catalog.number != MAIN_DATABASE {
+            return Err(SqlError::unsupported("logical replication from another database than the first one"));
+        }
         self.shared.catalog.current().slots()
     }
 }

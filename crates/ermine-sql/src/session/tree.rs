@@ -15,9 +15,9 @@ use crate::{
     bind::{names::name_of, search::expand_searches},
     copy::CopyTree,
     ddl::{
-        alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, grant_tree::RightsTree,
-        materialized::RefreshTree, publication_tree::PublicationTree, role::RoleTree, table_as::TableAsTree,
-        type_tree::TypeTree, view::ViewTree,
+        alter_object::AlterObject, alter_sequence::AlterSequence, comment::CommentTree, database::DatabaseTree,
+        grant_tree::RightsTree, materialized::RefreshTree, publication_tree::PublicationTree, role::RoleTree,
+        table_as::TableAsTree, type_tree::TypeTree, view::ViewTree,
     },
     error::{Result, SqlError, SqlState},
     parse::{Tokens, check_grammar, check_query, correct_precedence, failure, lacking, parser, parser_of, query},
@@ -31,6 +31,7 @@ pub(crate) enum Tree {
     Comment(CommentTree),
     Constraints(SetConstraints),
     Copy(CopyTree),
+    Database(DatabaseTree),
     Do(DoTree),
     Extension(ExtensionTree),
     Fetch(Fetch),
@@ -160,6 +161,8 @@ fn trees(parser: &mut Parser<'_>) -> Result<Vec<Tree>, ParserError> {
             Tree::Constraints(set)
         } else if let Some(modes) = ModesTree::parse(parser)? {
             Tree::Modes(modes)
+        } else if let Some(database) = DatabaseTree::parse(parser)? {
+            Tree::Database(database)
         } else if let Some(rights) = RightsTree::parse(parser)? {
             Tree::Rights(rights)
         } else if let Some(role) = RoleTree::parse(parser)? {

@@ -15,10 +15,10 @@ use crate::{
         names::{name_of, parts_of, type_of},
         parts::written,
     },
-    catalog::sessions::About,
+    catalog::{MAIN_DATABASE, sessions::About},
     configuration::ServerOption,
     cursors::Cursors,
-    ddl::table_as::TableAsTree,
+    ddl::{database::DatabaseTree, table_as::TableAsTree},
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
@@ -40,6 +40,7 @@ pub(super) fn ends_transaction(tree: &Tree) -> bool {
         | Tree::Extension(_)
         | Tree::Fetch(_)
         | Tree::Lacking(_)
+        | Tree::Database(_)
         | Tree::Maintenance(_)
         | Tree::Modes(_)
         | Tree::Object(_)
@@ -129,6 +130,7 @@ impl Session {
         let statement = match tree {
             Tree::Plain(statement) => &**statement,
             Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),
+            Tree::Database(tree) => return self.change_database(tree, rows),
             Tree::Maintenance(what) => return self.maintain(what, prepared.columns(), rows),
             Tree::Fetch(fetch) => {
                 self.fetch(fetch, prepared.columns(), rows)?;
@@ -429,6 +431,17 @@ impl Session {
         self.execute_inside(&Arc::new(bound), &values, rows)
     }
 
+    /// Runs CREATE, ALTER or DROP DATABASE.
+    fn change_database(&mut self, tree: &DatabaseTree, rows: &mut dyn RowSink) -> Result<Completion> {
+        if !matches!(self.state, State::Idle) {
+            let message = format!("{} cannot run inside a transaction block", tree.words());
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let receipt = self.change_context().change_database(tree, rows)?;
+        rows.complete(tree.words())?;
+        Ok(Completion { receipt: self.modes().synchronous.waits_for(receipt) })
+    }
+
     /// Prepares the transaction, or ends a prepared one.
     fn two_phase(&mut self, what: TwoPhase, gid: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         if what != TwoPhase::Prepare && !matches!(self.state, State::Idle) {
@@ -461,7 +474,14 @@ impl Session {
     /// Fails for a prepared transaction of another role.
     fn check_finishes(&self, gid: &str) -> Result<()> {
         let catalog = self.shared.catalog.current();
-        let owner = catalog.sessions.prepared().get(gid).map(|about| about.owner.clone());
+        let about = catalog.sessions.prepared().get(gid).cloned();
+        let number = |name: &str| catalog.named_database(name).map_or(MAIN_DATABASE, |database| database.id);
+        if about.as_ref().is_some_and(|about| number(&about.database) != catalog.number) {
+            let message = "prepared transaction belongs to another database";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .hint("Connect to the database where the transaction was prepared to finish it."));
+        }
+        let owner = about.map(|about| about.owner);
         if owner.is_none_or(|owner| owner == *self.environment.user) || catalog.is_superuser(self.environment.role) {
             return Ok(());
         }

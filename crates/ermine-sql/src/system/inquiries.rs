@@ -4,7 +4,8 @@
 use super::{Known, NULL, PG_CATALOG_OID, SystemTable, functions::Lookup, reg::Reg, tables};
 use crate::{
     catalog::{
-        Catalog, THE_DATABASE,
+        Catalog,
+        databases::no_database,
         definition::ObjectId,
         rights::{EVERYONE, Kind, Object, Rights},
     },
@@ -165,17 +166,18 @@ fn find(asked: Asked, object: &Value, column: Option<&Value>, known: Known<'_>) 
             }
         }
         Asked::Database => match object {
-            Value::Text(name) if **name == *known.environment.database => {
-                Found::Object(Object::new(Kind::Database, THE_DATABASE))
-            }
             Value::Text(name) => {
-                let message = format!("database \"{name}\" does not exist");
-                return Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, message));
+                let number = known.catalog.database_number(name, &known.environment.database);
+                Found::Object(Object::new(Kind::Database, number.ok_or_else(|| no_database(name))?))
             }
-            number if number_of(number) == Some(THE_DATABASE) => {
-                Found::Object(Object::new(Kind::Database, THE_DATABASE))
+            number => {
+                let is_known = |number: &ObjectId| {
+                    let mut all = known.catalog.database_names(&known.environment.database);
+                    all.any(|(known, _)| known == *number)
+                };
+                let number = number_of(number).filter(is_known);
+                number.map_or(Found::Nothing, |number| Found::Object(Object::new(Kind::Database, number)))
             }
-            _ => Found::Nothing,
         },
         Asked::Schema => {
             let number = match object {

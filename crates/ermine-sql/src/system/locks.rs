@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ermine::Tid;
 
-use super::{Described, Known, NULL, PG_CATALOG, THE_DATABASE, table};
+use super::{Described, Known, NULL, PG_CATALOG, table};
 use crate::{
     catalog::{
         Catalog,
@@ -21,6 +21,8 @@ use crate::{
 /// A row of `pg_locks`.
 struct Lock {
     need: Need,
+    /// The number of the session's database; `None`: that of no session.
+    database: Option<u32>,
     process: Option<i32>,
     mode: &'static str,
     /// Since when it waits; `None`: it has the lock.
@@ -70,24 +72,29 @@ fn connection(footprint: &Footprint) -> Option<i32> {
 
 fn locks(known: Known<'_>) -> impl Iterator<Item = Lock> {
     let sessions = &known.catalog.sessions;
-    let had = |need: Need, mode, process| Lock { need, process, mode, waits_since: None };
+    let had = |need: Need, mode, session: Option<&Presence>| {
+        let database = session.map(|session| session.database_number);
+        let process = session.and_then(Presence::process);
+        Lock { need, database, process, mode, waits_since: None }
+    };
     let advisory = sessions.waits.locks.all().into_iter().map(move |lock| {
-        let process = sessions.numbered(lock.session).and_then(|session| session.process());
+        let session = sessions.numbered(lock.session);
         let need = Need::Advisory(lock.key, lock.is_shared);
-        had(need, need.mode(), process)
+        had(need, need.mode(), session.as_deref())
     });
     let tables = sessions.all().into_iter().flat_map(move |session| {
         let footprint = &session.footprint;
-        let (alone, process) = (footprint.alone(), session.process());
+        let (alone, session) = (footprint.alone(), Some(&*session));
         let used = footprint.used().into_iter().filter(|table| !alone.contains(table)).collect::<Vec<_>>();
-        let of = |need: TableNeed| move |table| had(Need::Table(table, need), Need::Table(table, need).mode(), process);
+        let of = |need: TableNeed| move |table| had(Need::Table(table, need), Need::Table(table, need).mode(), session);
         let own = footprint.tid().filter(|tid| known.catalog.is_in_flight(*tid));
-        let rows = own.map(|tid| had(Need::Row(tid), "ExclusiveLock", process));
+        let rows = own.map(|tid| had(Need::Row(tid), "ExclusiveLock", session));
         let tables = used.into_iter().map(of(TableNeed::Use)).chain(alone.into_iter().map(of(TableNeed::Alone)));
         tables.chain(rows).collect::<Vec<_>>()
     });
     let waiting = sessions.waits.all().into_iter().map(|wait| Lock {
         need: wait.need,
+        database: Some(wait.footprint.database),
         process: connection(&wait.footprint),
         mode: wait.need.mode(),
         waits_since: Some(wait.since),
@@ -138,7 +145,7 @@ pub(super) const TABLES: &[Described] = &[
     // use them, and of those that have them alone.
     table!(PG_CATALOG, 0 pg_locks, known => locks(known), |lock| {
         locktype TEXT = lock.need.kind();
-        database OID = lock.transaction().is_none().then_some(THE_DATABASE);
+        database OID = lock.database.filter(|_| lock.transaction().is_none());
         relation OID = lock.relation();
         page INT4 = NULL;
         tuple INT2 = NULL;

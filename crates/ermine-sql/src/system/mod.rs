@@ -61,7 +61,6 @@ use std::{borrow::Cow, fmt};
 
 pub(crate) use self::definitions::sequence_type;
 use self::own::Own;
-pub(crate) use crate::catalog::THE_DATABASE;
 use ermine::Statistics;
 
 use crate::{

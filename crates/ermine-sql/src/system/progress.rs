@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Described, Known, NULL, PG_CATALOG, THE_DATABASE, table};
+use super::{Described, Known, NULL, PG_CATALOG, table};
 use crate::catalog::{
     progress::{Command, Phase, Reached},
     sessions::Presence,
@@ -60,7 +60,7 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 0 pg_stat_progress_copy, known =>
         statements(known, |command| command != Command::CreateIndex), |of| {
         pid INT4 = of.session.process();
-        datid OID = THE_DATABASE;
+        datid OID = of.session.database_number;
         datname NAME = &*of.session.database;
         relid OID = of.reached.map(|reached| reached.relation);
         command TEXT = of.command();
@@ -73,7 +73,7 @@ pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 0 pg_stat_progress_create_index, known =>
         statements(known, |command| command == Command::CreateIndex), |of| {
         pid INT4 = of.session.process();
-        datid OID = THE_DATABASE;
+        datid OID = of.session.database_number;
         datname NAME = &*of.session.database;
         relid OID = of.reached.map(|reached| reached.relation);
         index_relid OID = of.reached.map(|reached| reached.index);

@@ -3,7 +3,8 @@
 use super::{Described, Known, NULL, PG_CATALOG, table};
 use crate::{
     catalog::{
-        Catalog, THE_DATABASE, Table,
+        Catalog, MAIN_DATABASE, Table,
+        databases::MAIN_NAME,
         publication::{Member, PublicationDef, has_identity, is_publishable},
         rights::{Kind, Object},
     },
@@ -123,8 +124,8 @@ pub(super) const TABLES: &[Described] = &[
         slot_name NAME = slot.name;
         plugin NAME = slot.plugin;
         slot_type TEXT = "logical";
-        datoid OID = THE_DATABASE;
-        database NAME = &*known.environment.database;
+        datoid OID = MAIN_DATABASE;
+        database NAME = if known.catalog.number == MAIN_DATABASE { &*known.environment.database } else { MAIN_NAME };
         temporary BOOL = false;
         active BOOL = slot.reader.is_some();
         active_pid INT4 = slot.reader;

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, THE_DATABASE,
-    UTF8, definitions, locks, privileges, publications::slots, table,
+    Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8,
+    definitions, locks, privileges, publications::slots, table,
 };
 use crate::{
     catalog::{
         Catalog,
         default_rights::DefaultRights,
-        definition::TraitsDef,
+        definition::{DatabaseDef, TraitsDef},
         rights::{Kind, Object},
         sessions::{About, Activity, Doing, Presence, now},
         wait_event::WaitEvent,
@@ -22,7 +22,6 @@ use crate::{
 };
 
 const TABLESPACE: u32 = 1663;
-const DATABASE: Object = Object { kind: Kind::Database, id: THE_DATABASE };
 
 /// Returns a schema that statements have created, or `public`.
 fn schema_object(known: Known<'_>, oid: u32) -> Option<Object> {
@@ -149,6 +148,21 @@ fn extensions() -> impl Iterator<Item = (u32, &'static str, &'static str)> {
     (FIRST..).zip(EXTENSIONS).map(|(oid, (name, version))| (oid, name, version))
 }
 
+/// A row of `pg_database`.
+struct ShownDatabase<'k> {
+    object: Object,
+    name: &'k str,
+    /// `None`: it is the first one.
+    def: Option<&'k DatabaseDef>,
+}
+
+fn databases(known: Known<'_>) -> impl Iterator<Item = ShownDatabase<'_>> {
+    known.catalog.database_names(&known.environment.database).map(move |(number, name)| {
+        let def = known.catalog.database(number).map(|def| &**def);
+        ShownDatabase { object: Object::new(Kind::Database, number), name, def }
+    })
+}
+
 pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 3079 pg_extension, _known => extensions(), |(oid, name, version)| {
         oid OID = oid;
@@ -172,15 +186,15 @@ pub(super) const TABLES: &[Described] = &[
         nspowner OID = schema_object(known, oid).map_or(ROLE, |schema| known.catalog.owner(schema));
         nspacl TEXTS = schema_object(known, oid).map_or(NULL, |schema| privileges::of_object(known, schema));
     }),
-    table!(PG_CATALOG, 1262 pg_database, known => [&*known.environment.database].into_iter(), |name| {
-        oid OID = THE_DATABASE;
-        datname NAME = name;
-        datdba OID = known.catalog.owner(DATABASE);
+    table!(PG_CATALOG, 1262 pg_database, known => databases(known), |of| {
+        oid OID = of.object.id;
+        datname NAME = of.name;
+        datdba OID = known.catalog.owner(of.object);
         encoding INT4 = UTF8;
         datlocprovider TEXT = "c";
-        datistemplate BOOL = false;
-        datallowconn BOOL = true;
-        datconnlimit INT4 = -1i32;
+        datistemplate BOOL = of.def.is_some_and(|def| def.is_template);
+        datallowconn BOOL = of.def.is_none_or(|def| def.allows_connections);
+        datconnlimit INT4 = of.def.map_or(-1, |def| def.connection_limit);
         datfrozenxid OID = 0u32;
         datminmxid OID = 0u32;
         dattablespace OID = TABLESPACE;
@@ -188,7 +202,7 @@ pub(super) const TABLES: &[Described] = &[
         datctype TEXT = "C";
         daticulocale TEXT = NULL;
         datcollversion TEXT = NULL;
-        datacl TEXTS = privileges::of_object(known, DATABASE);
+        datacl TEXTS = privileges::of_object(known, of.object);
     }),
     table!(PG_CATALOG, 0 pg_roles, known => roles(known), |role| {
         rolname NAME = role.name;
@@ -260,7 +274,7 @@ pub(super) const TABLES: &[Described] = &[
         useconfig TEXTS = NULL;
     }),
     table!(PG_CATALOG, 0 pg_stat_activity, known => sessions(known), |(session, doing, user)| {
-        datid OID = THE_DATABASE;
+        datid OID = session.database_number;
         datname NAME = &*session.database;
         pid INT4 = session.process();
         leader_pid INT4 = NULL;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Described, Known, NULL, PG_CATALOG, THE_DATABASE,
+    Described, Known, NULL, PG_CATALOG,
     definitions::{IndexView, indexes},
     table,
 };
@@ -202,7 +202,7 @@ macro_rules! stat_tables {
 
 pub(super) const TABLES: &[Described] = &[
     table!(PG_CATALOG, 0 pg_stat_database, known => std::iter::once(database(known.catalog)), |of| {
-        datid OID = THE_DATABASE;
+        datid OID = known.catalog.number;
         datname NAME = &*known.environment.database;
         numbackends INT4 = of.sessions as i32;
         xact_commit INT8 = count(of.ends.commits);
@@ -352,7 +352,7 @@ pub(super) const TABLES: &[Described] = &[
     }),
     table!(PG_CATALOG, 0 pg_stat_statements, known => statements(known), |of| {
         userid OID = of.entry.role;
-        dbid OID = THE_DATABASE;
+        dbid OID = of.entry.database;
         toplevel BOOL = true;
         queryid INT8 = of.is_shown.then_some(of.entry.id);
         query TEXT = if of.is_shown { &*of.entry.text } else { "<insufficient privilege>" };

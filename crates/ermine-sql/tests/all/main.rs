@@ -6,6 +6,7 @@ mod analyze;
 mod contention;
 mod copy;
 mod crash;
+mod databases;
 mod foreign_keys;
 mod index_expressions;
 mod levels;
