@@ -267,6 +267,23 @@ class Migrations(Base):
         self.assertEqual(Order.objects.filter(open=True).count(), 3)
         self.assertEqual(Line.objects.count(), 3)
 
+    def test_databases_for_tests(self):
+        """As `manage.py test` does: a database of its own, with the migrations, that is dropped in the end."""
+        name, items = settings.DATABASES["default"]["NAME"], Item.objects.count()
+        connection.creation.create_test_db(verbosity=0, autoclobber=True)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT current_database()")
+                self.assertEqual(cursor.fetchone(), ("test_" + name,))
+            self.assertEqual(Item.objects.count(), 0)
+            Item.objects.create(name="only here", price=1)
+        finally:
+            connection.creation.destroy_test_db(name, verbosity=0)
+        self.assertEqual(Item.objects.count(), items)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_database WHERE datname = %s", ["test_" + name])
+            self.assertEqual(cursor.fetchone(), (0,))
+
 
 if __name__ == "__main__":
     unittest.main()

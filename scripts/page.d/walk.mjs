@@ -123,10 +123,15 @@ for (const width of [1280, 390]) {
     await view(width, scheme);
     const [all, own] = await run("[document.documentElement.scrollWidth, innerWidth]");
     if (all > own) fail(`at ${width} pixels, the page is ${all} wide`);
+    const hidden = await run(`[...document.querySelectorAll("td.text")].filter(cell => cell.getBoundingClientRect().right > innerWidth).length`);
+    if (hidden) fail(`at ${width} pixels, ${hidden} texts are outside of the screen`);
     const { data } = await ask("Page.captureScreenshot", { captureBeyondViewport: true });
     writeFileSync(`${directory}/${width}-${scheme}.png`, Buffer.from(data, "base64"));
   }
 }
+// A name and a password in the address are those of the page's requests, too.
+await ask("Page.navigate", { url: page.replace("//", "//me:secret@") });
+await until("the page, with a name in its address", `document.getElementById("about").textContent.includes("Ermine")`);
 if (failures.length) fail(failures.join("\n"));
 console.log(`the page shows a load, a conflict (${conflict[5]}) and a cancelled statement; screenshots are in ${directory}`);
 await ask("Browser.close").catch(() => {});

@@ -235,6 +235,12 @@ pub struct Serve {
     /// BACKUP TO 'monday' then makes the directory `monday` there. Without it, clients cannot make backups.
     #[arg(help_heading = STORAGE, long, value_name = "DIR")]
     pub backup_dir: Option<PathBuf>,
+    /// Refuse clients that name a database which does not exist, as PostgreSQL does
+    ///
+    /// The first database is then `postgres`, and CREATE DATABASE makes others. Without it, a name that no database has, and
+    /// none had, is one of the first database.
+    #[arg(help_heading = CONNECTIONS, long)]
+    pub database_must_exist: bool,
     /// Maximum number of clients at the same time
     #[arg(help_heading = CONNECTIONS, long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,

@@ -171,6 +171,7 @@ impl Service {
         options.budget = Some(database.budget().clone());
         let database = SqlDatabase::open(database).map_err(failed)?;
         database.confine_backups(backup_dir);
+        database.require_names(arguments.database_must_exist);
         database.open_slots(&arguments.dir).map_err(failed)?;
         database.limit_slots(arguments.max_slot_wal_keep_size.map(|mebibytes| mebibytes << 20));
         operator::defaults(&database, &effective).map_err(Failure::Usage)?;

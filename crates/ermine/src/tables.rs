@@ -46,6 +46,7 @@ use crate::{
     observer::Observer,
     options::{Options, TableOptions},
     platform::budget::Budget,
+    rows::array::RowIds,
     sync::{AtomicPtr, AtomicUsize, Mutex, Ordering},
     table::{Family, KeyOf, Secondary, TableParts},
     types::{Framing, Key, KeyBuffer, Value, type_name},
@@ -750,9 +751,15 @@ impl<F: Family> Tables<F> {
         self.held().iter().map(|table| table.rows.count()).sum()
     }
 
-    /// Returns the number of RowIds that a table has handed out; 0 if it was dropped.
+    /// Returns about how many rows a table has; 0 if it was dropped.
     pub(crate) fn estimated_rows(&self, id: TableId) -> u64 {
-        self.live_tables().get(id).map_or(0, |table| table.rows.count())
+        self.live_tables().get(id).map_or(0, |table| table.rows.in_use())
+    }
+
+    /// Makes the number of a worker's RowIds known to their table, for [`Self::estimated_rows`].
+    pub(crate) fn count_row_ids(&self, id: TableId, row_ids: &mut RowIds) {
+        let table = self.live_tables().get(id);
+        row_ids.count_in(table.as_ref().map(|table| &table.rows));
     }
 
     /// Returns the bytes of the indirection arrays in use.

@@ -473,7 +473,11 @@ impl<H: CertifierStamps> Garbage<H> {
                 // SAFETY: as above, for the epochs of transactions.
                 unsafe { version.destroy(arena) };
             }
-            row_ids.of(table).give(row);
+            let row_ids = row_ids.of(table);
+            if !row_ids.is_counted() {
+                engine.tables.count_row_ids(table, row_ids);
+            }
+            row_ids.give(row);
         }
     }
 }

@@ -124,6 +124,7 @@ impl CatalogStore {
             first: Arc::downgrade(self),
             others: Mutex::default(),
             publishing: Mutex::default(),
+            are_names_required: AtomicBool::default(),
             is_closed: AtomicBool::default(),
             database: self.database.clone(),
             rows: self.rows.clone(),
@@ -165,11 +166,21 @@ impl CatalogStore {
     pub(crate) fn named(&self, name: &str) -> Result<Arc<Self>> {
         let first = self.first();
         let number = match first.current().named_database(name) {
+            None if name != MAIN_NAME && first.are_names_required.load(Ordering::Relaxed) => {
+                let hint = format!("CREATE DATABASE \"{name}\", run in the database \"{MAIN_NAME}\", makes it.");
+                return Err(no_database(name).hint(hint));
+            }
             None => return Ok(first),
             Some(database) if database.is_dropped => return Err(no_database(name)),
             Some(database) => database.id,
         };
         first.of_database(number).ok_or_else(|| no_database(name))
+    }
+
+    /// Sets whether a name that no database has is refused.
+    pub(crate) fn require_names(&self, are_required: bool) {
+        // Relaxed: a setting.
+        self.first().are_names_required.store(are_required, Ordering::Relaxed);
     }
 
     /// Refuses sessions from now on; returns false if another statement does so already.

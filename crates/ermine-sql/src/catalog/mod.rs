@@ -250,6 +250,8 @@ pub(crate) struct CatalogStore {
     first: Weak<CatalogStore>,
     /// The stores of the other databases that were used (`databases`); in the first one's only.
     others: Mutex<BTreeMap<ObjectId, Arc<CatalogStore>>>,
+    /// Whether a name that no database has is refused; in the first one's only.
+    are_names_required: AtomicBool,
     /// Whether sessions are refused (`databases`).
     is_closed: AtomicBool,
     /// Locked while what all databases share is published; in the first one's only.
@@ -383,6 +385,7 @@ impl CatalogStore {
             first: first.clone(),
             others: Mutex::default(),
             publishing: Mutex::default(),
+            are_names_required: AtomicBool::default(),
             is_closed: AtomicBool::default(),
             database,
             rows,

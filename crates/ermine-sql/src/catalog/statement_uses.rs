@@ -68,14 +68,17 @@ pub(crate) struct StatementEntry {
     pub(crate) uses: Sharded<StatementUse>,
     pub(crate) runs: Extremes,
     pub(crate) plannings: Extremes,
-    plan: Mutex<Option<LastPlan>>,
+    plan: Mutex<LastPlan>,
 }
 
 /// The plan that was made last.
+#[derive(Default)]
 struct LastPlan {
     /// The plan, while a session has it.
-    plan: Weak<dyn ShownPlan>,
-    /// Its text as it was last shown, when so many plans had been made.
+    plan: Option<Weak<dyn ShownPlan>>,
+    /// How many were made.
+    made: u64,
+    /// The text of a plan, and how many had been made with it.
     text: Option<(u64, Arc<str>)>,
 }
 
@@ -128,44 +131,50 @@ impl StatementEntry {
         self.runs.record(micros);
     }
 
-    /// Counts a plan that was made.
-    pub(crate) fn planned(&self, session: u64, took: Duration) {
+    /// Counts a plan that was made; returns whether its text is to be kept ([`Self::keep`]): that of the first one, the
+    /// second, the fourth, and so on. Making it for each plan would cost more than it is worth.
+    pub(crate) fn planned(&self, session: u64, took: Duration) -> bool {
         let (part, micros) = (self.uses.of(session), took.as_micros() as u64);
         add(&part.plans, 1);
         add(&part.plan_micros, micros);
         add(&part.square_plan_micros, micros.saturating_mul(micros));
         self.plannings.record(micros);
+        let made = &mut self.last_plan().made;
+        *made += 1;
+        made.is_power_of_two()
     }
 
     /// Shows a plan from now on, while a session has it.
     pub(crate) fn shows(&self, plan: Weak<impl ShownPlan + 'static>) {
-        *self.last_plan() = Some(LastPlan { plan, text: None });
+        self.last_plan().plan = Some(plan);
     }
 
-    fn last_plan(&self) -> MutexGuard<'_, Option<LastPlan>> {
+    /// Keeps the text of the plan that was made last, for the time when no session has it any more.
+    pub(crate) fn keep(&self) {
+        self.plan();
+    }
+
+    fn last_plan(&self) -> MutexGuard<'_, LastPlan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the beginning of the plan that is shown; `plans`: how many have been made.
-    pub(crate) fn plan(&self, plans: u64) -> Option<Arc<str>> {
-        let plan = match &*self.last_plan() {
-            Some(LastPlan { plan, text }) => {
-                let plan = plan.upgrade()?;
-                if let Some((at, text)) = text
-                    && *at == plans
-                {
-                    return Some(text.clone());
-                }
-                plan
+    /// Returns the beginning of the plan that was made last, or of an earlier one if no session has that any more.
+    pub(crate) fn plan(&self) -> Option<Arc<str>> {
+        let (plan, made) = {
+            let last = self.last_plan();
+            let is_current = last.text.as_ref().is_some_and(|(of, _)| *of == last.made);
+            match last.plan.as_ref().and_then(Weak::upgrade) {
+                Some(plan) if !is_current => (plan, last.made),
+                _ => return last.text.as_ref().map(|(_, text)| text.clone()),
             }
-            None => return None,
         };
         let mut text = plan.shape();
         let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
         text.truncate(end.unwrap_or(0));
         let text: Arc<str> = text.into();
-        if let Some(last) = &mut *self.last_plan() {
-            last.text = Some((plans, text.clone()));
+        let mut last = self.last_plan();
+        if last.text.as_ref().is_none_or(|(of, _)| *of < made) {
+            last.text = Some((made, text.clone()));
         }
         Some(text)
     }

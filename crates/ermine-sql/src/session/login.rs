@@ -40,6 +40,12 @@ impl SqlDatabase {
         }
     }
 
+    /// Sets whether a login with a name that no database has is refused (3D000), as in PostgreSQL, where the name of the
+    /// first database is `postgres`. Otherwise such a name, if no database had it, is one of the first database.
+    pub fn require_names(&self, are_required: bool) {
+        self.0.catalog.require_names(are_required);
+    }
+
     /// Whether any user has a password, so that a login is possible.
     pub fn has_passwords(&self) -> bool {
         self.0.catalog.current().roles().any(|role| role.verifier.is_some())

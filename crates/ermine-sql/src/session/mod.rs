@@ -48,7 +48,7 @@ use std::{
     cell::RefCell,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, Weak,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -333,9 +333,11 @@ impl Session {
         if let Some(entry) = &prepared.uses
             && prepared.bound.plan.is_planned()
         {
-            entry.planned(self.party.footprint.session, prepared.bound.took);
-            let plan: Weak<Prepared> = Arc::downgrade(&prepared);
-            entry.shows(plan);
+            let is_kept = entry.planned(self.party.footprint.session, prepared.bound.took);
+            entry.shows(Arc::downgrade(&prepared));
+            if is_kept {
+                entry.keep();
+            }
         }
         prepared
     }

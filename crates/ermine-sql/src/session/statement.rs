@@ -131,13 +131,14 @@ impl Session {
             return Err(plan::other_columns());
         }
         let sizes = Sizes::new(catalog, &bound.tables);
-        if let Some(entry) = self.uses(prepared) {
-            entry.planned(self.party.footprint.session, bound.took);
-        }
+        let kept = self.uses(prepared).filter(|entry| entry.planned(self.party.footprint.session, bound.took));
         let bound = Arc::new(bound);
         if !is_own {
             let made_for = MadeFor { version: Some(catalog.state()), settings, role, sizes };
             *renewed = Some(Renewed { bound: bound.clone(), made_for });
+            // The text of the plan needs the lock.
+            drop(renewed);
+            kept.iter().for_each(|entry| entry.keep());
         }
         Ok(Some(bound))
     }

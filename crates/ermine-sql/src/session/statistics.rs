@@ -47,8 +47,10 @@ impl SqlDatabase {
             ..SqlStatistics::default()
         };
         let mut conflicts = BTreeMap::<_, u64>::new();
+        let catalogs: Vec<_> = self.0.catalog.all_databases().iter().map(|store| store.current()).collect();
         for (kind, count) in sessions.conflicts.all() {
-            let table = kind.table.and_then(|table| Some(catalog.table(table)?.name().to_owned()));
+            let name = |table| catalogs.iter().find_map(|catalog| Some(catalog.table(table)?.name().to_owned()));
+            let table = kind.table.and_then(name);
             *conflicts.entry((table, kind.cause)).or_default() += count;
         }
         all.conflicts = conflicts.into_iter().map(|((table, cause), count)| (table, cause, count)).collect();

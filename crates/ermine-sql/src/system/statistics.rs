@@ -59,7 +59,7 @@ fn database(catalog: &Catalog) -> DatabaseView {
     let is_deadlock = |kind: &ConflictKind| kind.cause == "deadlock";
     let conflicts = catalog.sessions.conflicts.all().into_iter();
     DatabaseView {
-        sessions: catalog.sessions.all().len(),
+        sessions: catalog.sessions.all().iter().filter(|session| session.database_number == catalog.number).count(),
         begun: count(catalog.sessions.begun()),
         ends: catalog.sessions.ends.read(),
         uses: all,
@@ -390,7 +390,7 @@ pub(super) const TABLES: &[Described] = &[
         conflicts INT8 = count(of.counts.conflicts);
         waits INT8 = count(of.counts.waits);
         wait_time FLOAT8 = milliseconds(of.counts.wait_micros);
-        plan TEXT = of.is_shown.then(|| of.entry.plan(of.counts.plans)).flatten().map(|plan| plan.to_string());
+        plan TEXT = of.is_shown.then(|| of.entry.plan()).flatten().map(|plan| plan.to_string());
     }),
     table!(PG_CATALOG, 0 pg_stat_statements_info, known => std::iter::once(()), |()| {
         dealloc INT8 = count(known.catalog.sessions.statements.dropped.load(Ordering::Relaxed));

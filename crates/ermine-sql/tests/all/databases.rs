@@ -237,6 +237,18 @@ fn statements_about_databases_fail_as_in_postgresql() {
     assert_eq!(database.verify().unwrap().findings, Vec::<String>::new());
 }
 
+#[test]
+fn names_may_have_to_be_those_of_databases() {
+    let database = in_memory(Scheme::SiSsn);
+    let mut main = login(&database, "tester", "anything").unwrap();
+    ask(&mut main, "CREATE DATABASE a");
+    database.require_names(true);
+    assert_eq!(login(&database, "tester", "anything").err(), Some(SqlState::INVALID_CATALOG_NAME));
+    for name in ["postgres", "a"] {
+        assert_eq!(ask(&mut login(&database, "tester", name).unwrap(), "SELECT current_database()"), [name]);
+    }
+}
+
 /// A directory that is removed at the end.
 struct Scratch(std::path::PathBuf);
 

@@ -136,7 +136,12 @@ pub(crate) struct RowArray<T> {
     taken: AtomicU64,
     /// RowIds below `taken` that recovery found unused, in runs, the lowest last.
     free: Mutex<Vec<Range<u64>>>,
+    /// How many RowIds each worker has in stock.
+    stocks: Mutex<Vec<Arc<Stock>>>,
 }
+
+/// A number of RowIds that its worker alone writes, for statistics: no model of the schemes explores it.
+type Stock = std::sync::atomic::AtomicU64;
 
 /// Small pages for the first rows: a table of few rows takes few pages.
 const HUGE_FROM: usize = 4 << 20;
@@ -159,6 +164,7 @@ impl<T: Slot> RowArray<T> {
             budget: budget.clone(),
             taken: AtomicU64::new(0),
             free: Mutex::new(Vec::new()),
+            stocks: Mutex::new(Vec::new()),
         }
     }
 
@@ -222,6 +228,19 @@ impl<T: Slot> RowArray<T> {
     /// Number of RowIds that have been handed out: at least the number of rows.
     pub(crate) fn count(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Number of RowIds that are in use: by rows, and by deleted ones that are not collected yet.
+    pub(crate) fn in_use(&self) -> u64 {
+        let free: u64 = {
+            let free = self.free.lock().expect("no code panics while it holds the free rows");
+            free.iter().map(|run| run.end - run.start).sum()
+        };
+        let mut stocks = self.stocks.lock().expect("no code panics while it holds the stocks");
+        // Those of workers that have ended.
+        stocks.retain(|stock| Arc::strong_count(stock) > 1);
+        let stocks: u64 = stocks.iter().map(|stock| stock.load(Ordering::Relaxed)).sum();
+        self.count().saturating_sub(free + stocks)
     }
 
     /// Bytes of the slots that have been handed out.
@@ -309,29 +328,57 @@ pub(crate) struct RowIds {
     next: u64,
     end: u64,
     recycled: Vec<RowId>,
+    /// How many these are, for [`RowArray::in_use`]; `None`: the array does not know them yet.
+    stock: Option<Arc<Stock>>,
 }
 
 impl RowIds {
     /// Takes a RowId whose slot is empty and which no other worker has.
     pub(crate) fn take<T: Slot>(&mut self, array: &RowArray<T>) -> Result<RowId> {
-        if let Some(row) = self.recycled.pop() {
-            return Ok(row);
+        if !self.is_counted() {
+            self.count_in(Some(array));
         }
-        if self.next == self.end {
+        if self.recycled.is_empty() && self.next == self.end {
             array.take_free(&mut self.recycled);
-            if let Some(row) = self.recycled.pop() {
-                return Ok(row);
+            if self.recycled.is_empty() {
+                self.next = array.take_block()?;
+                self.end = self.next + BLOCK_ROWS;
             }
-            self.next = array.take_block()?;
-            self.end = self.next + BLOCK_ROWS;
         }
-        self.next += 1;
-        Ok(RowId(self.next - 1))
+        let row = self.recycled.pop().unwrap_or_else(|| {
+            self.next += 1;
+            RowId(self.next - 1)
+        });
+        self.note();
+        Ok(row)
+    }
+
+    /// Whether their number is known, to the array or to nothing.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.stock.is_some()
+    }
+
+    /// Makes their number known to the table's array; `None`: the table is gone.
+    #[cold]
+    pub(crate) fn count_in<T: Slot>(&mut self, array: Option<&RowArray<T>>) {
+        let stock = self.stock.insert(Arc::default());
+        if let Some(array) = array {
+            array.stocks.lock().expect("no code panics while it holds the stocks").push(stock.clone());
+        }
+        self.note();
+    }
+
+    fn note(&self) {
+        if let Some(stock) = &self.stock {
+            // Relaxed: statistics.
+            stock.store(self.recycled.len() as u64 + (self.end - self.next), Ordering::Relaxed);
+        }
     }
 
     /// Recycles a RowId that no transaction can still use.
     pub(crate) fn give(&mut self, row: RowId) {
         self.recycled.push(row);
+        self.note();
     }
 }
 
@@ -391,6 +438,23 @@ mod tests {
     }
 
     #[test]
+    fn row_ids_in_use_are_counted() {
+        let array = ChainArray::<()>::new(&Arc::new(Budget::unlimited()));
+        let (mut one, mut other) = (RowIds::default(), RowIds::default());
+        let taken: Vec<_> = (0..200).map(|_| one.take(&array).unwrap()).collect();
+        assert_eq!((array.in_use(), array.count()), (200, 256));
+        // A worker that takes none gives those back that others took.
+        other.count_in(Some(&array));
+        taken[..150].iter().for_each(|row| other.give(*row));
+        assert_eq!(array.in_use(), 50);
+        (0..10).for_each(|_| drop(other.take(&array)));
+        assert_eq!(array.in_use(), 60);
+        // RowIds of a worker that has ended belong to no other.
+        drop(other);
+        assert_eq!(array.in_use(), 200);
+    }
+
+    #[test]
     fn what_recovery_left_free_is_handed_out_first_and_once() {
         let budget = Arc::new(Budget::unlimited());
         let array = ChainArray::<()>::new(&budget);
@@ -406,6 +470,7 @@ mod tests {
         assert_eq!(taken, (0..303).filter(|row| !rows.contains(row)).collect::<Vec<_>>());
         // The free rows between distant rows take few runs.
         assert!(array.free.lock().unwrap().len() < 4);
+        assert_eq!(array.in_use(), rows.len() as u64 + 300);
         let empty = ChainArray::<()>::new(&budget);
         empty.recovered(&[]);
         assert_eq!((empty.count(), RowIds::default().take(&empty).unwrap()), (0, RowId(0)));

@@ -94,7 +94,11 @@ impl<C: crate::rows::in_place::Control> Garbage<C> {
                 Retired::Record(table, row, record) => {
                     // SAFETY: removed in an epoch that has closed (in_place.rs, invariant 4).
                     unsafe { record.destroy(arena) };
-                    self.row_ids(table).give(row);
+                    let row_ids = self.row_ids(table);
+                    if !row_ids.is_counted() {
+                        engine.tables.count_row_ids(table, row_ids);
+                    }
+                    row_ids.give(row);
                 }
                 Retired::Key(removal) => self.removals.push_back(removal),
                 // SAFETY: as above.
