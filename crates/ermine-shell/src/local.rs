@@ -70,6 +70,11 @@ impl Statements for Local {
         Box::new(move || cancel.store(true, Ordering::Relaxed))
     }
 
+    fn reconnect(&mut self) -> Result<(), Box<Failure>> {
+        // A session in this process is never lost.
+        Ok(())
+    }
+
     fn beside(&self) -> Beside {
         let (database, user, place) = (self.database.clone(), self.user.clone(), self.place.clone());
         let Environment { process, database: name, .. } = self.session.environment().clone();

@@ -15,6 +15,10 @@ pub trait Statements {
     /// thread.
     fn canceller(&self) -> Box<dyn Fn() + Send>;
 
+    /// Replaces a session that is lost by a new one of the same user on the same database, without asking the user
+    /// anything.
+    fn reconnect(&mut self) -> Result<(), Box<Failure>>;
+
     /// Returns the way to another session of the same user on the same database.
     fn beside(&self) -> Beside;
 

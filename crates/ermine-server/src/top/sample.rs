@@ -119,6 +119,7 @@ fn list<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Resul
 
 /// Prepares a session for samples.
 pub fn begin(server: &mut Connected) -> Result<(), Box<Failure>> {
+    // PGAPPNAME is not for this session, which is found by its name.
     run(server, &format!("SET application_name = '{APPLICATION}'; SET statement_timeout = '10s'")).map(drop)
 }
 

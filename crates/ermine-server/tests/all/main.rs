@@ -9,3 +9,4 @@ mod raw;
 mod server;
 mod shell;
 mod sql;
+mod terminal;

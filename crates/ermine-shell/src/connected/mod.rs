@@ -127,6 +127,11 @@ impl Statements for Connected {
         })
     }
 
+    fn reconnect(&mut self) -> Result<(), Box<Failure>> {
+        *self = Self::log_in(self.target.clone(), false)?;
+        Ok(())
+    }
+
     fn beside(&self) -> Beside {
         let (target, process) = (self.target.clone(), self.key.map_or(0, |(process, _)| process));
         Beside { process, open: Box::new(move || Some(Box::new(Self::log_in(target, false).ok()?))) }

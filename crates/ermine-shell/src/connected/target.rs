@@ -81,6 +81,13 @@ impl Target {
         })
     }
 
+    /// Returns the target with a name of the application, unless it has one.
+    #[must_use]
+    pub fn for_application(mut self, name: &str) -> Self {
+        self.application.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
     /// Connects to the first host that can be reached, and returns its name.
     pub(super) fn stream(&self) -> Result<(Stream, String), Box<Failure>> {
         let mut failures = Vec::new();
@@ -150,6 +157,14 @@ mod tests {
         let words = target("host=a,b port=1,2 user=ann dbname=shop", &variables).unwrap();
         assert_eq!(words.hosts, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
         assert_eq!((&*words.user, &*words.database), ("ann", "shop"));
+        for (text, variables, wanted) in [
+            ("user=ann", &[][..], "ermined shell"),
+            ("user=ann", &[("PGAPPNAME", "nightly")], "nightly"),
+            ("user=ann application_name=mine", &[("PGAPPNAME", "nightly")], "mine"),
+        ] {
+            let named = target(text, variables).unwrap().for_application("ermined shell");
+            assert_eq!(named.application.as_deref(), Some(wanted), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,14 @@
 //! `ermined top` on a server.
 
+use std::io::Write as _;
+
+use rustix::termios::LocalModes;
+
 use super::{Directory, Serving};
-use crate::process::{ermined, finish, output};
+use crate::{
+    process::{ermined, finish, output},
+    terminal::Terminal,
+};
 
 fn url(serving: &Serving, user: &str) -> String {
     format!("postgres://{user}@127.0.0.1:{}/shop", serving.address.port())
@@ -45,4 +52,42 @@ fn what_it_cannot_show_it_says() {
         let (ended, text) = output(arguments, "");
         assert!(ended.status.code() == Some(status) && text.contains(words), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn a_terminal_is_given_back_as_it_was() {
+    let directory = Directory::new("top-terminal");
+    let serving = Serving::start(&directory.0, &[]);
+    for ends in ["q", "INT", "TERM", "QUIT"] {
+        let mut terminal = Terminal::start(&mut ermined(&["top", "--connect", &url(&serving, "ann")]));
+        terminal.until("\u{1b}[?1049h");
+        terminal.until("rates since its start");
+        let line = LocalModes::ECHO | LocalModes::ICANON;
+        assert!(!terminal.modes().intersects(line) && terminal.modes().contains(LocalModes::ISIG), "{ends}");
+        match ends {
+            "q" => terminal.user.write_all(b"xq").unwrap(),
+            name => terminal.signal(name),
+        }
+        assert!(terminal.command.wait().unwrap().success(), "{ends}");
+        terminal.until("\u{1b}[?1049l");
+        assert!(terminal.modes().contains(line), "{ends}");
+    }
+}
+
+#[test]
+fn a_server_that_is_started_again_is_shown_again() {
+    let directory = Directory::new("top-again");
+    let serving = Serving::start(&directory.0, &["--drain-seconds", "0"]);
+    let address = serving.address.to_string();
+    let mut terminal = Terminal::start(&mut ermined(&["top", "--connect", &url(&serving, "ann"), "--interval", "0.1"]));
+    terminal.until("rates since its start");
+    serving.signal("TERM");
+    terminal.until("No connection, trying again: ");
+    drop(serving);
+    terminal.until("connecting to 127.0.0.1");
+    let _serving = Serving::start(&directory.0, &["--listen", &address]);
+    terminal.until("rates since its start");
+    terminal.until("rates of the last ");
+    terminal.user.write_all(b"q").unwrap();
+    assert!(terminal.command.wait().unwrap().success());
 }
