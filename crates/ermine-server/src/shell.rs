@@ -13,10 +13,13 @@ use ermine_sql::SqlDatabase;
 
 use crate::{Failure, arguments::Shell, check_exists, failed, options_in};
 
+/// The name of the shell's sessions, unless PGAPPNAME has another one.
+const APPLICATION: &str = "ermined shell";
+
 pub fn shell(arguments: &Shell) -> Result<(), Failure> {
     let statements: Box<dyn Statements> = match (&arguments.connect, &arguments.dir) {
         (Some(text), _) => {
-            let target = Target::new(text, variable).map_err(Failure::Usage)?;
+            let target = Target::new(text, variable).map_err(Failure::Usage)?.for_application(APPLICATION);
             Box::new(Connected::open(target).map_err(|failure| Failure::Failed(failure.to_string()))?)
         }
         (None, Some(dir)) => {

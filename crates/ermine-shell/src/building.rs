@@ -1,7 +1,7 @@
-//! Progress of an index that a statement builds, on the standard error while it runs.
+//! Progress of an index that a statement builds, or of a backup, on the standard error while it runs.
 //!
-//! The session is busy, so a second one of the same user reads `pg_stat_progress_create_index`, from a thread. It is
-//! opened only for statements that take long.
+//! The session is busy, so a second one of the same user reads `pg_stat_progress_create_index` and
+//! `pg_stat_progress_basebackup`, from a thread. It is opened only for statements that take long.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -13,11 +13,11 @@ use std::{
 use crate::statements::{Beside, Ends, Reply, Statements};
 
 /// Time after which a statement takes long.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Time between two reports.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs a text, and meanwhile shows the progress of an index that it builds: if it may build one, `is_told`, and the
+/// Runs a text, and meanwhile shows the progress of what it builds: if it may build something, `is_told`, and the
 /// standard error is a terminal.
 pub fn run<T>(
     statements: &mut dyn Statements,
@@ -38,9 +38,11 @@ pub fn run<T>(
     })
 }
 
-/// Whether a text may build an index.
+/// Whether a text may build an index or a backup.
 fn may_build(text: &str) -> bool {
-    text.to_ascii_lowercase().contains("index")
+    let text = text.to_ascii_lowercase();
+    // ADD UNIQUE builds an index, too.
+    ["index", "unique", "backup"].iter().any(|word| text.contains(word))
 }
 
 /// Shows the progress in the last line of the terminal, until the statement has ended.
@@ -68,23 +70,33 @@ fn show(beside: Beside, ended: &Receiver<()>) {
     }
 }
 
-/// Returns how far the index is that a session builds, if it builds one.
+/// Returns how far the index or the backup is that a session makes, if it makes one.
 fn report(session: &mut dyn Statements, process: i32) -> Option<String> {
-    // A session without a connection has the number 0 itself, and none in the view.
+    // A session without a connection has the number 0 itself, and none in the views.
     let text = format!(
-        "SELECT phase, tuples_done, tuples_total FROM pg_catalog.pg_stat_progress_create_index
+        "SELECT phase, tuples_done, tuples_total, false FROM pg_catalog.pg_stat_progress_create_index
+         WHERE pid IS NOT DISTINCT FROM nullif({process}, 0)
+         UNION ALL SELECT phase, backup_streamed, backup_total, true FROM pg_catalog.pg_stat_progress_basebackup
          WHERE pid IS NOT DISTINCT FROM nullif({process}, 0)"
     );
     let mut replies = Vec::new();
     session.run(&text, Ends { source: &mut io::empty(), sink: &mut io::sink() }, &mut replies).ok()?;
     let Some(Reply::Done { table: Some(table), .. }) = replies.pop() else { return None };
     let row = table.rows.first()?;
-    let number = |at: usize| row.get(at)?.as_deref()?.parse::<u64>().ok();
-    let phase = row.first()?.as_deref()?;
-    Some(match (number(1), number(2)) {
+    let value = |at: usize| row.get(at)?.as_deref();
+    let number = |at: usize| value(at)?.parse::<u64>().ok();
+    Some(line(value(0)?, number(1), number(2), value(3) == Some("t")))
+}
+
+/// Returns a phase, and how much of it is done: bytes or rows.
+fn line(phase: &str, done: Option<u64>, total: Option<u64>, of_bytes: bool) -> String {
+    let mebi = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    match (done, total) {
+        (Some(done), Some(total)) if of_bytes => format!("{phase}: {:.1} of {:.1} MiB", mebi(done), mebi(total)),
+        (Some(done), None) if of_bytes && done > 0 => format!("{phase}: {:.1} MiB", mebi(done)),
         (Some(done), Some(total)) if done > 0 => format!("{phase}: {done} of about {total} rows"),
         _ => phase.to_owned(),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +138,23 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_may_build_an_index() {
-        assert!(may_build("CREATE INDEX ON t (a)") && may_build("reindex table t") && !may_build("SELECT 1"));
+    fn texts_that_may_build_something() {
+        for text in ["CREATE INDEX ON t (a)", "reindex table t", "ALTER TABLE t ADD UNIQUE (a)", "Backup to 'b'"] {
+            assert!(may_build(text), "{text}");
+        }
+        assert!(!may_build("SELECT 1"));
+    }
+
+    #[test]
+    fn phases_say_how_much_is_done() {
+        for (done, total, of_bytes, wanted) in [
+            (Some(5), Some(9), false, "a: 5 of about 9 rows"),
+            (Some(0), Some(9), false, "a"),
+            (Some(1 << 20), Some(5 << 19), true, "a: 1.0 of 2.5 MiB"),
+            (Some(1 << 20), None, true, "a: 1.0 MiB"),
+            (Some(0), None, true, "a"),
+        ] {
+            assert_eq!(line("a", done, total, of_bytes), wanted);
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::{
     fs::File,
-    io::{self, BufWriter, Read, Write as _},
+    io::{self, BufWriter, Write as _},
 };
 
 use crate::{
     input::Lines,
+    patient::{self, Interruptible},
     shell::{Outcome, Shell},
 };
 
@@ -20,13 +21,19 @@ pub fn copy(shell: &mut Shell, text: &str, lines: &mut Lines) -> io::Result<Outc
     let (direction, stream) = if is_from { ("FROM", "STDIN") } else { ("TO", "STDOUT") };
     let statement = format!("COPY {relation} {direction} {stream} {options}");
     let Some(path) = place else { return shell.execute(statement.trim_end(), lines, None, None) };
-    let opened = if is_from { File::open(&path) } else { File::create(&path) };
-    let mut file = match opened {
+    let interrupted = shell.interrupted();
+    // A pipe is opened when its other end is.
+    let opened = patient::wait(&interrupted, {
+        let path = path.clone();
+        move || if is_from { File::open(path) } else { File::create(path) }
+    });
+    let file = match opened {
         Ok(file) => file,
         Err(error) => return shell.complain(format!("{path}: {error}"), origin),
     };
     if is_from {
-        return shell.execute(statement.trim_end(), lines, Some(&mut file as &mut dyn Read), None);
+        let mut source = Interruptible::new(file, interrupted);
+        return shell.execute(statement.trim_end(), lines, Some(&mut source), None);
     }
     let mut file = BufWriter::new(file);
     let outcome = shell.execute(statement.trim_end(), lines, None, Some(&mut file))?;

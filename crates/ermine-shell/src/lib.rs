@@ -11,7 +11,8 @@
 //! | `input` | lines, typed or not; the pieces they are cut into; completion |
 //! | `output`, `report` | rows, the pager and colors; failures |
 //! | `commands`, `describe`, `copy`, `meter` | commands with a backslash; `\d`; `\copy`, and its progress |
-//! | `building` | the progress of CREATE INDEX |
+//! | `patient` | files that are waited for until Ctrl-C |
+//! | `building` | the progress of CREATE INDEX and BACKUP |
 //! | `buffer`, `edit` | commands on the statement that is being typed, like `\g` and `\watch`; the user's editor |
 //! | `shell` | running one after the other |
 //!
@@ -31,6 +32,7 @@ mod input;
 mod local;
 mod meter;
 mod output;
+mod patient;
 mod report;
 mod shell;
 mod statements;

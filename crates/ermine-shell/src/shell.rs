@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -86,11 +86,14 @@ pub struct Shell {
     output: Destination,
     /// Whether Ctrl-C was pressed since the last statement began.
     interrupted: Arc<AtomicBool>,
+    /// Ends the running statement.
+    canceller: Arc<Mutex<Box<dyn Fn() + Send>>>,
     depth: usize,
 }
 
 /// Runs the task's steps, or else lines that are typed or come from a pipe; returns whether all of it succeeded.
 pub fn run(statements: Box<dyn Statements>, task: Task, is_typed: bool) -> io::Result<bool> {
+    let canceller = Arc::new(Mutex::new(statements.canceller()));
     let mut shell = Shell {
         statements: Rc::new(RefCell::new(statements)),
         layout: task.layout,
@@ -102,6 +105,7 @@ pub fn run(statements: Box<dyn Statements>, task: Task, is_typed: bool) -> io::R
         goes_on: task.goes_on,
         output: Destination::standard(),
         interrupted: Arc::default(),
+        canceller,
         depth: 0,
     };
     let done = shell.steps(&task.steps, is_typed.then_some(task.history));
@@ -149,14 +153,31 @@ impl Shell {
     /// Makes Ctrl-C end the running statement, not the shell.
     fn listen(&self) -> io::Result<()> {
         let mut signals = Signals::new([SIGINT])?;
-        let (interrupted, cancel) = (self.interrupted.clone(), self.statements.borrow().canceller());
+        let (interrupted, canceller) = (self.interrupted.clone(), self.canceller.clone());
         std::thread::spawn(move || {
             for _ in signals.forever() {
                 interrupted.store(true, Ordering::Relaxed);
-                cancel();
+                canceller.lock().unwrap_or_else(PoisonError::into_inner)();
             }
         });
         Ok(())
+    }
+
+    /// Replaces a lost session by a new one, as psql does where a user types.
+    fn reset(&mut self) -> io::Result<bool> {
+        let mut told = io::stderr();
+        write!(told, "The connection to the server was lost. Attempting reset: ")?;
+        let mut statements = self.statements.borrow_mut();
+        match statements.reconnect() {
+            Ok(()) => writeln!(told, "Succeeded.")?,
+            Err(failure) => {
+                writeln!(told, "Failed.")?;
+                report::write(&failure, "", None, has_colors(), &mut told)?;
+                return Ok(false);
+            }
+        }
+        *self.canceller.lock().unwrap_or_else(PoisonError::into_inner) = statements.canceller();
+        Ok(true)
     }
 
     /// Runs the lines of a file.
@@ -212,7 +233,11 @@ impl Shell {
                     Outcome::Edited => is_edited = true,
                     // Ends only these lines; the caller goes on.
                     Outcome::Quit => return Ok(outcome),
-                    Outcome::Failed if self.standing() == Standing::Lost => return Ok(Outcome::Failed),
+                    Outcome::Failed if self.standing() == Standing::Lost => {
+                        if !lines.is_terminal() || !self.reset()? {
+                            return Ok(Outcome::Failed);
+                        }
+                    }
                     Outcome::Failed if lines.is_terminal() => {}
                     Outcome::Failed if !self.may_go_on() => return Ok(Outcome::Failed),
                     Outcome::Failed => outcome = Outcome::Failed,
@@ -404,6 +429,12 @@ impl Shell {
     pub(crate) fn redirect(&mut self, destination: Destination) -> io::Result<Destination> {
         self.output.flush()?;
         Ok(std::mem::replace(&mut self.output, destination))
+    }
+
+    /// Forgets an earlier Ctrl-C; returns a flag that is set by the next one.
+    pub(crate) fn interrupted(&self) -> Arc<AtomicBool> {
+        self.interrupted.store(false, Ordering::Relaxed);
+        self.interrupted.clone()
     }
 
     /// Waits; returns whether all of the time has passed without Ctrl-C since the last statement began.

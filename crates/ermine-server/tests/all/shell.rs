@@ -6,7 +6,8 @@
 //! things have to happen at the same time.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     process::{Command, Output},
     thread,
     time::{Duration, Instant},
@@ -14,7 +15,10 @@ use std::{
 
 use ermine_shell::{Connected, Ends, Failure, Reply, Standing, Statements, Target};
 
-use crate::process::{Directory, Serving, ermined, finish, output};
+use crate::{
+    process::{Directory, Serving, ermined, finish, output},
+    terminal::Terminal,
+};
 
 /// A shell on a directory or a server.
 enum Place<'a> {
@@ -422,4 +426,48 @@ fn statements_on_a_server_are_cancelled_and_servers_end() {
     serving.child.wait().unwrap();
     let failure = run(&mut session, "SELECT 1").0.unwrap_err();
     assert_eq!(session.standing(), Standing::Lost, "{failure}");
+}
+
+#[test]
+fn who_waits_for_a_file_is_interrupted() {
+    both("interrupt", |place, files| {
+        let path = files.0.join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let mut shell = Terminal::start(place.command(&[]).env("ERMINE_HISTORY", ""));
+        let types = |shell: &mut Terminal, text: &str| write!(shell.user, "{text}\r").unwrap();
+        types(&mut shell, "CREATE TABLE t (a text);");
+        shell.until("CREATE TABLE\r\n");
+        types(&mut shell, &format!("\\copy t from '{}'", path.display()));
+        shell.until_or("pipe: canceled by user", |shell| shell.signal("INT"));
+        // Its other end is open, and has data, but no end.
+        let mut end = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        write!(end, "1\n").unwrap();
+        types(&mut shell, &format!("\\copy t from '{}'", path.display()));
+        shell.until_or("57014", |shell| shell.signal("INT"));
+        types(&mut shell, "SELECT 'rows: ' || count(*) FROM t;");
+        shell.until("rows: 0");
+        types(&mut shell, "\\q");
+        assert!(shell.command.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn a_user_gets_a_new_connection_where_one_is_lost() {
+    let directory = Directory::new("shell-reset");
+    let serving = Serving::start(&directory.0, &["--drain-seconds", "0"]);
+    let address = serving.address.to_string();
+    let mut shell = Terminal::start(Place::There(&serving).command(&[]).env("ERMINE_HISTORY", ""));
+    let types = |shell: &mut Terminal, text: &str| write!(shell.user, "{text}\r").unwrap();
+    types(&mut shell, "SHOW application_name;");
+    shell.until(" ermined shell");
+    drop(serving);
+    let serving = Serving::start(&directory.0, &["--listen", &address]);
+    types(&mut shell, "SELECT 1;");
+    shell.until("The connection to the server was lost. Attempting reset: Succeeded.");
+    types(&mut shell, "SELECT 'answer: ' || 6 * 7;");
+    shell.until("answer: 42");
+    drop(serving);
+    types(&mut shell, "SELECT 1;");
+    shell.until("Attempting reset: Failed.");
+    assert_eq!(shell.command.wait().unwrap().code(), Some(1));
 }
