@@ -79,3 +79,4 @@ pub use session::activity::shown as loggable;
 pub use session::{
     Completion, CopyIn, Effort, Prepared, Session, SqlDatabase, SqlStatistics, SqlVerification, Status, WeakSqlDatabase,
 };
+pub use system::system_tables;

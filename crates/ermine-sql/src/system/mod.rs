@@ -247,6 +247,11 @@ fn tables() -> impl Iterator<Item = &'static Described> {
     TABLES.iter().copied().flatten()
 }
 
+/// Returns the schema, the name and the columns of each table of the system, which `pg_class` does not list.
+pub fn system_tables() -> impl Iterator<Item = (&'static str, &'static str, impl Iterator<Item = &'static str>)> {
+    tables().map(|table| (table.schema, table.name, table.columns.iter().map(|(name, _)| *name)))
+}
+
 impl SystemTable {
     /// Returns the table of that name.
     pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<Self> {

@@ -27,8 +27,14 @@ pub enum Place {
     Relation(&'static str),
     /// A schema.
     Schema,
+    /// A database.
+    Database,
+    /// A role.
+    Role,
     /// A setting.
     Setting,
+    /// The part of a setting behind this word and a dot.
+    SettingPart(String),
     /// A part of a relation, alias or schema.
     Part(String),
     /// A column in a list.
@@ -39,6 +45,8 @@ pub enum Place {
     Object,
     /// A word of the language; these are likely.
     Word(&'static [&'static str]),
+    /// One of these words.
+    Only(&'static [&'static str]),
     /// Nothing that is known, like a new name.
     Other,
 }
@@ -128,8 +136,12 @@ pub fn place(tokens: &[Token]) -> Place {
     if tokens.is_empty() || (first == "EXPLAIN" && matches!(&*last, "EXPLAIN" | "ANALYZE" | "VERBOSE")) {
         return Place::Statement;
     }
-    if let [.., before, Token::Sign('.')] = tokens {
-        return before.name().map_or(Place::Other, Place::Part);
+    if let [outer @ .., before, Token::Sign('.')] = tokens {
+        let is_setting = place(outer) == Place::Setting;
+        return before.name().map_or(Place::Other, if is_setting { Place::SettingPart } else { Place::Part });
+    }
+    if let Some(place) = list_place(tokens, &first) {
+        return place;
     }
     // The kind of object is named before IF EXISTS, ONLY and CONCURRENTLY.
     let object = match &*last {
@@ -139,6 +151,66 @@ pub fn place(tokens: &[Token]) -> Place {
     };
     object_place(tokens, &first, &at(1), &object).unwrap_or_else(|| clause_place(tokens, &first, &last))
 }
+
+/// Returns what may follow in a list that has its own words: options, modes, roles, schemas.
+fn list_place(tokens: &[Token], first: &str) -> Option<Place> {
+    let words: Vec<_> = tokens.iter().map(Token::word).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let is_listed = matches!(tokens.last(), Some(Token::Sign(',')));
+    Some(match (first, &words[..]) {
+        ("EXPLAIN", [_, "", ..]) if is_in_options(tokens) => match tokens.last()? {
+            Token::Sign('(' | ',') => Place::Only(&OPTIONS_OF_EXPLAIN),
+            Token::Sign(')') => Place::Statement,
+            _ if words.ends_with(&["FORMAT"]) => Place::Only(&["TEXT", "JSON"]),
+            Token::Word(word) if OPTIONS_OF_EXPLAIN.contains(&&*word.to_uppercase()) => Place::Only(&["ON", "OFF"]),
+            _ => return None,
+        },
+        (_, [.., "ISOLATION", "LEVEL"]) => Place::Only(&LEVELS),
+        ("BEGIN", ["BEGIN"] | ["BEGIN", "TRANSACTION" | "WORK"])
+        | ("START", ["START", "TRANSACTION"])
+        | ("SET", ["SET", "TRANSACTION"] | ["SET", "SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"]) => {
+            Place::Word(&MODES)
+        }
+        ("SET" | "ALTER", [.., "SEARCH_PATH", "TO" | ""]) => Place::Schema,
+        ("SET" | "ALTER", _) if is_listed && words.contains(&"SEARCH_PATH") => Place::Schema,
+        ("SET", ["SET", "ROLE"] | ["SET", "SESSION", "AUTHORIZATION"])
+        | ("ALTER" | "DROP", [_, "ROLE" | "USER"])
+        | ("DROP", [_, "ROLE" | "USER", "IF", "EXISTS"])
+        | ("DROP" | "REASSIGN", [_, "OWNED", "BY"] | [_, "OWNED", "BY", _, "TO"])
+        | ("ALTER", [.., "OWNER", "TO"])
+        | ("GRANT", [.., "TO"])
+        | ("REVOKE", [.., "FROM"]) => Place::Role,
+        ("GRANT" | "REVOKE", _) if is_listed && has_grantees(first, &words) => Place::Role,
+        ("DROP", ["DROP", "ROLE" | "USER", ..]) if is_listed => Place::Role,
+        ("GRANT", ["GRANT"]) | ("REVOKE", ["REVOKE"]) => Place::Word(&PRIVILEGES),
+        ("GRANT", [.., last]) if has_grantees(first, &words) && !matches!(*last, "" | "WITH" | "GRANT") => {
+            Place::Word(&["WITH GRANT OPTION"])
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the tokens of an EXPLAIN end in its options in parentheses, or right behind them.
+fn is_in_options(tokens: &[Token]) -> bool {
+    let is_query = tokens.get(2).is_some_and(|token| matches!(&*token.word(), "SELECT" | "VALUES" | "WITH"));
+    let end = tokens.iter().position(|token| *token == Token::Sign(')'));
+    tokens[1] == Token::Sign('(') && !is_query && end.is_none_or(|end| end + 1 == tokens.len())
+}
+
+/// Whether the roles of GRANT or REVOKE have begun.
+fn has_grantees(first: &str, words: &[&str]) -> bool {
+    words.contains(if first == "GRANT" { &"TO" } else { &"FROM" })
+}
+
+const OPTIONS_OF_EXPLAIN: [&str; 9] =
+    ["ANALYZE", "BUFFERS", "COSTS", "FORMAT", "SETTINGS", "SUMMARY", "TIMING", "VERBOSE", "WAL"];
+
+const LEVELS: [&str; 4] = ["SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED", "READ UNCOMMITTED"];
+
+const MODES: [&str; 4] = ["ISOLATION LEVEL", "READ ONLY", "READ WRITE", "DEFERRABLE"];
+
+const PRIVILEGES: [&str; 9] =
+    ["ALL", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "USAGE", "EXECUTE"];
 
 /// Returns what may follow a word behind which objects of some kind are named.
 fn object_place(tokens: &[Token], first: &str, second: &str, object: &str) -> Option<Place> {
@@ -150,13 +222,14 @@ fn object_place(tokens: &[Token], first: &str, second: &str, object: &str) -> Op
         ("SET" | "RESET", "ALTER") if matches!(second, "SYSTEM" | "ROLE" | "USER" | "DATABASE") => Place::Setting,
         ("TO", "SET") => Place::Word(&["DEFAULT", "ON", "OFF"]),
         ("CREATE" | "ALTER" | "DROP", _) if is_short => Place::Object,
-        ("ON", "INSERT") => Place::Word(&["CONFLICT"]),
+        ("ON", "INSERT") => Place::Only(&["CONFLICT"]),
         ("ON", "COMMENT") => Place::Object,
         ("TABLE", _) if is_changed || is_short => Place::Relation("rp"),
         ("VIEW", _) if is_changed => Place::Relation("vm"),
         ("INDEX", _) if is_changed => Place::Relation("iI"),
         ("SEQUENCE", _) if is_changed => Place::Relation("S"),
         ("SCHEMA", _) if first != "CREATE" => Place::Schema,
+        ("DATABASE", _) if is_changed || matches!(first, "GRANT" | "REVOKE") => Place::Database,
         ("FROM" | "TO", "COPY") => Place::Word(&["STDIN", "STDOUT"]),
         ("FROM", _) if tokens.len() > 1 && tokens[tokens.len() - 2].word() == "DISTINCT" => Place::Expression,
         ("FROM" | "JOIN" | "INTO" | "REFERENCES", _) => Place::Relation(ROWS),
@@ -179,7 +252,7 @@ fn clause_place(tokens: &[Token], first: &str, last: &str) -> Place {
         _ if first == "SET" => Place::Word(&["TO"]),
         _ if last == "SET" => Place::Column,
         _ if EXPECTANT.contains(&last) => Place::Expression,
-        _ if matches!(last, "TABLE" | "VIEW" | "INDEX" | "SCHEMA" | "AS") => Place::Other,
+        _ if matches!(last, "TABLE" | "VIEW" | "INDEX" | "SCHEMA" | "DATABASE" | "AS") => Place::Other,
         (_, Some("TABLE")) if first == "CREATE" => Place::Word(&[]),
         _ => Place::Word(following(clause)),
     }
@@ -292,6 +365,8 @@ mod tests {
             "DELETE FROM t WHERE a IS \
              DISTINCT FROM ",
             "INSERT INTO t VALUES (",
+            "EXPLAIN (COSTS OFF) SELECT count(",
+            "EXPLAIN (SELECT a, ",
         ] {
             assert_eq!(of(text), Place::Expression, "{text}");
         }
@@ -301,6 +376,32 @@ mod tests {
             ("DROP INDEX CONCURRENTLY ", Place::Relation("iI")),
             ("ALTER VIEW ", Place::Relation("vm")),
             ("DROP SCHEMA ", Place::Schema),
+            ("DROP DATABASE ", Place::Database),
+            ("DROP DATABASE IF EXISTS ", Place::Database),
+            ("ALTER DATABASE sh", Place::Database),
+            ("CREATE DATABASE ", Place::Other),
+            ("GRANT CONNECT ON DATABASE ", Place::Database),
+            ("GRANT ", Place::Word(&PRIVILEGES)),
+            ("GRANT SELECT ON t TO ", Place::Role),
+            ("GRANT SELECT ON t TO ann, ", Place::Role),
+            ("GRANT SELECT, ", Place::Expression),
+            ("REVOKE ALL ON t FROM ", Place::Role),
+            ("ALTER TABLE t OWNER TO ", Place::Role),
+            ("DROP USER ", Place::Role),
+            ("SET ROLE ", Place::Role),
+            ("SET search_path TO ", Place::Schema),
+            ("SET LOCAL search_path = a, ", Place::Schema),
+            ("SHOW ermine.", Place::SettingPart("ermine".into())),
+            ("ALTER SYSTEM SET ermine.mem", Place::SettingPart("ermine".into())),
+            ("SET LOCAL ermine.", Place::SettingPart("ermine".into())),
+            ("BEGIN ISOLATION LEVEL ", Place::Only(&LEVELS)),
+            ("SET TRANSACTION ISOLATION LEVEL rep", Place::Only(&LEVELS)),
+            ("START TRANSACTION ", Place::Word(&MODES)),
+            ("EXPLAIN (", Place::Only(&OPTIONS_OF_EXPLAIN)),
+            ("EXPLAIN (ANALYZE, ", Place::Only(&OPTIONS_OF_EXPLAIN)),
+            ("EXPLAIN (COSTS ", Place::Only(&["ON", "OFF"])),
+            ("EXPLAIN (FORMAT ", Place::Only(&["TEXT", "JSON"])),
+            ("EXPLAIN (FORMAT JSON, ANALYZE OFF) ", Place::Statement),
             ("SET ", Place::Setting),
             ("SET LOCAL wo", Place::Setting),
             ("SHOW ", Place::Setting),
@@ -314,7 +415,7 @@ mod tests {
             ("INSERT INTO t (", Place::Column),
             ("INSERT INTO t (a, ", Place::Column),
             ("UPDATE t SET ", Place::Column),
-            ("INSERT INTO t VALUES (1) ON ", Place::Word(&["CONFLICT"])),
+            ("INSERT INTO t VALUES (1) ON ", Place::Only(&["CONFLICT"])),
             ("UPDATE t ", Place::Word(&["SET"])),
         ] {
             assert_eq!(of(text), wanted, "{text}");

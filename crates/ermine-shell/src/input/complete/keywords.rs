@@ -39,6 +39,12 @@ pub const TYPES: &str = "\
     bigint, bigserial, boolean, bytea, char, date, double precision, inet, integer, interval, json, jsonb, numeric, \
     real, serial, smallint, smallserial, text, time, timestamp, timestamptz, uuid, varchar";
 
+/// Words that stand behind a relation and are not its alias.
+pub const BEHIND_RELATIONS: &str = "\
+    ADD, ALTER, CASCADE, CROSS, DEFAULT, DISABLE, DO, DROP, ENABLE, EXCEPT, FETCH, FOR, FROM, FULL, GROUP, HAVING, \
+    INNER, INTERSECT, JOIN, LEFT, LIMIT, NATURAL, OFFSET, ON, ORDER, OWNER, RENAME, RESTRICT, RETURNING, RIGHT, \
+    SELECT, SET, TO, UNION, USING, VALUES, WHERE, WINDOW, WITH";
+
 /// Words that often follow, by the word of the clause that the end of a statement is in.
 pub const FOLLOWING: [(&str, &[&str]); 14] = [
     ("SELECT", &["FROM", "AS", "WHERE", "UNION"]),

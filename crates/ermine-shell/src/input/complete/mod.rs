@@ -12,7 +12,7 @@ use ermine_sql::{function_names, types::functions::quote_ident};
 pub use self::names::{Names, Relation};
 use self::{
     context::{Place, ROWS, Token, Tokens, place},
-    keywords::{CLAUSES, EXPRESSIONS, OBJECTS, STATEMENTS, TYPES},
+    keywords::{BEHIND_RELATIONS, CLAUSES, EXPRESSIONS, OBJECTS, STATEMENTS, TYPES},
 };
 
 /// What can be inserted instead of the end of a line.
@@ -26,6 +26,8 @@ pub enum Completion {
 
 /// Schemas whose relations are left out, unless they are asked for.
 const SYSTEM: [&str; 2] = ["pg_catalog", "information_schema"];
+/// How names begin that ask for them.
+const SYSTEM_PREFIXES: [&str; 2] = ["pg_", "ermine_"];
 
 /// Completes the line at a place in it; `before` has the lines of the statement before it, `commands` the names of the
 /// commands.
@@ -39,7 +41,7 @@ pub fn complete(before: &str, line: &str, at: usize, names: &Names, commands: &[
     }
     let Some(begin) = end.filter(|begin| *begin >= offset) else { return none };
     let all = Tokens::of(&format!("{text}{}", &line[at..]), false).tokens;
-    let choice = Choice { typed: &text[begin..], names, all: &all };
+    let choice = Choice { typed: &text[begin..], names, before: &tokens, all: &all };
     Completion::Texts(begin - offset, single(choice.texts(&place(&tokens))))
 }
 
@@ -62,7 +64,7 @@ fn command(name: &str, rest: Option<&str>, at: usize, names: &Names, commands: &
         Some((before, typed)) => (typed, before.trim()),
         None => (rest, ""),
     };
-    let choice = Choice { typed, names, all: &[] };
+    let choice = Choice { typed, names, before: &[], all: &[] };
     let texts = match (name, before) {
         ("i" | "include" | "o" | "out" | "e" | "edit" | "g" | "gx", "") => return Completion::File,
         ("copy", before) => {
@@ -107,6 +109,8 @@ struct Choice<'c> {
     /// The beginning of the text.
     typed: &'c str,
     names: &'c Names,
+    /// The tokens of the statement before it.
+    before: &'c [Token],
     /// The tokens of the whole statement, as far as it has been typed.
     all: &'c [Token],
 }
@@ -119,9 +123,23 @@ impl Choice<'_> {
             Place::Object => self.words([OBJECTS]),
             Place::Relation(kinds) => self.relations(kinds),
             Place::Schema => self.names(self.names.schemas.iter()),
+            Place::Database => self.names(self.names.databases.iter()),
+            Place::Role => {
+                let is_granted = ["GRANT", "REVOKE"].iter().any(|word| self.begins_with(word));
+                let others = if is_granted { "CURRENT_USER, PUBLIC" } else { "CURRENT_USER" };
+                [self.names(self.names.roles.iter()), self.words([others])].concat()
+            }
             Place::Setting => {
                 let settings = self.names.settings.iter().map(String::as_str);
                 [self.of(settings), self.words(["LOCAL, SESSION, TRANSACTION, ALL"])].concat()
+            }
+            Place::SettingPart(outer) => {
+                let inner = |setting: &'_ String| {
+                    let (own, inner) = setting.split_once('.')?;
+                    own.eq_ignore_ascii_case(outer).then(|| inner.to_owned())
+                };
+                let inner: Vec<_> = self.names.settings.iter().filter_map(inner).collect();
+                self.of(inner.iter().map(String::as_str))
             }
             Place::Part(qualifier) => self.parts(qualifier),
             Place::Column => self.columns(),
@@ -132,8 +150,16 @@ impl Choice<'_> {
                 let functions = functions.filter(|_| !self.typed.is_empty());
                 [self.columns(), functions.collect(), self.language(&[EXPRESSIONS, TYPES])].concat()
             }
-            Place::Word(likely) if self.typed.is_empty() => likely.iter().map(|word| (*word).to_owned()).collect(),
-            Place::Word(_) => self.language(&[CLAUSES, OBJECTS, STATEMENTS, TYPES]),
+            Place::Only(words) => self.words(words.iter().copied()),
+            Place::Word(likely) => match self.continued() {
+                rest if !rest.is_empty() => rest,
+                _ if self.typed.is_empty() => likely.iter().map(|word| (*word).to_owned()).collect(),
+                _ => {
+                    // Some are likely only here, and are in no list.
+                    let likely = self.words(likely.iter().copied());
+                    [likely, self.language(&[CLAUSES, OBJECTS, STATEMENTS, TYPES])].concat()
+                }
+            },
             Place::Other => self.words(["IF NOT EXISTS, SELECT"]),
         }
     }
@@ -141,6 +167,28 @@ impl Choice<'_> {
     /// Returns words of lists, if the beginning of one has been typed: there are too many otherwise.
     fn language(&self, lists: &[&str]) -> Vec<String> {
         if self.typed.is_empty() { Vec::new() } else { self.words(lists.iter().copied()) }
+    }
+
+    /// Returns the rest of the phrases that the words before have begun: LEVEL behind ISOLATION.
+    fn continued(&self) -> Vec<String> {
+        let phrases = [CLAUSES, OBJECTS, STATEMENTS].into_iter().flat_map(|list| list.split(", "));
+        let rests = phrases.flat_map(|phrase| {
+            let ends = phrase.match_indices(' ').map(|(at, _)| at);
+            ends.filter(|at| self.ends_with(&phrase[..*at])).map(|at| &phrase[at + 1..])
+        });
+        self.words(rests.collect::<Vec<_>>())
+    }
+
+    /// Whether the statement begins with a word.
+    fn begins_with(&self, word: &str) -> bool {
+        matches!(self.before.first(), Some(Token::Word(first)) if first.eq_ignore_ascii_case(word))
+    }
+
+    /// Whether the words before end with these.
+    fn ends_with(&self, words: &str) -> bool {
+        let words: Vec<_> = words.split(' ').collect();
+        let is = |(token, word): (&Token, &&str)| matches!(token, Token::Word(own) if own.eq_ignore_ascii_case(word));
+        self.before.len() >= words.len() && self.before[self.before.len() - words.len()..].iter().zip(&words).all(is)
     }
 
     /// Returns words of lists, in small letters if they were begun so.
@@ -174,7 +222,8 @@ impl Choice<'_> {
 
     /// Returns relations of some kinds, and schemas that have others.
     fn relations(&self, kinds: &str) -> Vec<String> {
-        let wants_system = self.typed.trim_start_matches('"').starts_with("pg_");
+        let typed = self.typed.trim_start_matches('"').to_lowercase();
+        let wants_system = SYSTEM_PREFIXES.iter().any(|prefix| typed.starts_with(prefix));
         let is_shown = |schema: &str| wants_system || !SYSTEM.contains(&schema);
         let visible = self
             .names
@@ -222,7 +271,11 @@ impl Choice<'_> {
                 None => (self.names.relation(None, &first), at + 2),
             };
             next += usize::from(name(next).is_some_and(|word| word == "as"));
-            named.extend(relation.map(|relation| (relation, name(next))));
+            let is_alias = match self.all.get(next) {
+                Some(Token::Word(word)) => BEHIND_RELATIONS.split(", ").all(|other| !word.eq_ignore_ascii_case(other)),
+                token => token.is_some(),
+            };
+            named.extend(relation.map(|relation| (relation, name(next).filter(|_| is_alias))));
         }
         named
     }
@@ -249,10 +302,13 @@ mod tests {
                 relation("public", "Odd One", 'r', &["a"]),
                 relation("other", "cup", 'r', &["size", "name"]),
                 relation("pg_catalog", "pg_class", 'r', &["relname"]),
+                relation("pg_catalog", "ermine_stat_log", 'v', &["flushes"]),
             ],
             schemas: texts(&["other", "public", "pg_catalog"]),
+            databases: texts(&["shop", "Old Shop"]),
+            roles: texts(&["ann", "reader"]),
             functions: texts(&["notice_of"]),
-            settings: texts(&["work_mem", "TimeZone"]),
+            settings: texts(&["work_mem", "TimeZone", "ermine.memory_limit", "ermine.wait_max"]),
         }
     }
 
@@ -287,10 +343,37 @@ mod tests {
             ("SELECT t.n| FROM tea t", &["SELECT t.name  FROM tea t"]),
             ("SELECT tea.n| FROM tea t", &[]),
             ("SELECT * FROM other.cup AS c WHERE c.s|", &["SELECT * FROM other.cup AS c WHERE c.size "]),
+            ("SELECT * FROM tea WHERE tea.n|", &["SELECT * FROM tea WHERE tea.name "]),
+            ("UPDATE tea SET id = 1 WHERE tea.n|", &["UPDATE tea SET id = 1 WHERE tea.name "]),
+            (
+                "SELECT * FROM tea_view v JOIN tea ON v.id = tea.i|",
+                &["SELECT * FROM tea_view v JOIN tea ON v.id = tea.id "],
+            ),
+            ("SELECT * FROM ermine_st|", &["SELECT * FROM ermine_stat_log "]),
+            ("SELECT flush| FROM ermine_stat_log", &["SELECT flushes  FROM ermine_stat_log"]),
             ("INSERT INTO tea (na|", &["INSERT INTO tea (name "]),
             ("UPDATE tea SET na|", &["UPDATE tea SET name "]),
             ("SET wo|", &["SET work_mem "]),
             ("SHOW time|", &["SHOW TimeZone "]),
+            ("SHOW ermine.|", &["SHOW ermine.memory_limit", "SHOW ermine.wait_max"]),
+            ("ALTER SYSTEM SET ermine.mem|", &["ALTER SYSTEM SET ermine.memory_limit "]),
+            ("ALTER SYSTEM SET erm|", &["ALTER SYSTEM SET ermine.memory_limit", "ALTER SYSTEM SET ermine.wait_max"]),
+            ("SET search_path TO pu|", &["SET search_path TO public "]),
+            ("begin isolation le|", &["begin isolation level "]),
+            ("begin isolation level rep|", &["begin isolation level repeatable read "]),
+            ("SELECT * FROM tea GROUP |", &["SELECT * FROM tea GROUP BY "]),
+            ("explain (ana|", &["explain (analyze "]),
+            (
+                "GRANT SELECT ON tea TO |",
+                &[
+                    "GRANT SELECT ON tea TO CURRENT_USER",
+                    "GRANT SELECT ON tea TO PUBLIC",
+                    "GRANT SELECT ON tea TO ann",
+                    "GRANT SELECT ON tea TO reader",
+                ],
+            ),
+            ("drop database |", &["drop database \"Old Shop\"", "drop database shop"]),
+            ("alter database sh|", &["alter database shop "]),
             ("SELECT * FROM tea WHER|", &["SELECT * FROM tea WHERE "]),
             ("SELECT 'te|", &[]),
             ("-- SEL|", &[]),
@@ -317,6 +400,7 @@ mod tests {
             ("\\ti|", &["\\timing "]),
             ("SELECT 1 \\wa|", &["SELECT 1 \\watch "]),
             ("\\d |", &["\\d \"Odd One\"", "\\d tea", "\\d tea_pkey", "\\d tea_view"]),
+            ("\\d ermine_|", &["\\d ermine_stat_log "]),
             ("\\x a|", &["\\x auto "]),
             ("\\pset pager al|", &["\\pset pager always "]),
             ("\\copy te|", &["\\copy tea "]),

@@ -9,6 +9,8 @@ use crate::statements::{Ends, Failure, Reply, Standing, Statements};
 pub struct Names {
     pub relations: Vec<Relation>,
     pub schemas: Vec<String>,
+    pub databases: Vec<String>,
+    pub roles: Vec<String>,
     /// Functions that are not the system's.
     pub functions: Vec<String>,
     pub settings: Vec<String>,
@@ -34,6 +36,8 @@ SELECT n.nspname, c.relname, c.relkind, pg_catalog.pg_table_is_visible(c.oid), a
     a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind NOT IN ('i', 'I') \
     ORDER BY n.nspname, c.relname, a.attnum;
 SELECT nspname FROM pg_catalog.pg_namespace ORDER BY 1;
+SELECT datname FROM pg_catalog.pg_database ORDER BY 1;
+SELECT rolname FROM pg_catalog.pg_roles WHERE rolname !~ '^pg_' ORDER BY 1;
 SELECT DISTINCT p.proname FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
     WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1;
 SELECT name FROM pg_catalog.pg_settings ORDER BY 1";
@@ -71,8 +75,10 @@ impl Names {
                 }
             }
         }
-        let [schemas, functions, settings] = std::array::from_fn(|_| next().flatten().flatten().collect());
-        Ok(Self { relations, schemas, functions, settings })
+        let [schemas, databases, roles, functions, settings] =
+            std::array::from_fn(|_| next().flatten().flatten().collect());
+        relations.extend(of_system());
+        Ok(Self { relations, schemas, databases, roles, functions, settings })
     }
 
     /// Returns the relation of a name, whose schema may be left out if it is visible.
@@ -81,6 +87,17 @@ impl Names {
             relation.name == name && schema.map_or(relation.is_visible, |schema| relation.schema == schema)
         })
     }
+}
+
+/// Returns the tables of the system, which `pg_class` does not list: those of this version, also on a server.
+fn of_system() -> impl Iterator<Item = Relation> {
+    ermine_sql::system_tables().map(|(schema, name, columns)| Relation {
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+        kind: 'v',
+        is_visible: schema == "pg_catalog",
+        columns: columns.map(str::to_owned).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -108,6 +125,10 @@ mod tests {
         assert_eq!(names.relation(None, "tea_pkey").map(|index| (index.kind, index.columns.len())), Some(('i', 0)));
         assert!(names.relation(None, "cup").is_none() && names.relation(Some("other"), "cup").is_some());
         assert!(names.schemas.contains(&"other".to_owned()) && names.settings.contains(&"work_mem".to_owned()));
+        assert!(names.databases.contains(&"shop".to_owned()) && names.roles.contains(&"ann".to_owned()));
+        let activity = names.relation(None, "pg_stat_activity").unwrap();
+        assert!(activity.columns.contains(&"state".to_owned()) && names.relation(None, "ermine_stat_log").is_some());
+        assert!(names.relation(Some("information_schema"), "tables").is_some());
         run(&mut local, "BEGIN").unwrap();
         assert!(Names::read(&mut local).is_none());
         run(&mut local, "SELECT 1/0").unwrap_err();
