@@ -163,7 +163,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Replaces a lost session by a new one, as psql does where a user types.
+    /// Tries to replace a lost session by a new one, as psql does where a user types; returns whether that succeeded.
     fn reset(&mut self) -> io::Result<bool> {
         let mut told = io::stderr();
         write!(told, "The connection to the server was lost. Attempting reset: ")?;
@@ -221,6 +221,10 @@ impl Shell {
                 let ended = match piece {
                     Piece::Statement(statement) => {
                         lines.remember(&statement);
+                        // The server may be there again since the last attempt.
+                        if lines.is_terminal() && self.standing() == Standing::Lost && !self.reset()? {
+                            continue;
+                        }
                         self.statement(&statement, lines)?
                     }
                     Piece::Command(command) => {
@@ -234,9 +238,10 @@ impl Shell {
                     // Ends only these lines; the caller goes on.
                     Outcome::Quit => return Ok(outcome),
                     Outcome::Failed if self.standing() == Standing::Lost => {
-                        if !lines.is_terminal() || !self.reset()? {
+                        if !lines.is_terminal() {
                             return Ok(Outcome::Failed);
                         }
+                        self.reset()?;
                     }
                     Outcome::Failed if lines.is_terminal() => {}
                     Outcome::Failed if !self.may_go_on() => return Ok(Outcome::Failed),
@@ -460,7 +465,8 @@ fn prompt(database: &str, standing: Standing, splitter: &Splitter) -> String {
     let standing = match standing {
         Standing::Open => "*",
         Standing::Failed => "!",
-        Standing::Idle | Standing::Lost => "",
+        Standing::Lost => "?",
+        Standing::Idle => "",
     };
     format!("{database}{missing}{standing}> ")
 }
@@ -490,6 +496,7 @@ mod tests {
         let mut splitter = Splitter::default();
         assert_eq!(prompt("shop", Standing::Idle, &splitter), "shop=> ");
         assert_eq!(prompt("shop", Standing::Open, &splitter), "shop=*> ");
+        assert_eq!(prompt("shop", Standing::Lost, &splitter), "shop=?> ");
         splitter.push("SELECT '");
         assert_eq!(splitter.next(), None);
         assert_eq!(prompt("shop", Standing::Failed, &splitter), "shop'!> ");

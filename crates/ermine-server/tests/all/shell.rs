@@ -441,7 +441,7 @@ fn who_waits_for_a_file_is_interrupted() {
         shell.until_or("pipe: canceled by user", |shell| shell.signal("INT"));
         // Its other end is open, and has data, but no end.
         let mut end = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        write!(end, "1\n").unwrap();
+        writeln!(end, "1").unwrap();
         types(&mut shell, &format!("\\copy t from '{}'", path.display()));
         shell.until_or("57014", |shell| shell.signal("INT"));
         types(&mut shell, "SELECT 'rows: ' || count(*) FROM t;");
@@ -469,5 +469,11 @@ fn a_user_gets_a_new_connection_where_one_is_lost() {
     drop(serving);
     types(&mut shell, "SELECT 1;");
     shell.until("Attempting reset: Failed.");
-    assert_eq!(shell.command.wait().unwrap().code(), Some(1));
+    shell.until("shop=?> ");
+    let _serving = Serving::start(&directory.0, &["--listen", &address]);
+    types(&mut shell, "SELECT 'answer: ' || 6 * 7;");
+    shell.until("Attempting reset: Succeeded.");
+    shell.until("answer: 42");
+    types(&mut shell, "\\q");
+    assert!(shell.command.wait().unwrap().success());
 }
