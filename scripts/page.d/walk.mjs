@@ -123,7 +123,7 @@ for (const width of [1280, 390]) {
     await view(width, scheme);
     const [all, own] = await run("[document.documentElement.scrollWidth, innerWidth]");
     if (all > own) fail(`at ${width} pixels, the page is ${all} wide`);
-    const hidden = await run(`[...document.querySelectorAll("td.text")].filter(cell => cell.getBoundingClientRect().right > innerWidth).length`);
+    const hidden = await run(`[...document.querySelectorAll("td.text, #tables section:nth-last-child(-n+2) td")].filter(cell => cell.getBoundingClientRect().right > innerWidth).length`);
     if (hidden) fail(`at ${width} pixels, ${hidden} texts are outside of the screen`);
     const { data } = await ask("Page.captureScreenshot", { captureBeyondViewport: true });
     writeFileSync(`${directory}/${width}-${scheme}.png`, Buffer.from(data, "base64"));
