@@ -119,7 +119,48 @@ pub(crate) enum AdvisoryAction {
     ReleaseAll,
 }
 
+/// Names of functions that statements do not call by name.
+pub(crate) mod hidden {
+    /// The operand, in the type in which it is compared.
+    pub(crate) const WIDENED: &str = "as point in time";
+    pub(crate) const ROW_IS_NULL: &str = "row is null";
+    pub(crate) const ROW_IS_NOT_NULL: &str = "row is not null";
+    /// An array of the operands, which are arrays.
+    pub(crate) const ARRAYS: &str = "array of arrays";
+    /// A character of a value of the type `name`.
+    pub(crate) const NAME_ELEMENT: &str = "name.element";
+    /// The column of a record whose name follows.
+    pub(crate) const COLUMN: &str = "column of a record ";
+
+    /// What follows the name of an operator or function whose implementation is that for the collation C.
+    const IN_C: &str = " COLLATE \"C\"";
+
+    /// Returns the name of the implementation of an operator or function for the collation C.
+    pub(crate) fn in_c(name: &str) -> String {
+        format!("{name}{IN_C}")
+    }
+
+    /// Returns the name of an operator or function, and the collation that its implementation is for, as SQL writes it
+    /// behind an operand.
+    pub(crate) fn collated(name: &str) -> (&str, &'static str) {
+        name.strip_suffix(IN_C).map_or((name, ""), |name| (name, IN_C))
+    }
+}
+
 impl AdvisoryCall {
+    /// Returns the name of its function.
+    pub(crate) fn name(self) -> String {
+        use AdvisoryAction::{Release, ReleaseAll, Take, Try};
+        let of_transaction = if self.of_transaction { "_xact" } else { "" };
+        let is_shared = if self.is_shared { "_shared" } else { "" };
+        match self.action {
+            ReleaseAll => "pg_advisory_unlock_all".into(),
+            Release => format!("pg_advisory_unlock{is_shared}"),
+            Take => format!("pg_advisory{of_transaction}_lock{is_shared}"),
+            Try => format!("pg_try_advisory{of_transaction}_lock{is_shared}"),
+        }
+    }
+
     /// Returns the operation of a function.
     pub(crate) fn of(name: &str) -> Option<Self> {
         use AdvisoryAction::{Release, ReleaseAll, Take, Try};

@@ -149,7 +149,8 @@ impl Plan {
 
     /// Whether it has parts to choose among: it has a plan in PostgreSQL's sense.
     pub(crate) fn is_planned(&self) -> bool {
-        !matches!(self, Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing)
+        let is_without = matches!(self, Self::CopyFrom(_) | Self::Definition(_) | Self::Control | Self::Nothing);
+        !is_without && !matches!(self, Self::Refresh(Refresh { query: None, .. }))
     }
 
     /// Whether PREPARE accepts it.
@@ -187,7 +188,7 @@ pub(crate) fn run(plan: &Plan, run: &Run<'_>, emit: &mut dyn FnMut(&[Value]) -> 
             }
             let explained = Explained {
                 plan,
-                catalog: how.estimates.unwrap_or(how.analyze || how.form == Form::Json).then_some(run.catalog),
+                has_estimates: how.estimates.unwrap_or(how.analyze || how.form == Form::Json),
                 environment: run.environment,
                 instrumentation: run.instrumentation.as_ref(),
                 planned: *took,

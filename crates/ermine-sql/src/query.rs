@@ -219,8 +219,23 @@ pub(crate) struct Source {
     pub(crate) filter: Vec<Expr>,
     /// Whether its rows are read once and found by their hash.
     pub(crate) hash: Option<Box<Hash>>,
-    /// The name in statements.
+    /// The rows that the choice of paths expected; `None`: there was no choice.
+    pub(crate) expected: Option<Expected>,
+    /// The name in statements; empty: it has none.
     pub(crate) name: String,
+    /// The names of its columns, unless they are those of a table; empty: those that they have by themselves.
+    pub(crate) names: Box<[Box<str>]>,
+}
+
+/// The numbers of rows that the choice of paths expects of a source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    /// Those in its hash, if it has one.
+    pub(crate) kept: f64,
+    /// Those that meet all conditions with one combination of the rows before it.
+    pub(crate) found: f64,
+    /// The combinations of rows up to it, in all.
+    pub(crate) joined: f64,
 }
 
 /// The hash of a source's rows: they are read once, and each combination of the rows before finds those that match.
@@ -251,7 +266,8 @@ impl Hash {
 impl Source {
     /// Returns a source without conditions.
     pub(crate) fn new(first: usize, width: usize, kind: SourceKind, join: Join, name: String) -> Self {
-        Self { first, width, kind, join, on: Vec::new(), filter: Vec::new(), hash: None, name }
+        let (on, filter, names) = (Vec::new(), Vec::new(), Box::default());
+        Self { first, width, kind, join, on, filter, hash: None, expected: None, name, names }
     }
 
     /// Whether a place of a row is one of its columns.

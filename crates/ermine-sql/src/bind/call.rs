@@ -10,7 +10,7 @@ use super::{Binder, Typed, collation::Derived, named, names, variadic::variadic_
 use crate::{
     catalog::{Relation, rights::Rights},
     error::{Result, SqlError, SqlState},
-    expr::{AdvisoryAction, AdvisoryCall, Expr, Function, NextOf, SubqueryKind},
+    expr::{AdvisoryAction, AdvisoryCall, Expr, Function, NextOf, SubqueryKind, hidden},
     functions,
     parse::CURRENT_OF,
     query::AggregateCall,
@@ -64,7 +64,7 @@ impl Binder<'_> {
             });
         }
         let (name, eval) = match resolved.in_c.filter(|_| self.is_in_c()) {
-            Some(eval) => (format!("{name} COLLATE \"C\""), eval),
+            Some(eval) => (hidden::in_c(name), eval),
             None => (name.to_owned(), resolved.function),
         };
         let function = Function {
@@ -444,7 +444,7 @@ fn extreme(wanted: Ordering, all: Vec<Expr>, ty: SqlType) -> Expr {
         Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
     };
     let function = Function {
-        name: "greatest or least".into(),
+        name: if wanted.is_gt() { "greatest" } else { "least" }.into(),
         is_strict: false,
         is_immutable: true,
         is_volatile: false,

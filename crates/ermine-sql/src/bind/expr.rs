@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{self, Comparison, Elementwise, Expr, Function, Quantifier, Subquery, SubqueryKind},
+    expr::{self, Comparison, Elementwise, Expr, Function, Quantifier, Subquery, SubqueryKind, hidden},
     functions::resolution::no_array_of,
     operators,
     parse::{SYMMETRIC, place},
@@ -407,7 +407,7 @@ impl Binder<'_> {
             let number = (numbers.function)(std::slice::from_ref(name), self.catalog, self.environment)?;
             return Ok(Typed { expr: Expr::Constant(number), ty: Some(SqlType::OID), modifier: reg.modifier() });
         }
-        self.look_up("oid", vec![operand], numbers)
+        self.look_up(reg.name(), vec![operand], numbers)
     }
 
     fn unary(&mut self, operator: UnaryOperator, operand: &ast::Expr) -> Result<Typed> {
@@ -539,7 +539,7 @@ impl Binder<'_> {
     fn function_of(&self, name: &str, operator: &operators::BinaryOperator) -> Function<expr::Binary> {
         let (is_immutable, result) = (operator.is_immutable, operator.result);
         match operator.in_c.filter(|_| self.is_in_c()) {
-            Some(eval) => Function::of_operator(&format!("{name} COLLATE \"C\""), is_immutable, result, eval),
+            Some(eval) => Function::of_operator(&hidden::in_c(name), is_immutable, result, eval),
             None => Function::of_operator(name, is_immutable, result, operator.function),
         }
     }
@@ -579,7 +579,7 @@ impl Binder<'_> {
             None => self.coerce(Typed::new(operand, from), to),
             Some(eval) => {
                 let is_immutable = to != SqlType::TIMESTAMPTZ;
-                Ok(Expr::Prefix(Function::of_operator("as point in time", is_immutable, to, eval), Box::new(operand)))
+                Ok(Expr::Prefix(Function::of_operator(hidden::WIDENED, is_immutable, to, eval), Box::new(operand)))
             }
         }
     }
@@ -794,7 +794,7 @@ impl Binder<'_> {
         if let (Some(SqlType::NAME), [ast::AccessExpr::Subscript(ast::Subscript::Index { index })]) = (array.ty, places)
         {
             let index = self.expr(index)?;
-            return self.call_of("name.element", vec![array, index]);
+            return self.call_of(hidden::NAME_ELEMENT, vec![array, index]);
         }
         let Some(element) = array.ty.and_then(SqlType::element) else {
             let name = array.ty.map_or("unknown".into(), SqlType::name);
@@ -891,7 +891,7 @@ fn array_of_arrays(arrays: Vec<Expr>, ty: SqlType) -> Typed {
         environment.memory.check(arguments.iter().map(Value::bytes).sum())?;
         Array::nested(arguments).map(Value::array)
     };
-    let function = Function { is_strict: false, ..Function::of_operator("array of arrays", true, ty, nest) };
+    let function = Function { is_strict: false, ..Function::of_operator(hidden::ARRAYS, true, ty, nest) };
     Typed::new(Expr::Call(function, arrays), ty)
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     join_conditions::{Converted, convert_members, implied_equalities},
-    join_search::{HashParts, Joins, Order, Step},
+    join_search::{FRACTION, HashParts, Joins, Order, Step},
     path,
     source::From,
 };
@@ -167,7 +167,7 @@ fn arrange(
         || order.steps.first().and_then(|step| step.chosen.as_ref()).is_some_and(|chosen| chosen.is_ordered);
     let mut sources: Vec<Option<Source>> = sources.into_iter().map(Some).collect();
     let (mut known, mut left) = (Vec::new(), order.steps.len());
-    for Step { at, chosen, hash, .. } in order.steps {
+    for Step { at, chosen, hash, mut expected, .. } in order.steps {
         let mut source = sources[at].take().expect("each source has one step");
         left -= 1;
         known.push((source.first, source.first + source.width));
@@ -192,7 +192,16 @@ fn arrange(
             Box::new(Hash { keys, filter: filter.into_iter().filter_map(&mut take).collect(), is_fixed, is_lazy })
         });
         source.on = on.into_iter().flatten().collect();
-        place(&mut conditions[..given], &known, left == 0, &mut source.filter);
+        place(&mut conditions[..given], &known, false, &mut source.filter);
+        if left == 0 {
+            let known = source.filter.len();
+            place(&mut conditions[..given], &[], true, &mut source.filter);
+            // The search does not look at these: they are last in any order.
+            let fraction = FRACTION.powi((source.filter.len() - known).min(4) as i32);
+            expected.found *= fraction;
+            expected.joined *= fraction;
+        }
+        source.expected = Some(expected);
         select.sources.push(source);
     }
     is_ordered

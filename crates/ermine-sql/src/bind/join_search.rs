@@ -19,7 +19,10 @@ use super::{
 use crate::{
     catalog::Catalog,
     expr::{Comparison, Expr, Subquery},
-    query::{Access, Body, Join, Members, Path, Query, SortKey, Source, SourceKind, TableSource, sets::SetCall},
+    query::{
+        Access, Body, Distinct, Expected, Group, Join, Members, Path, Query, SetOperation, SortKey, Source, SourceKind,
+        TableSource, sets::SetCall,
+    },
     types::Value,
 };
 
@@ -29,6 +32,8 @@ const STARTS_MAX: usize = 10;
 const SEARCHED_MAX: usize = 64;
 /// The number of rows of tables that have fewer: plans outlive their tables' first rows.
 const ROWS_MIN: f64 = 100.0;
+/// The fraction of rows that meet a condition of which nothing is known.
+pub(super) const FRACTION: f64 = 0.4;
 /// Rows before a source from which on a hash may replace an index loop.
 const HASH_FROM: f64 = 1000.0;
 
@@ -52,8 +57,7 @@ pub(super) struct Step {
     pub(super) chosen: Option<Chosen>,
     pub(super) hash: Option<HashParts>,
     cost: f64,
-    /// Estimated rows after it.
-    rows: f64,
+    pub(super) expected: Expected,
 }
 
 /// The conditions that a hash takes over, by their place: first the source's own, then those of the query.
@@ -109,7 +113,7 @@ impl<'j> Joins<'j> {
         let (mut steps, mut known, mut rows) = (Vec::new(), Known::new(), 1.0);
         for &at in order {
             let step = self.step(at, &known, rows, steps.is_empty());
-            rows = step.rows;
+            rows = step.expected.joined;
             known.push(self.places(at));
             steps.push(step);
         }
@@ -121,7 +125,7 @@ impl<'j> Joins<'j> {
         let mut known = vec![self.places(start)];
         let mut left: Vec<usize> = (0..self.sources.len()).filter(|at| *at != start).collect();
         while !left.is_empty() {
-            let rows = steps.last().map_or(1.0, |step| step.rows);
+            let rows = steps.last().map_or(1.0, |step| step.expected.joined);
             let is_next = |at: &usize| needs[*at].iter().all(|needed| !left.contains(needed));
             let candidates = left.iter().copied().filter(is_next).map(|at| self.step(at, &known, rows, false));
             let best = candidates.min_by(|one, other| one.weight().total_cmp(&other.weight()));
@@ -139,7 +143,7 @@ impl<'j> Joins<'j> {
         if is_ordered && self.is_limited {
             cost *= 0.1;
         } else if !is_ordered && !self.wanted.is_empty() {
-            let rows = steps.last().map_or(1.0, |step| step.rows);
+            let rows = steps.last().map_or(1.0, |step| step.expected.joined);
             cost += 0.3 * rows * rows.max(2.0).log2();
         }
         Order { steps, cost }
@@ -178,7 +182,8 @@ impl<'j> Joins<'j> {
             Join::Inner => before * matching,
             Join::Left | Join::Full => before * matching.max(1.0),
         };
-        let by_path = Step { at, cost: before * work, rows: after.max(0.001), chosen, hash: None };
+        let expected = Expected { kept: found, found: matching, joined: after.max(0.001) };
+        let by_path = Step { at, cost: before * work, expected, chosen, hash: None };
         let is_loop = by_path.chosen.as_ref().is_some_and(|chosen| depends(chosen, &|inner| is_column(inner)));
         if is_loop && before < HASH_FROM && source.join != Join::Full {
             return by_path;
@@ -187,12 +192,13 @@ impl<'j> Joins<'j> {
             return by_path;
         };
         let (read, work) = self.reads(at, chosen.as_ref());
-        let building = if hash.is_lazy { 0.0 } else { 2.0 * read * 0.3f64.powi(hash.filter.len().min(4) as i32) };
+        let kept = read * 0.3f64.powi(hash.filter.len().min(4) as i32);
+        let building = if hash.is_lazy { 0.0 } else { 2.0 * kept };
         let cost = work + building + before * (1.0 + 0.3 * matching);
         if is_loop && source.join != Join::Full && 2.0 * cost > by_path.cost {
             return by_path;
         }
-        Step { chosen, hash: Some(hash), cost, ..by_path }
+        Step { chosen, hash: Some(hash), cost, expected: Expected { kept, ..expected }, ..by_path }
     }
 
     /// Returns the parts of a hash of a source, with the path by which it is read.
@@ -284,7 +290,7 @@ impl<'j> Joins<'j> {
             Expr::Compare(..) => 0.33,
             Expr::In(_, list) => (0.02 * list.len() as f64).min(0.5),
             Expr::IsNull(_) => 0.1,
-            _ => 0.4,
+            _ => FRACTION,
         });
         fractions.product()
     }
@@ -321,12 +327,12 @@ impl Step {
 
     /// The less, the better as the next one.
     fn weight(&self) -> f64 {
-        self.cost + 2.0 * self.rows
+        self.cost + 2.0 * self.expected.joined
     }
 }
 
 /// Estimates the rows that a path of that many columns finds in a table of `size` rows.
-pub(crate) fn found_rows(size: f64, access: &Access, columns: usize, is_unique: bool) -> f64 {
+fn found_rows(size: f64, access: &Access, columns: usize, is_unique: bool) -> f64 {
     if access.is_point || access.cursor.is_some() {
         return size.min(1.0);
     }
@@ -337,7 +343,7 @@ pub(crate) fn found_rows(size: f64, access: &Access, columns: usize, is_unique: 
 }
 
 /// Estimates the rows of a source without conditions.
-pub(crate) fn source_size(catalog: &Catalog, kind: &SourceKind) -> f64 {
+fn source_size(catalog: &Catalog, kind: &SourceKind) -> f64 {
     match kind {
         SourceKind::Table(table) => (catalog.estimated_rows(&table.table) as f64).max(ROWS_MIN),
         SourceKind::Derived(query) | SourceKind::Once(query) => query_size(catalog, query),
@@ -357,33 +363,58 @@ pub(crate) fn source_size(catalog: &Catalog, kind: &SourceKind) -> f64 {
     }
 }
 
-/// Estimates the number of groups of some rows.
-pub(crate) fn groups_of(rows: f64) -> f64 {
+/// Estimates the number of different ones of some rows.
+pub(crate) fn different_rows(rows: f64) -> f64 {
     rows.powf(0.7)
 }
+
+/// Estimates the number of groups of some rows.
+pub(crate) fn group_rows(group: &Group, rows: f64) -> f64 {
+    let of_set = |set: &Vec<usize>| if set.is_empty() { 1.0 } else { different_rows(rows) };
+    group.sets.iter().map(of_set).sum()
+}
+
+/// Estimates the rows of a set operation by those of its sides.
+pub(crate) fn set_rows(operation: SetOperation, [left, right]: [f64; 2]) -> f64 {
+    match operation {
+        SetOperation::Union | SetOperation::Recursion(_) => left + right,
+        SetOperation::Intersect => left.min(right),
+        SetOperation::Except => left,
+    }
+}
+
+/// Estimates how many of the rows of a query's body are between OFFSET and LIMIT.
+pub(crate) fn limited_rows(query: &Query, rows: f64) -> f64 {
+    let constant = |count: &Option<Expr>| match count {
+        Some(Expr::Constant(Value::Int8(count))) => Some(*count as f64),
+        _ => None,
+    };
+    let rows = (rows - constant(&query.offset).unwrap_or(0.0)).max(0.0);
+    constant(&query.limit).map_or(rows, |limit| rows.min(limit))
+}
+
+/// The number of rows that a recursive query, or a statement in WITH, is expected to hand over at once.
+pub(crate) const HANDED_OVER: f64 = 10.0;
 
 fn query_size(catalog: &Catalog, query: &Query) -> f64 {
     let rows = match &query.body {
         Body::Values(rows) => rows.len() as f64,
-        Body::WorkTable(_) | Body::Returned(_) => 10.0,
-        Body::Set { sides, .. } => sides.iter().map(|side| query_size(catalog, side)).sum(),
+        Body::WorkTable(_) | Body::Returned(_) => HANDED_OVER,
+        Body::Set { operation, sides, .. } => {
+            let [left, right] = &**sides;
+            set_rows(*operation, [query_size(catalog, left), query_size(catalog, right)])
+        }
         Body::Select(select) => {
             let of_source = |source: &Source| match &source.kind {
                 SourceKind::Table(table) if table.access.is_point => 1.0,
                 kind => source_size(catalog, kind) * 0.3f64.powi(source.filter.len().min(4) as i32),
             };
             let rows = select.sources.iter().map(of_source).fold(1.0, f64::max);
-            match &select.group {
-                None => rows,
-                Some(group) if group.keys.is_empty() => 1.0,
-                Some(_) => groups_of(rows),
-            }
+            let rows = select.group.as_ref().map_or(rows, |group| group_rows(group, rows));
+            if matches!(select.distinct, Distinct::No) { rows } else { different_rows(rows) }
         }
     };
-    match &query.limit {
-        Some(Expr::Constant(Value::Int8(limit))) => rows.min(*limit as f64),
-        _ => rows,
-    }
+    limited_rows(query, rows)
 }
 
 /// Whether a bound of a path is, or contains, such an expression.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Result, SqlError, SqlState},
-    expr::{Call, Comparison, Expr, Function},
+    expr::{Call, Comparison, Expr, Function, hidden},
     system::reg::shown,
     types::{Scalar, SqlType, Value, record::Field},
 };
@@ -193,7 +193,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported(format_args!("the column {name} of a record")));
         };
         match fields.iter().position(|field| *field.name == *name) {
-            Some(at) => Ok(Typed::new(value_at(row.expr, at, fields[at].ty), fields[at].ty)),
+            Some(at) => Ok(Typed::new(value_at(row.expr, at, &fields[at]), fields[at].ty)),
             None => {
                 let message = format!("could not identify column \"{name}\" in record data type");
                 Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
@@ -212,7 +212,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("the columns of this record"));
         };
         let column = |(at, field): (usize, &Field)| {
-            (field.name.to_string(), Typed::new(value_at(row.expr.clone(), at, field.ty), field.ty))
+            (field.name.to_string(), Typed::new(value_at(row.expr.clone(), at, field), field.ty))
         };
         Ok(fields.iter().enumerate().map(column).collect())
     }
@@ -225,8 +225,8 @@ impl Binder<'_> {
             return Ok(if is_null { null } else { Expr::Not(Box::new(null)) });
         }
         let (name, eval): (_, Call) = match is_null {
-            true => ("row is null", |values, _| Ok(Value::Bool(all_values(values, Value::is_null)))),
-            false => ("row is not null", |values, _| {
+            true => (hidden::ROW_IS_NULL, |values, _| Ok(Value::Bool(all_values(values, Value::is_null)))),
+            false => (hidden::ROW_IS_NOT_NULL, |values, _| {
                 Ok(Value::Bool(!values[0].is_null() && all_values(values, |value| !value.is_null())))
             }),
         };
@@ -319,7 +319,7 @@ pub(crate) fn check_storable(name: &str, ty: SqlType) -> Result<()> {
 }
 
 /// Returns a column of a record by its place.
-fn value_at(row: Expr, at: usize, ty: SqlType) -> Expr {
+fn value_at(row: Expr, at: usize, field: &Field) -> Expr {
     if let Expr::Record(_, mut values) = row {
         return values.swap_remove(at);
     }
@@ -328,5 +328,6 @@ fn value_at(row: Expr, at: usize, ty: SqlType) -> Expr {
         _ => Ok(Value::Null),
     };
     let place = Expr::Constant(Value::Int4(at as i32));
-    Expr::Call(Function::of_operator("column of a record", true, ty, eval), vec![row, place])
+    let name = format!("{}{}", hidden::COLUMN, field.name);
+    Expr::Call(Function::of_operator(&name, true, field.ty, eval), vec![row, place])
 }

@@ -119,7 +119,7 @@ impl SetScope {
             let (first, width) = (from.width, calls.len());
             from.width += width;
             let kind = SourceKind::Function { calls, is_numbered: false };
-            from.sources.push(Source::new(first, width, kind, Join::Inner, "a list of results".into()));
+            from.sources.push(Source::new(first, width, kind, Join::Inner, String::new()));
         }
     }
 

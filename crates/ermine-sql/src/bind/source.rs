@@ -555,6 +555,14 @@ impl Binder<'_> {
             _ => false,
         };
         let name = self.add_columns(from, named, columns, (name, alias), is_function)?;
+        let names = match &kind {
+            SourceKind::Table(_) | SourceKind::System(_) => Box::default(),
+            // All of their columns have names.
+            _ => {
+                let all = &self.scope().columns;
+                all[all.len() - named.len()..].iter().map(|column| column.name.as_str().into()).collect()
+            }
+        };
         let (first, mut width) = (from.width, columns.len());
         if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
             let system_column = if let SourceKind::Table(source) = &kind { (source.table.def.id, 0) } else { (0, 0) };
@@ -564,7 +572,7 @@ impl Binder<'_> {
             width += 1;
         }
         from.width += width;
-        from.sources.push(Source::new(first, width, kind, join, name));
+        from.sources.push(Source { names, ..Source::new(first, width, kind, join, name) });
         Ok(())
     }
 
@@ -737,6 +745,6 @@ fn wrap_with(
         locks: Vec::new(),
     };
     let kind = SourceKind::Derived(Arc::new(query));
-    from.sources.push(Source::new(first, width, kind, join, "a join".into()));
+    from.sources.push(Source::new(first, width, kind, join, String::new()));
     Ok(())
 }

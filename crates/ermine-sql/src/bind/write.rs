@@ -36,7 +36,7 @@ use crate::{
         self,
         place::{at_expr, at_location, at_name},
     },
-    query::{Body, Path, Query, Select, SourceKind},
+    query::{Body, Expected, Path, Query, Select, SourceKind},
     result::Column,
     types::{SqlType, Value},
 };
@@ -730,6 +730,7 @@ pub(super) fn all_columns(
         if let SourceKind::Table(table) = &mut source.kind {
             if let Some((_, cursor)) = cursor.filter(|(key_at, _)| table.key_at == Some(*key_at)) {
                 table.access.cursor = Some(cursor.into());
+                source.expected = Some(Expected { kept: 1.0, found: 1.0, joined: 1.0 });
             }
             table.needed = (0..source.width - usize::from(table.key_at.is_some())).collect();
         }

@@ -189,14 +189,27 @@ impl<'r> Run<'r> {
             return Ok(ControlFlow::Continue(()));
         }
         let mark = self.environment.memory.mark();
-        self.source_rows(source, row, outer, &mut |row| {
+        let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
+        let flow = self.source_rows(source, row, outer, &mut |row| {
             self.next_row(mark);
             own.clear();
-            let is_met = self.all_hold(&hash.filter, row, outer)?
+            let is_kept = self.all_hold(&hash.filter, row, outer)?;
+            let is_met = is_kept
                 && self.write_keys(hash.keys.iter().map(|(_, own)| own), row, outer, &mut own)?
                 && own[..] == wanted[..];
-            if is_met { each(row) } else { Ok(ControlFlow::Continue(())) }
-        })
+            match &mut run {
+                Some(run) if is_met => run.show(|| each(row)),
+                _ if is_met => each(row),
+                run => {
+                    run.iter_mut().for_each(|run| run.count(u64::from(is_kept)));
+                    Ok(ControlFlow::Continue(()))
+                }
+            }
+        })?;
+        if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
+            instrumentation.record(source, Step::Hashed, run);
+        }
+        Ok(flow)
     }
 
     /// Returns the hash of a source, which is made if it is missing; `None` if a scan is better.
@@ -223,11 +236,11 @@ impl<'r> Run<'r> {
         let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
         let _ = self.source_rows(source, row, outer, &mut |row| {
             self.next_row(mark);
-            run.iter_mut().for_each(|run| run.count(1));
             key.clear();
+            let is_kept = self.all_hold(&hash.filter, row, outer)?;
+            run.iter_mut().for_each(|run| run.count(u64::from(is_kept)));
             // A row without a key meets no other.
-            let has_key = self.all_hold(&hash.filter, row, outer)?
-                && self.write_keys(hash.keys.iter().map(|(_, own)| own), row, outer, &mut key)?;
+            let has_key = is_kept && self.write_keys(hash.keys.iter().map(|(_, own)| own), row, outer, &mut key)?;
             if has_key || source.join == Join::Full {
                 rows.push(if has_key { &key } else { UNMATCHED }, row)?;
             }

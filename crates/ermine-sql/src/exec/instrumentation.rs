@@ -29,8 +29,10 @@ pub(crate) enum Step {
     Groups,
     /// The joined rows of all sources.
     Rows,
-    /// The rows of a source, before they are hashed.
+    /// The rows of a source that are hashed, or that are searched where a hash would be.
     Hashed,
+    /// The rows of a query that are locked, before they are limited.
+    Locked,
 }
 
 /// Statistics of one part, summed over all its runs.
@@ -58,9 +60,18 @@ impl Instrumentation {
 
     /// Records a run of a part.
     pub(super) fn record<T>(&self, part: &T, step: Step, run: &OneRun) {
+        self.add(part, step, run, 1);
+    }
+
+    /// Records that a run of a part went on.
+    pub(super) fn went_on<T>(&self, part: &T, step: Step, run: &OneRun) {
+        self.add(part, step, run, 0);
+    }
+
+    fn add<T>(&self, part: &T, step: Step, run: &OneRun, runs: u32) {
         let mut all = self.0.borrow_mut();
         let actual = all.entry((address(part), step)).or_default();
-        actual.runs = actual.runs.saturating_add(1);
+        actual.runs = actual.runs.saturating_add(runs);
         actual.rows += run.rows;
         actual.took += run.began.elapsed().saturating_sub(run.behind);
     }

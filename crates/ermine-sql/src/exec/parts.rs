@@ -13,7 +13,13 @@ use std::ops::ControlFlow;
 use ermine::KeyBuffer;
 use hashbrown::HashSet;
 
-use super::{Emit, Run, query::is_new, references::Owed, write::primary_key};
+use super::{
+    Emit, Run,
+    instrumentation::{OneRun, Step},
+    query::is_new,
+    references::Owed,
+    write::primary_key,
+};
 use crate::{
     bind::{
         parts::{Main, Parts, Write},
@@ -126,11 +132,20 @@ impl Run<'_> {
         show: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<Vec<RowWrite>> {
         let mut emit = |row: &[Value]| show(row).map(ControlFlow::Continue);
-        match write {
-            Write::Insert(insert) => self.pending_inserts(insert, pending, &mut emit),
-            Write::Update(change) | Write::Delete(change) => self.pending_changes(change, pending, &mut emit),
-            Write::Merge(merge) => self.pending_merge(merge, pending),
+        let run = self.instrumentation.as_ref().map(|of| (of, OneRun::begin()));
+        let writes = match write {
+            Write::Insert(insert) => self.pending_inserts(insert, pending, &mut emit)?,
+            Write::Update(change) | Write::Delete(change) => self.pending_changes(change, pending, &mut emit)?,
+            Write::Merge(merge) => self.pending_merge(merge, pending)?,
+        };
+        if let Some((instrumentation, run)) = run {
+            match write {
+                Write::Insert(insert) => instrumentation.record(insert, Step::Whole, &run),
+                Write::Update(change) | Write::Delete(change) => instrumentation.record(change, Step::Whole, &run),
+                Write::Merge(merge) => instrumentation.record(merge, Step::Whole, &run),
+            }
         }
+        Ok(writes)
     }
 
     fn pending_inserts(
@@ -282,6 +297,7 @@ impl Run<'_> {
                 Write::Merge(merge) => (&merge.table, &merge.rules, &merge.references),
             };
             let mut owed = Owed::new(references.clone(), &self.environment.memory);
+            let run = self.instrumentation.as_ref().map(|of| (of, OneRun::begin(), rows.len()));
             for row in rows {
                 self.check_cancelled()?;
                 match row {
@@ -304,6 +320,14 @@ impl Run<'_> {
                 }
             }
             owing.push(owed);
+            if let Some((instrumentation, mut run, count)) = run {
+                run.count(count as u64);
+                match write {
+                    Write::Insert(insert) => instrumentation.went_on(insert, Step::Whole, &run),
+                    Write::Update(change) | Write::Delete(change) => instrumentation.went_on(change, Step::Whole, &run),
+                    Write::Merge(merge) => instrumentation.went_on(merge, Step::Whole, &run),
+                }
+            }
         }
         owing.iter_mut().try_for_each(|owed| owed.settle(self))
     }

@@ -122,13 +122,15 @@ impl Run<'_> {
             is_broken_off |= flow.is_break();
             Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
         };
-        let locks = &query.locks;
-        let mut shown = |row: &[Value]| {
-            if locks.is_empty() { shown(row) } else { self.lock_and_show(locks, row, &mut shown) }
+        let rows = |emit: &mut Emit<'_>| match query.order.is_empty() {
+            true => self.step(query, Step::Body, emit, |emit| self.body(&query.body, outer, emit)),
+            false => self.step(query, Step::Sorted, emit, |emit| self.sorted(query, wanted, outer, emit)),
         };
-        let _ = match query.order.is_empty() {
-            true => self.step(query, Step::Body, &mut shown, |emit| self.body(&query.body, outer, emit))?,
-            false => self.step(query, Step::Sorted, &mut shown, |emit| self.sorted(query, wanted, outer, emit))?,
+        let locks = &query.locks;
+        let _ = match locks.is_empty() {
+            true => rows(&mut shown)?,
+            false => self
+                .step(query, Step::Locked, &mut shown, |emit| rows(&mut |row| self.lock_and_show(locks, row, emit)))?,
         };
         Ok(if is_broken_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }

@@ -3,40 +3,43 @@
 //! | module | contents |
 //! |---|---|
 //! | `sql` | conditions as SQL writes them |
+//! | `forms` | calls of functions in them |
 //! | `output` | the tree as text or as JSON, and the facts of a run |
 //!
 //! A plan has no nodes of its own: its queries and sources are what runs, in steps that are measured. A query may be
 //! several nodes one below the other (Limit, Sort, Aggregate): the first has the measurements of all of the query, and
 //! the next ones those of the step that they show.
 
+mod forms;
 mod output;
 mod sql;
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 pub(crate) use self::output::{Facts, json, lines};
-use self::sql::{Places, conditions, expression};
+use self::sql::{Places, Writer, sort_key};
 use crate::{
     bind::{
-        join_search::{found_rows, groups_of, source_size},
+        join_search::{HANDED_OVER, different_rows, group_rows, limited_rows, set_rows},
         parts::{Main, Part, Write},
         write::{Change, Insert, InsertSource},
     },
-    catalog::{Catalog, Table},
+    catalog::Table,
     ddl::materialized::Refresh,
     exec::{Actual, Instrumentation, Step},
-    expr::{Expr, Subquery},
+    expr::{Expr, SubqueryKind},
+    functions::quote_ident,
     plan::{HowToExplain, Plan},
     query::{Access, Body, Distinct, Join, Members, Path, Query, Select, SetOperation, Source, SourceKind},
-    types::{Environment, Value},
+    types::Environment,
 };
 
 /// What a plan is explained with.
 #[derive(Clone, Copy)]
 pub(crate) struct Explained<'a> {
     pub(crate) plan: &'a Plan,
-    /// The catalog, for the sizes of tables; `None`: nothing is estimated.
-    pub(crate) catalog: Option<&'a Catalog>,
+    /// Whether nodes have the rows that the choice of paths expected.
+    pub(crate) has_estimates: bool,
     pub(crate) environment: &'a Environment,
     /// The measurements of the run, if there was one.
     pub(crate) instrumentation: Option<&'a Instrumentation>,
@@ -87,6 +90,11 @@ impl Node {
         self.details.extend(what.map(|what| (name, what)));
     }
 
+    /// Adds the name of a source.
+    fn known_as(self, of: &Source) -> Self {
+        if of.name.is_empty() { self } else { self.about("Alias", &*of.name) }
+    }
+
     /// Puts the node above others; without a better estimate, it has as many rows as the first of them.
     fn around(mut self, inner: impl IntoIterator<Item = Node>) -> Self {
         self.inner.extend(inner);
@@ -98,11 +106,16 @@ impl Node {
         self.estimate = rows;
         self
     }
+
+    /// Returns an estimate that follows from its own.
+    fn so_estimated(&self, rows: impl FnOnce(f64) -> f64) -> Option<f64> {
+        self.estimate.map(rows)
+    }
 }
 
 /// Returns the nodes of a plan; a part of WITH that writes is a node beside the main one.
 fn nodes(of: &Explained<'_>) -> Vec<Node> {
-    let tree = Tree { of: *of, subplans: Cell::new(0) };
+    let tree = Tree { of: *of, writer: Writer::new(of.environment) };
     let places = Places::default();
     match of.plan {
         Plan::Query(rows) => vec![tree.query(rows, &places)],
@@ -131,8 +144,7 @@ fn nodes(of: &Explained<'_>) -> Vec<Node> {
 /// Makes nodes.
 struct Tree<'a> {
     of: Explained<'a>,
-    /// The number of queries in expressions that were shown.
-    subplans: Cell<usize>,
+    writer: Writer<'a>,
 }
 
 impl Tree<'_> {
@@ -141,7 +153,11 @@ impl Tree<'_> {
             Write::Insert(of) => self.insert(of),
             Write::Update(of) => self.change("Update", of),
             Write::Delete(of) => self.change("Delete", of),
-            Write::Merge(of) => Self::modify("Merge", &of.table).around([self.query(&of.rows, &Places::default())]),
+            Write::Merge(of) => {
+                let mut node = Self::modify("Merge", &of.table).around([self.query(&of.rows, &Places::default())]);
+                self.measure_if_run(&mut node, of);
+                node
+            }
         }
     }
 
@@ -156,7 +172,7 @@ impl Tree<'_> {
             InsertSource::Query(rows, _) => node.around([self.query(rows, &Places::default())]),
             InsertSource::Rows(rows) => {
                 let subplans = self.subplans(rows.iter().flatten(), &Places::default());
-                node.estimated(self.of.catalog.map(|_| rows.len() as f64)).around(subplans)
+                node.estimated(self.expected(rows.len() as f64)).around(subplans)
             }
         };
         self.measure_if_run(&mut node, of);
@@ -165,8 +181,13 @@ impl Tree<'_> {
 
     fn change(&self, word: &str, of: &Change) -> Node {
         let mut node = Self::modify(word, &of.table).around([self.query(&of.rows, &Places::default())]);
+        // The row that the values are computed on has the columns of all sources.
+        let places = match &of.rows.body {
+            Body::Select(select) => Places::default().within(select),
+            _ => Places::default(),
+        };
         let assigned = of.assignments.iter().flatten().map(|(_, value)| value);
-        node.inner.extend(self.subplans(assigned, &Places::default()));
+        node.inner.extend(self.subplans(assigned, &places));
         self.measure_if_run(&mut node, of);
         node
     }
@@ -177,7 +198,7 @@ impl Tree<'_> {
         node.measured.get_or_insert_with(|| instrumentation.of(part, step).map_or(Measured::Never, Measured::Was));
     }
 
-    /// Adds the measurements of a statement that writes: those in WITH are not measured as such.
+    /// Adds the measurements of a statement that writes.
     fn measure_if_run<T>(&self, node: &mut Node, statement: &T) {
         let measured = self.of.instrumentation.and_then(|instrumentation| instrumentation.of(statement, Step::Whole));
         node.measured = measured.map(Measured::Was);
@@ -188,12 +209,14 @@ impl Tree<'_> {
         let mut nodes = Vec::new();
         for expr in exprs {
             expr.visit(&mut |expr| {
-                if let Expr::Subquery(Subquery { query, is_correlated, .. }) = expr {
-                    let number = self.subplans.get() + 1;
-                    self.subplans.set(number);
-                    let kind = if *is_correlated { "SubPlan" } else { "InitPlan" };
-                    let node = self.query(query, places).about("Parent Relationship", kind);
-                    nodes.push(node.about("Subplan Name", format!("{kind} {number}")));
+                if let Expr::Subquery(subquery) = expr {
+                    let (kind, name) = self.writer.subplan(subquery);
+                    let mut node = self.query(&subquery.query, places).about("Parent Relationship", kind);
+                    if matches!(subquery.kind, SubqueryKind::Exists) {
+                        // It ends with its first row.
+                        node.estimate = node.so_estimated(|rows| rows.min(1.0));
+                    }
+                    nodes.push(node.about("Subplan Name", name));
                 }
             });
         }
@@ -208,10 +231,10 @@ impl Tree<'_> {
         let mut node = match &of.body {
             Body::Select(select) => self.select(select, places, of.order.is_empty()),
             Body::Values(rows) => Node::titled("Values Scan", format!("Values ({} rows)", rows.len()))
-                .estimated(self.of.catalog.map(|_| rows.len() as f64))
+                .estimated(self.expected(rows.len() as f64))
                 .around(self.subplans(rows.iter().flatten(), places)),
-            Body::WorkTable(_) => Node::new("WorkTable Scan"),
-            Body::Returned(_) => Node::new("CTE Scan"),
+            Body::WorkTable(_) => Node::new("WorkTable Scan").estimated(self.expected(HANDED_OVER)),
+            Body::Returned(_) => Node::new("CTE Scan").estimated(self.expected(HANDED_OVER)),
             Body::Set { operation, all, sides } => {
                 let title = match operation {
                     SetOperation::Recursion(_) => "Recursive Union".to_owned(),
@@ -219,9 +242,10 @@ impl Tree<'_> {
                 };
                 let kind = if title == "Recursive Union" { "Recursive Union" } else { "SetOp" };
                 let node = Node::titled(kind, title.clone()).about("Command", title);
-                let sides: Vec<_> = sides.iter().map(|side| self.query(side, places)).collect();
-                let rows = sides.iter().map(|side| side.estimate).sum();
-                node.estimated(rows).around(sides)
+                let [left, right] = [&sides[0], &sides[1]].map(|side| self.query(side, places));
+                let rows = left.estimate.zip(right.estimate);
+                let rows = rows.map(|(left, right)| set_rows(*operation, [left, right]));
+                node.estimated(rows).around([left, right])
             }
         };
         let is_whole = of.order.is_empty() && of.locks.is_empty() && of.limit.is_none() && of.offset.is_none();
@@ -234,26 +258,36 @@ impl Tree<'_> {
             node = sort.around([node]);
             // The sort itself leaves rows out that are equal as a whole.
             if matches!(distinct, Distinct::Rows) {
-                node = Node::new("Unique").around([node]);
+                node = Self::unique(node);
             }
             self.measure(&mut node, of, Step::Sorted);
             if matches!(distinct, Distinct::On(_)) {
-                node = Node::new("Unique").around([node]);
+                node = Self::unique(node);
             }
         }
         if !of.locks.is_empty() {
             node = Node::new("LockRows").around([node]);
+            if of.limit.is_some() || of.offset.is_some() {
+                self.measure(&mut node, of, Step::Locked);
+            }
         }
         if of.limit.is_some() || of.offset.is_some() {
-            let rows = node.estimate.map(|rows| match &of.limit {
-                Some(Expr::Constant(Value::Int8(limit))) => rows.min(*limit as f64),
-                _ => rows,
-            });
+            let rows = node.so_estimated(|rows| limited_rows(of, rows));
             node = Node::new("Limit").estimated(rows).around([node]);
             node.inner.extend(self.subplans(of.limit.iter().chain(&of.offset), places));
         }
         self.measure(&mut node, of, Step::Whole);
         node
+    }
+
+    /// Returns the number of rows that is expected, if it is to be shown.
+    fn expected(&self, rows: f64) -> Option<f64> {
+        self.of.has_estimates.then_some(rows)
+    }
+
+    /// Puts a node above another that leaves out equal rows.
+    fn unique(of: Node) -> Node {
+        Node::new("Unique").estimated(of.so_estimated(different_rows)).around([of])
     }
 
     fn sort_keys(&self, of: &Query, places: &Places<'_>) -> Option<String> {
@@ -263,15 +297,8 @@ impl Tree<'_> {
             .order
             .iter()
             .map(|key| {
-                let text = expression(select.output.get(key.at)?, &places, self.of.environment);
-                let direction = if key.descending { " DESC" } else { "" };
-                // The usual order of NULL is that of the greatest value.
-                let nulls = match (key.descending, key.nulls_first) {
-                    (false, true) => " NULLS FIRST",
-                    (true, false) => " NULLS LAST",
-                    _ => "",
-                };
-                Some(format!("{text}{direction}{nulls}"))
+                let text = self.writer.expression(select.output.get(key.at)?, &places);
+                Some(sort_key(&text, key.descending, key.nulls_first))
             })
             .collect();
         keys.map(|keys| keys.join(", "))
@@ -282,21 +309,22 @@ impl Tree<'_> {
         let (places, above) = (around.within(of), around.above(of));
         let mut node = match &of.sources[..] {
             [] => {
-                let mut node = Node::new("Result").estimated(self.of.catalog.map(|_| 1.0));
+                let mut node = Node::new("Result").estimated(self.expected(1.0));
                 self.measure(&mut node, of, Step::Rows);
                 node
             }
             [one] => self.source(one, &places),
             several => {
                 let sources: Vec<_> = several.iter().map(|one| self.source(one, &places)).collect();
-                let rows = sources.iter().map(|source| source.estimate).product();
+                let joined = several.last().and_then(|last| last.expected).map(|expected| expected.joined);
+                let rows = joined.and_then(|rows| self.expected(rows));
                 let mut node = Node::new("Nested Loop").estimated(rows).around(sources);
                 self.measure(&mut node, of, Step::Rows);
                 node
             }
         };
         node.inner.extend(self.subplans(of.sources.iter().flat_map(exprs_of).chain(&of.before), &places));
-        node.detail("One-Time Filter", conditions(of.before.iter(), &places, self.of.environment));
+        node.detail("One-Time Filter", self.writer.conditions(of.before.iter(), &places));
         if let Some(group) = &of.group {
             let kind = if group.keys.is_empty() { "Aggregate" } else { "HashAggregate" };
             let mut aggregate = Node::titled("Aggregate", kind.to_owned())
@@ -304,11 +332,11 @@ impl Tree<'_> {
             if group.sets.len() > 1 {
                 aggregate.detail("Grouping Sets", Some(group.sets.len().to_string()));
             } else if !group.keys.is_empty() {
-                let keys: Vec<_> = group.keys.iter().map(|key| expression(key, &places, self.of.environment)).collect();
+                let keys: Vec<_> = group.keys.iter().map(|key| self.writer.expression(key, &places)).collect();
                 aggregate.detail("Group Key", Some(keys.join(", ")));
             }
-            aggregate.detail("Filter", conditions(group.having.iter(), &above, self.of.environment));
-            let rows = node.estimate.map(|rows| if group.keys.is_empty() { 1.0 } else { groups_of(rows) });
+            aggregate.detail("Filter", self.writer.conditions(group.having.iter(), &above));
+            let rows = node.so_estimated(|rows| group_rows(group, rows));
             node = aggregate.estimated(rows).around([node]);
             self.measure(&mut node, of, Step::Groups);
             let aggregated = group.keys.iter().chain(group.aggregates.iter().flat_map(|call| call.exprs()));
@@ -329,7 +357,7 @@ impl Tree<'_> {
             if matches!(of.distinct, Distinct::Rows) {
                 self.measure(&mut node, of, Step::Results);
             }
-            node = Node::new("Unique").around([node]);
+            node = Self::unique(node);
         }
         let results = of.windows.exprs().chain(of.sets.exprs()).chain(&of.output);
         node.inner.extend(self.subplans(results, &above));
@@ -337,7 +365,6 @@ impl Tree<'_> {
     }
 
     fn source(&self, of: &Source, places: &Places<'_>) -> Node {
-        let environment = self.of.environment;
         let left = match of.join {
             Join::Inner => "",
             Join::Left => "Left ",
@@ -351,24 +378,24 @@ impl Tree<'_> {
         };
         let own = of.hash.iter().flat_map(|hash| &hash.filter);
         let filter = visible.iter().chain(own).chain(&of.filter);
-        node.detail("Filter", conditions(filter, places, environment));
-        let joined = conditions(of.on.iter(), places, environment);
-        if let Some(catalog) = self.of.catalog {
-            node.estimate = Some(estimate(catalog, of));
-        }
+        node.detail("Filter", self.writer.conditions(filter, places));
+        let joined = self.writer.conditions(of.on.iter(), places);
+        let found = of.expected.and_then(|expected| self.expected(expected.found));
+        let kept = of.expected.and_then(|expected| self.expected(expected.kept));
+        node.estimate = if of.hash.is_some() { kept } else { found }.or(node.estimate);
         if let Some(hash) = &of.hash {
-            let mut hashed = Node::titled("Hash Join", format!("{left}Hash on {}", of.name)).about("Alias", &*of.name);
+            let mut hashed = Node::titled("Hash Join", format!("{left}Hash{}", on(of))).known_as(of);
             let keys: Vec<_> = hash
                 .keys
                 .iter()
                 .map(|(before, own)| {
-                    format!("{} = {}", expression(own, places, environment), expression(before, places, environment))
+                    format!("{} = {}", self.writer.operand(own, places), self.writer.operand(before, places))
                 })
                 .collect();
             hashed.detail("Hash Cond", (!keys.is_empty()).then(|| format!("({})", keys.join(" AND "))));
             hashed.detail("Join Filter", joined);
             self.measure(&mut node, of, Step::Hashed);
-            node = hashed.around([node]);
+            node = hashed.estimated(found).around([node]);
         } else {
             node.detail("Join Filter", joined);
         }
@@ -380,7 +407,7 @@ impl Tree<'_> {
 
     /// Returns the node of what a source reads.
     fn kind(&self, of: &Source, left: &str, places: &Places<'_>) -> Node {
-        let scan = |kind: &str| Node::titled(kind, format!("{left}{kind} on {}", of.name)).about("Alias", &*of.name);
+        let scan = |kind: &str| Node::titled(kind, format!("{left}{kind}{}", on(of))).known_as(of);
         match &of.kind {
             SourceKind::Table(table) => {
                 let name = table.table.name();
@@ -417,8 +444,8 @@ impl Tree<'_> {
                     Expr::Subquery(of) => Some(self.query(&of.query, places)),
                     _ => None,
                 };
-                Node::titled("Subquery Scan", format!("{left}Lateral Subquery Scan on {}", of.name))
-                    .about("Alias", &*of.name)
+                Node::titled("Subquery Scan", format!("{left}Lateral Subquery Scan{}", on(of)))
+                    .known_as(of)
                     .around(inner)
             }
             SourceKind::System(table) => Node::titled("System Scan", format!("{left}System Scan on {table:?}"))
@@ -442,8 +469,12 @@ impl Tree<'_> {
             let condition = Some(format!("CURRENT OF {cursor}"));
             return Way { kind: "Tid Scan", index: None, title: "Tid Scan".into(), condition };
         }
-        let column = |at: usize| table.def.part(columns[at]);
-        let value = |bound: &crate::query::Bound| expression(&bound.value, places, self.of.environment);
+        let column = |at: usize| match table.def.columns[columns[at]].computation() {
+            Some(text) if text.ends_with(')') && text.find([' ', '(']) == text.find('(') => text.to_owned(),
+            Some(text) => format!("({text})"),
+            None => quote_ident(&table.def.columns[columns[at]].name),
+        };
+        let value = |bound: &crate::query::Bound| self.writer.operand(&bound.value, places);
         let equal = access.equal.iter().enumerate();
         let mut bounds: Vec<String> = equal.map(|(at, bound)| format!("{} = {}", column(at), value(bound))).collect();
         for (comparison, bound) in [&access.lower, &access.upper].into_iter().flatten() {
@@ -459,6 +490,11 @@ impl Tree<'_> {
             _ => Way { kind: "Seq Scan", index: None, title: format!("Seq Scan{backward}"), condition },
         }
     }
+}
+
+/// Returns the name of a source, as it follows the kind of its node.
+fn on(of: &Source) -> String {
+    if of.name.is_empty() { String::new() } else { format!(" on {}", of.name) }
 }
 
 /// Returns the expressions of a source, apart from queries that are its rows.
@@ -482,24 +518,4 @@ struct Way<'t> {
     index: Option<&'t str>,
     title: String,
     condition: Option<String>,
-}
-
-/// Estimates the rows of one run of a source.
-fn estimate(catalog: &Catalog, of: &Source) -> f64 {
-    let found = match &of.kind {
-        SourceKind::Table(table) => {
-            let size = catalog.estimated_rows(&table.table) as f64;
-            let (columns, is_unique) = match table.access.path {
-                Path::Primary => (table.table.def.primary_key.as_ref().map_or(0, |key| key.columns.len()), true),
-                Path::Index(at) => {
-                    let index = &table.table.def.indexes[at];
-                    (index.columns.len(), index.is_unique)
-                }
-            };
-            found_rows(size, &table.access, columns, is_unique)
-        }
-        kind => source_size(catalog, kind),
-    };
-    let filters = of.filter.len() + of.hash.as_ref().map_or(0, |hash| hash.filter.len());
-    found * 0.3f64.powi(filters.min(4) as i32)
 }

@@ -49,15 +49,18 @@ impl Session {
 }
 
 impl Prepared {
-    /// Returns the nodes of the plan, in the order of EXPLAIN.
+    /// Returns the nodes of the plan, in the order of EXPLAIN; empty: the statement has no plan.
     pub fn shape(&self) -> String {
         let environment = Environment::default();
         // A poisoned plan was not replaced. The lock is not held for long: each run of the statement takes it.
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Renewed::bound);
         let bound = renewed.as_deref().unwrap_or(&self.bound);
+        if !bound.plan.is_planned() {
+            return String::new();
+        }
         let explained = Explained {
             plan: &bound.plan,
-            catalog: None,
+            has_estimates: false,
             environment: &environment,
             instrumentation: None,
             planned: bound.took,

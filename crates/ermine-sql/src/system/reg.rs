@@ -58,6 +58,17 @@ impl Reg {
         })
     }
 
+    /// Returns the name of the type.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Class => "regclass",
+            Self::Type => "regtype",
+            Self::Namespace => "regnamespace",
+            Self::Role => "regrole",
+            Self::Function => "regproc",
+        }
+    }
+
     /// Returns the function that maps numbers to names.
     fn names(self) -> Resolved {
         let function: Lookup = match self {

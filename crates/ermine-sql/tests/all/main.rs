@@ -7,6 +7,7 @@ mod contention;
 mod copy;
 mod crash;
 mod databases;
+mod explained;
 mod foreign_keys;
 mod index_expressions;
 mod levels;
