@@ -260,6 +260,7 @@ impl<S: Scheme> Engine<S> {
             free_version_bytes: self.memory.free_bytes(),
             row_bytes: self.tables.row_bytes(),
             index_bytes: self.nodes.allocated(),
+            epochs: self.nodes.current().number(),
             garbage_versions: self.garbage_versions(),
             snapshot_age: self.safe.age(),
             stragglers: self.stragglers().len() as u64,

@@ -47,6 +47,8 @@ pub struct Statistics {
     pub garbage_versions: u64,
     /// Age of the newest safe snapshot, where one has been taken.
     pub snapshot_age: Option<Duration>,
+    /// Epochs of transactions since the database was opened: memory that nothing uses any more is freed as they end.
+    pub epochs: u64,
     /// Operations that keep the current epoch from ending, and so superseded versions from being freed; a few at a busy
     /// moment. [`crate::Database::stragglers`] describes them.
     pub stragglers: u64,
@@ -185,6 +187,7 @@ impl Statistics {
                 Counter(self.freed_segments),
             ),
         ]);
+        metrics.push(metric("ermine_epochs_total", "Epochs of transactions.", Counter(self.epochs)));
         let help = "Operations that keep the current epoch from ending.";
         metrics.push(metric("ermine_stragglers", help, Gauge(self.stragglers as f64)));
         if let Some(age) = self.snapshot_age {

@@ -417,6 +417,8 @@ pub(super) const TABLES: &[Described] = &[
         rows_read INT8 = count(of.rows_read);
         versions_walked INT8 = count(of.versions_walked);
         garbage_rows INT8 = count(of.garbage_versions);
+        epochs INT8 = count(of.epochs);
+        stragglers INT8 = count(of.stragglers);
         oldest_pid INT4 = oldest(known).and_then(|(process, _)| process);
         oldest_seconds FLOAT8 = oldest(known).map(|(_, age)| age);
     }),

@@ -61,6 +61,11 @@ impl Epoch {
     /// outside.
     const FIRST: Self = Self(2);
 
+    /// Returns the number of epochs before it.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
     fn next(self) -> Self {
         Self(self.0 + 1)
     }

@@ -251,6 +251,7 @@ impl<P: InPlace> Engine<P> {
             version_bytes: self.memory.bytes(),
             row_bytes: self.tables.row_bytes(),
             index_bytes: self.nodes.allocated(),
+            epochs: self.nodes.current().number(),
             garbage_versions: self.garbage() + self.snapshots.kept() as u64,
             ..Statistics::default()
         };
