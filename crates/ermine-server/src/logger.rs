@@ -8,7 +8,7 @@ use std::{fmt::Write as _, io::Write as _};
 use clap::ValueEnum;
 use log::{
     LevelFilter, Log, Metadata, Record,
-    kv::{self, Key, Value, VisitSource},
+    kv::{self, Key, Value, VisitSource, VisitValue},
 };
 
 /// The form of log messages.
@@ -78,6 +78,11 @@ struct Fields<'l> {
 
 impl<'kvs> VisitSource<'kvs> for Fields<'_> {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
+        let mut absent = Absent(false);
+        value.visit(&mut absent)?;
+        if absent.0 {
+            return Ok(());
+        }
         let is_number = value.to_i64().is_some() || value.to_f64().is_some_and(f64::is_finite);
         let text = value.to_string();
         let is_word = !text.is_empty() && text.chars().all(|one| one.is_alphanumeric() || "-_.:/".contains(one));
@@ -89,6 +94,20 @@ impl<'kvs> VisitSource<'kvs> for Fields<'_> {
             false => write!(self.line, " {key}={quote}{text}{quote}"),
         };
         written.map_err(|_| kv::Error::msg("no line"))
+    }
+}
+
+/// Whether a field has no value.
+struct Absent(bool);
+
+impl<'v> VisitValue<'v> for Absent {
+    fn visit_any(&mut self, _: Value<'_>) -> Result<(), kv::Error> {
+        Ok(())
+    }
+
+    fn visit_null(&mut self) -> Result<(), kv::Error> {
+        self.0 = true;
+        Ok(())
     }
 }
 
@@ -119,6 +138,7 @@ mod tests {
             ("connection", Value::from(7)),
             ("waited_ms", Value::from(1.5)),
             ("sqlstate", Value::from("22012")),
+            ("plan", Value::null()),
             ("role", Value::from("a b")),
             ("statement", Value::from("SELECT \"a\"\n\u{1b}\\ -- ä")),
         ];

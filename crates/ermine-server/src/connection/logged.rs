@@ -142,7 +142,7 @@ impl<B: Backend> Connection<'_, B> {
         });
     }
 
-    /// Returns the nodes of a statement's plan, as far as they are known.
+    /// Returns the nodes of a statement's plan, as far as they are known; empty: it has none.
     fn shape_of(&self, Unsynced { effort, prepared, .. }: &Unsynced<B::Session>) -> String {
         let shape = match prepared {
             Some(prepared) => prepared.statement.as_ref().and_then(Statement::shape),
@@ -154,7 +154,7 @@ impl<B: Backend> Connection<'_, B> {
     }
 
     fn log_slow(&self, statement: &Unsynced<B::Session>, synced: Duration) {
-        let Unsynced { took, client, effort, .. } = statement;
+        let Unsynced { took, client, effort, failure, .. } = statement;
         let worked = took.saturating_sub(effort.waited + *client);
         let reason = match () {
             () if *client > synced.max(effort.waited).max(worked) => "waited for its client",
@@ -163,12 +163,14 @@ impl<B: Backend> Connection<'_, B> {
             () if effort.retries > 0 => "was tried again",
             () => "worked",
         };
+        let (end, sqlstate) = failure.as_ref().map_or(("", None), |(sqlstate, _)| (", and failed", Some(*sqlstate)));
+        let shape = self.shape_of(statement);
         log::info!(
-            connection = self.process, role = &*self.user, duration_ms = millis(*took + synced),
+            connection = self.process, role = &*self.user, sqlstate = sqlstate, duration_ms = millis(*took + synced),
             worked_ms = millis(worked), waited_ms = millis(effort.waited), client_ms = millis(*client),
-            synced_ms = millis(synced), retries = effort.retries, plan = &*self.shape_of(statement),
+            synced_ms = millis(synced), retries = effort.retries, plan = Some(&*shape).filter(|shape| !shape.is_empty()),
             statement = &*effort.text;
-            "a statement was slow: it mostly {reason}"
+            "a statement was slow: it mostly {reason}{end}"
         );
     }
 }

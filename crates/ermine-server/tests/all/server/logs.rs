@@ -82,6 +82,7 @@ fn slow_statements_say_what_took_their_time() {
     let serving = Serving::start(&directory.0, &["--set", "log_min_duration_statement=0"]);
     run(&serving, &["CREATE TABLE t (a int PRIMARY KEY, b int)", "INSERT INTO t VALUES (1, 2)"]);
     run(&serving, &["SELECT b FROM t WHERE a = 1"]);
+    run(&serving, &["SELECT b / 0 FROM t"]);
     run(&serving, &["SET log_min_duration_statement = -1", "SELECT b FROM t WHERE a = 7"]);
     run(&serving, &["SET log_min_duration_statement = '1h'", "SELECT b FROM t WHERE a = 8"]);
     run(
@@ -95,6 +96,11 @@ fn slow_statements_say_what_took_their_time() {
     assert!(number(insert[0], "synced_ms") > 0.0, "{}", insert[0]);
     let select = of("statement=\"SELECT b FROM t WHERE a = 1\"");
     assert!(select[0].contains("retries=0 plan=\"Index Scan using t_pkey on t; "), "{}", select[0]);
+    let created = of("statement=\"CREATE TABLE t (a int PRIMARY KEY, b int)\"");
+    assert!(created.len() == 1 && !created[0].contains("plan="), "{slow:?}");
+    let failed = of("statement=\"SELECT b / 0 FROM t\"");
+    assert!(failed[0].contains(", and failed connection=") && failed[0].contains(" sqlstate=22012 "), "{slow:?}");
+    assert!(!insert[0].contains("sqlstate="), "{}", insert[0]);
     for unlogged in ["a = 7", "a = 8"] {
         assert!(of(unlogged).is_empty(), "{slow:?}");
     }
@@ -162,6 +168,7 @@ fn a_slow_copy_is_logged_with_all_of_its_time() {
         let [line] = of[..] else { panic!("{text}: {slow:?}") };
         let parts: f64 =
             ["worked_ms", "waited_ms", "client_ms", "synced_ms"].map(|part| number(line, part)).iter().sum();
+        assert!(!line.contains("plan=") && line.contains("sqlstate=57014") == text.ends_with("broken"), "{line}");
         assert!(number(line, "client_ms") > 0.0 && (number(line, "duration_ms") - parts).abs() < 0.01, "{line}");
     }
 }
