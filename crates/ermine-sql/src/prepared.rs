@@ -109,10 +109,11 @@ impl PreparedStore {
     fn reopen(&self, bytes: &[u8], catalog: &CatalogStore) -> Result<()> {
         let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "what is kept of a prepared transaction is damaged");
         let (kept, reads): (Kept, &[u8]) = postcard::take_from_bytes(bytes).map_err(damaged)?;
-        let Kept { gid, about, is_serializable, tables, writes } = kept;
+        let Kept { gid, mut about, is_serializable, tables, writes } = kept;
         let own = |store: &Arc<CatalogStore>| tables.iter().any(|table| store.current().table(*table).is_some());
         let store = catalog.all_databases().into_iter().find(own);
         let catalog = store.as_deref().unwrap_or(catalog);
+        about.database_number = catalog.number;
         let active = Box::new(ActiveTransaction::reopen(catalog, &self.database, is_serializable)?);
         let used: Vec<_> = tables.iter().filter_map(|id| active.catalog.table(*id).cloned()).collect();
         // No other session exists yet.

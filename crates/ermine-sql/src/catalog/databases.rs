@@ -59,7 +59,9 @@ impl Catalog {
 
     /// Returns the numbers and names of all databases, for a session whose database has the name `own`.
     pub(crate) fn database_names<'c>(&'c self, own: &'c str) -> impl Iterator<Item = (ObjectId, &'c str)> {
-        let main = if self.number == MAIN_DATABASE { own } else { MAIN_NAME };
+        // Another database may have been given the name of this session's.
+        let is_free = self.databases.get(own).is_none_or(|other| other.is_dropped);
+        let main = if self.number == MAIN_DATABASE && is_free { own } else { MAIN_NAME };
         [(MAIN_DATABASE, main)].into_iter().chain(self.other_databases().map(|other| (other.id, &*other.name)))
     }
 
@@ -69,10 +71,13 @@ impl Catalog {
         found.or_else(|| (name == MAIN_NAME).then_some(MAIN_DATABASE))
     }
 
-    /// Whether it has objects of users.
+    /// Whether a new database lacks anything that it has.
     pub(crate) fn has_objects(&self) -> bool {
-        let is_used = !self.tables.is_empty() || !self.views.is_empty() || !self.sequences.is_empty();
-        is_used || !self.types.all().is_empty() || self.schemas.keys().any(|schema| schema != PUBLIC)
+        let relations = !self.tables.is_empty() || !self.views.is_empty() || !self.sequences.is_empty();
+        let schemas = self.schemas.len() != 1 || !self.schemas.contains_key(PUBLIC);
+        let rights = self.rights.keys().any(|(class, _)| !is_shared_class(*class)) || !self.default_rights.is_empty();
+        let comments = self.comments.values().any(|comment| !is_shared_class(comment.class));
+        relations || schemas || rights || comments || !self.types.all().is_empty() || !self.publications.is_empty()
     }
 
     /// Returns how many of the database's own objects belong to a role, or give it rights.
@@ -167,7 +172,7 @@ impl CatalogStore {
         let first = self.first();
         let number = match first.current().named_database(name) {
             None if name != MAIN_NAME && first.are_names_required.load(Ordering::Relaxed) => {
-                let hint = format!("CREATE DATABASE \"{name}\", run in the database \"{MAIN_NAME}\", makes it.");
+                let hint = format!("CREATE DATABASE, run in the database \"{MAIN_NAME}\", makes one.");
                 return Err(no_database(name).hint(hint));
             }
             None => return Ok(first),
@@ -209,6 +214,18 @@ impl CatalogStore {
         let stored = txn.get(&self.rows, &key_of(known.id)[..]).sql()?;
         match stored.and_then(|bytes| stored::decode(&bytes).ok()) {
             Some((_, Definition::Database(stored))) if stored == *known => Ok(()),
+            _ => Err(not_shown(&known.name)),
+        }
+    }
+
+    /// Makes sure that a database that gets rights, an owner or a comment stays, as [`CatalogStore::use_role`] does.
+    pub(crate) fn use_database(&self, txn: &OwnedTransaction, known: &DatabaseDef, reads_count: bool) -> Result<()> {
+        let key = key_of(known.id);
+        match txn.get(&self.rows, &key[..]).sql()? {
+            Some(bytes) if stored::decode(&bytes)?.1 == Definition::Database(known.clone()) => match reads_count {
+                true => Ok(()),
+                false => txn.update(&self.rows, &key[..], &bytes[..]).map(drop).sql(),
+            },
             _ => Err(not_shown(&known.name)),
         }
     }
@@ -270,6 +287,8 @@ impl CatalogStore {
         let known = current.databases.keys().cloned().collect();
         let names = taken.symmetric_difference(&known).map(|name| format!("the name of database {name}"));
         let mut found: Vec<_> = names.collect();
+        let lost = current.other_databases().filter(|database| self.of_database(database.id).is_none());
+        found.extend(lost.map(|database| format!("database {} has no catalog", database.name)));
         let all = RawRange::prefix(KeyBuffer::from_slice(&[BY_NUMBER]));
         for (RawKey(key), bytes) in self.database.run(|txn| txn.scan(&self.rows, all.clone()).collect()).sql()? {
             let (database, definition) = stored::decode(&bytes)?;

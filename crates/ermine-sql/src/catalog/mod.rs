@@ -411,8 +411,10 @@ impl CatalogStore {
             store.keep_name_of_public()?;
         }
         store.show(catalog);
-        for (number, own) in definitions {
-            store.fill(number, own)?;
+        // Also those without definitions.
+        let others: Vec<_> = store.current().other_databases().map(|database| database.id).collect();
+        for number in others {
+            store.fill(number, definitions.remove(&number).unwrap_or_default())?;
         }
         Ok(store)
     }

@@ -52,7 +52,11 @@ pub(crate) struct Sessions {
 pub(crate) struct About {
     pub(crate) number: u64,
     pub(crate) owner: String,
+    /// The name by which its session knew the database.
     pub(crate) database: String,
+    /// The number of the database; it is not stored, but found by the tables.
+    #[serde(skip)]
+    pub(crate) database_number: ObjectId,
     /// Microseconds since 2000-01-01.
     pub(crate) prepared: i64,
 }

@@ -19,8 +19,9 @@ use crate::{
     catalog::{
         CatalogStore, Change, MAIN_DATABASE,
         databases::{MAIN_NAME, no_database},
-        definition::{DatabaseDef, Definition},
+        definition::{DatabaseDef, Definition, ObjectId},
         rights::{Kind, Object, not_owner},
+        roles::SIGNAL_BACKEND,
     },
     error::{Result, SqlError, SqlState},
     result::RowSink,
@@ -50,7 +51,7 @@ pub(crate) struct Setting {
 
 /// The names of templates without objects.
 const TEMPLATES: [&str; 2] = ["template0", "template1"];
-/// How often FORCE looks whether the sessions that it ends are gone, and how long it waits in between.
+/// How often it is looked whether clients that leave are gone, and how long to wait in between.
 const LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
@@ -209,7 +210,7 @@ impl ChangeContext<'_> {
             DatabaseTree::Drop { name, if_exists, force } => {
                 let name = name_of(name);
                 match self.known_database(&name) {
-                    Err(_) if *if_exists => {
+                    Err(error) if *if_exists && error.state() == SqlState::INVALID_CATALOG_NAME => {
                         let message = format!("database \"{name}\" does not exist, skipping");
                         skip(rows, SqlState::INVALID_CATALOG_NAME, message);
                         Ok(None)
@@ -250,13 +251,17 @@ impl ChangeContext<'_> {
         })
     }
 
+    fn creates_databases(&self) -> bool {
+        let (catalog, role) = (self.catalog_now(), self.environment.role);
+        catalog.is_superuser(role) || catalog.traits(role).creates_databases
+    }
+
     fn create_database(&self, name: &str, settings: &[Setting], rows: &mut dyn RowSink) -> Result<OwnedReceipt> {
         check_once(settings)?;
-        let role = self.environment.role;
-        let catalog = self.catalog_now();
-        if !catalog.is_superuser(role) && !catalog.traits(role).creates_databases {
+        if !self.creates_databases() {
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied to create database"));
         }
+        check_name(name)?;
         let mut def = DatabaseDef {
             id: 0,
             name: name.to_owned(),
@@ -363,10 +368,11 @@ impl ChangeContext<'_> {
             let message = "current database cannot be renamed";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        if !self.catalog_now().traits(self.environment.role).creates_databases {
+        if !self.creates_databases() {
             let message = "permission denied to rename database";
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
+        check_name(to)?;
         let store = self.store.of_database(known.id).ok_or_else(|| no_database(from))?;
         let closed = self.closed(&store, from, false)?;
         let (_, receipt) = self.in_own_transaction(|active| {
@@ -382,8 +388,10 @@ impl ChangeContext<'_> {
                 }
                 None => self.store.take_database_name(&active.txn, to, true)?,
             }
-            self.store.take_database_name(&active.txn, from, false)?;
-            self.replace_database(active, &known, DatabaseDef { name: to.to_owned(), ..(*known).clone() })
+            self.replace_database(active, &known, DatabaseDef { name: to.to_owned(), ..(*known).clone() })?;
+            // The old name does not become one of the first database.
+            let old = DatabaseDef { id: self.catalog_number()?, is_dropped: true, ..(*known).clone() };
+            self.apply(active, vec![Change::Put(Definition::Database(old))])
         })?;
         drop(closed);
         Ok(receipt)
@@ -427,18 +435,22 @@ impl ChangeContext<'_> {
         let closed = Closed { store: store.clone(), is_for_ever: false };
         let sessions = store.current().sessions.clone();
         let users = || sessions.all().into_iter().filter(|session| session.database_number == store.number);
-        let mut left = users().count();
+        let prepared = || sessions.prepared().values().filter(|about| about.database_number == store.number).count();
+        if force && prepared() == 0 {
+            users().try_for_each(|session| self.check_may_end(session.role))?;
+        }
+        // Clients that have said that they leave may not be gone yet.
         for _ in 0..LOOKS {
-            if left == 0 || !force {
+            if prepared() > 0 || !users().any(|session| session.is_connected()) {
                 break;
             }
-            users().for_each(|session| _ = session.end());
+            if force {
+                users().for_each(|session| _ = session.end());
+            }
             (self.environment.interrupt.aside)(&mut || thread::sleep(BETWEEN_LOOKS));
             self.environment.check()?;
-            left = users().count();
         }
-        let prepared = sessions.prepared().values().filter(|about| about.database == name).count();
-        let detail = match (left, prepared) {
+        let detail = match (users().count(), prepared()) {
             (0, 0) => return Ok(closed),
             (0, 1) => "There is 1 prepared transaction using the database.".into(),
             (0, more) => format!("There are {more} prepared transactions using the database."),
@@ -446,6 +458,21 @@ impl ChangeContext<'_> {
             (more, _) => format!("There are {more} other sessions using the database."),
         };
         Err(in_use().detail(detail))
+    }
+}
+
+impl ChangeContext<'_> {
+    /// Fails if the current role may not end the sessions of a role.
+    fn check_may_end(&self, role: ObjectId) -> Result<()> {
+        let (catalog, own) = (self.catalog_now(), self.environment.role);
+        let message = match () {
+            () if catalog.is_superuser(role) && !catalog.is_superuser(own) => {
+                "must be a superuser to terminate superuser process"
+            }
+            () if catalog.has_role(own, role) || catalog.has_role(own, SIGNAL_BACKEND.1) => return Ok(()),
+            () => "must be a member of the role whose process is being terminated or member of pg_signal_backend",
+        };
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 }
 
@@ -460,6 +487,14 @@ impl Drop for Closed {
         if !self.is_for_ever {
             self.store.open_again();
         }
+    }
+}
+
+/// Fails for a name that none can have.
+fn check_name(name: &str) -> Result<()> {
+    match name.is_empty() {
+        true => Err(SqlError::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier")),
+        false => Ok(()),
     }
 }
 

@@ -315,9 +315,14 @@ impl ChangeContext<'_> {
         Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message))
     }
 
-    /// Returns the number of the database of that name.
+    /// Returns the number of the database of that name, which stays until the transaction ends.
     pub(super) fn database_named(&self, active: &ActiveTransaction, name: &str) -> Result<ObjectId> {
-        active.catalog.database_number(name, &self.environment.database).ok_or_else(|| no_database(name))
+        let number = active.catalog.database_number(name, &self.environment.database);
+        let number = number.ok_or_else(|| no_database(name))?;
+        if let Some(known) = active.catalog.database(number) {
+            self.store.use_database(&active.txn, known, active.is_serializable())?;
+        }
+        Ok(number)
     }
 
     /// Drops the objects of roles, and revokes their rights to others.

@@ -15,7 +15,7 @@ use super::{context::ChangeContext, skip};
 use crate::{
     bind::names::name_of,
     catalog::{
-        Change,
+        Change, MAIN_DATABASE,
         databases::MAIN_NAME,
         definition::{Definition, Grant, ObjectId, RoleDef, TraitsDef},
         roles::BUILT_IN,
@@ -410,7 +410,12 @@ impl ChangeContext<'_> {
         let others = self.store.all_databases().into_iter().filter(|store| store.number != self.store.number);
         let mut catalogs: Vec<_> = others.map(|store| store.current()).collect();
         for other in &catalogs {
-            let name = other.database(other.number).map_or(MAIN_NAME, |database| &database.name);
+            let name = match other.database(other.number) {
+                Some(database) => &*database.name,
+                None if other.number == MAIN_DATABASE => MAIN_NAME,
+                // It is being dropped.
+                None => continue,
+            };
             match other.count_uses(def.id) {
                 0 => {}
                 1 => uses.push(format!("1 object in database {name}")),

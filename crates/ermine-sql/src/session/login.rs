@@ -25,6 +25,12 @@ impl SqlDatabase {
     pub fn login(&self, user: &str, database: &str, has_proof: bool) -> Result<Session> {
         let session = self.of_name(database)?.begin(user, database);
         if session.shared.catalog.is_closed() {
+            let message = format!("database \"{database}\" is not currently accepting connections");
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .hint("It is being dropped or renamed."));
+        }
+        // The name may have become that of another one before the session was registered.
+        if self.0.first.named(cut(database))?.number != session.shared.catalog.number {
             return Err(no_database(database));
         }
         let catalog = session.shared.catalog.current();

@@ -162,10 +162,10 @@ impl SqlDatabase {
         &self.0.catalog.relation_files
     }
 
-    /// Begins a session of a user in the database of a name (CREATE DATABASE); a name that no database has is one of the
-    /// first database.
+    /// Begins a session of a user in the first database; `database` is the name that the session uses for it.
+    /// [`SqlDatabase::login`] begins one in the database that has a name (CREATE DATABASE).
     pub fn session(&self, user: &str, database: &str) -> Session {
-        self.of_name(database).unwrap_or_else(|_| self.clone()).begin(user, database)
+        self.begin(user, database)
     }
 
     /// Returns the database of a name.
@@ -197,7 +197,7 @@ impl SqlDatabase {
             session_user: user.into(),
             login: role,
             settings: settings.shown(),
-            database: database.into(),
+            database: cut(database).into(),
             schema: PUBLIC.into(),
             memory: Memory::new(&DatabaseBudget::of(&self.0.database)),
             types: catalog.types.clone(),

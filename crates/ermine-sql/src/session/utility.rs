@@ -15,7 +15,7 @@ use crate::{
         names::{name_of, parts_of, type_of},
         parts::written,
     },
-    catalog::{MAIN_DATABASE, sessions::About},
+    catalog::sessions::About,
     configuration::ServerOption,
     cursors::Cursors,
     ddl::{database::DatabaseTree, table_as::TableAsTree},
@@ -475,8 +475,7 @@ impl Session {
     fn check_finishes(&self, gid: &str) -> Result<()> {
         let catalog = self.shared.catalog.current();
         let about = catalog.sessions.prepared().get(gid).cloned();
-        let number = |name: &str| catalog.named_database(name).map_or(MAIN_DATABASE, |database| database.id);
-        if about.as_ref().is_some_and(|about| number(&about.database) != catalog.number) {
+        if about.as_ref().is_some_and(|about| about.database_number != catalog.number) {
             let message = "prepared transaction belongs to another database";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .hint("Connect to the database where the transaction was prepared to finish it."));
@@ -506,6 +505,7 @@ impl Session {
             number: number.into(),
             owner: self.environment.user.to_string(),
             database: self.environment.database.to_string(),
+            database_number: self.shared.catalog.number,
             prepared: now(),
         });
         let prepared = match self.settle(&mut active) {

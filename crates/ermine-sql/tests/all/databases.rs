@@ -35,6 +35,11 @@ fn login(database: &SqlDatabase, user: &str, name: &str) -> Result<Session, SqlS
     database.login(user, name, false).map_err(|error| error.state())
 }
 
+/// Begins a session in a database.
+fn enter(database: &SqlDatabase, name: &str) -> Session {
+    login(database, "tester", name).unwrap()
+}
+
 const OBJECTS: &str = "CREATE SCHEMA s; CREATE TABLE t (id serial PRIMARY KEY, v text UNIQUE); \
     CREATE TYPE mood AS ENUM ('good', 'bad'); CREATE DOMAIN small AS int CHECK (VALUE < 10); \
     CREATE TABLE s.u (t int REFERENCES t, m mood, n small); CREATE VIEW w AS SELECT v FROM t; \
@@ -46,9 +51,9 @@ const OBJECTS: &str = "CREATE SCHEMA s; CREATE TABLE t (id serial PRIMARY KEY, v
 fn databases_share_no_names_and_no_rows() {
     for scheme in schemes() {
         let database = in_memory(scheme);
-        let mut main = database.session("tester", "main");
+        let mut main = enter(&database, "main");
         ask(&mut main, "CREATE DATABASE other");
-        let mut other = database.session("tester", "other");
+        let mut other = enter(&database, "other");
         assert_eq!(ask(&mut other, "SELECT current_database()"), ["other"]);
         assert_eq!(ask(&mut main, "SELECT current_database()"), ["main"]);
         for (session, row) in [(&mut main, "one"), (&mut other, "two")] {
@@ -73,9 +78,9 @@ fn databases_share_no_names_and_no_rows() {
 #[test]
 fn locks_notifications_and_statements_belong_to_a_database() {
     let database = in_memory(Scheme::SiSsn);
-    let mut main = database.session("tester", "main");
+    let mut main = enter(&database, "main");
     ask(&mut main, "CREATE DATABASE other");
-    let mut other = database.session("tester", "other");
+    let mut other = enter(&database, "other");
     ask(&mut main, "SELECT pg_advisory_lock(7)");
     assert_eq!(ask(&mut other, "SELECT pg_try_advisory_lock(7)"), ["t"]);
     let counts = "SELECT count(DISTINCT database) FROM pg_locks WHERE locktype = 'advisory'";
@@ -103,9 +108,9 @@ fn locks_notifications_and_statements_belong_to_a_database() {
 fn roles_and_their_rights_are_those_of_all_databases() {
     for scheme in schemes() {
         let database = in_memory(scheme);
-        let mut main = database.session("tester", "main");
+        let mut main = enter(&database, "main");
         ask(&mut main, "CREATE DATABASE other");
-        let mut other = database.session("tester", "other");
+        let mut other = enter(&database, "other");
         ask(&mut other, "CREATE ROLE ann LOGIN; CREATE ROLE group_role; GRANT group_role TO ann");
         ask(&mut main, "ALTER ROLE ann CONNECTION LIMIT 3; COMMENT ON ROLE ann IS 'a person'");
         for session in [&mut main, &mut other] {
@@ -132,7 +137,7 @@ fn roles_and_their_rights_are_those_of_all_databases() {
 #[test]
 fn rights_decide_about_databases() {
     let database = in_memory(Scheme::SiSsn);
-    let mut main = database.session("tester", "main");
+    let mut main = enter(&database, "main");
     ask(&mut main, "CREATE ROLE maker LOGIN CREATEDB; CREATE ROLE ann LOGIN; CREATE ROLE boss LOGIN SUPERUSER");
     let mut ann = login(&database, "ann", "main").unwrap();
     assert_eq!(state(&mut ann, "CREATE DATABASE a"), Some(SqlState::INSUFFICIENT_PRIVILEGE));
@@ -174,7 +179,7 @@ fn rights_decide_about_databases() {
 #[test]
 fn statements_about_databases_fail_as_in_postgresql() {
     let database = in_memory(Scheme::SiSsn);
-    let mut main = database.session("tester", "main");
+    let mut main = enter(&database, "main");
     ask(
         &mut main,
         "CREATE DATABASE a WITH OWNER = DEFAULT TEMPLATE = template0 ENCODING 'UTF8' LOCALE 'C' TABLESPACE \
@@ -208,7 +213,7 @@ fn statements_about_databases_fail_as_in_postgresql() {
         let _ = run(&mut main, "ROLLBACK");
     }
     ask(&mut main, "DROP DATABASE IF EXISTS b");
-    let mut a = database.session("tester", "a");
+    let mut a = enter(&database, "a");
     assert_eq!(state(&mut a, "DROP DATABASE a"), Some(SqlState::OBJECT_IN_USE));
     assert_eq!(state(&mut a, "ALTER DATABASE a RENAME TO b"), Some(SqlState::FEATURE_NOT_SUPPORTED));
     let error = run(&mut main, "DROP DATABASE a").unwrap_err();
@@ -222,13 +227,13 @@ fn statements_about_databases_fail_as_in_postgresql() {
     let error = run(&mut main, "DROP DATABASE a").unwrap_err();
     assert_eq!(error.report().detail.as_deref(), Some("There is 1 prepared transaction using the database."));
     assert_eq!(state(&mut main, "COMMIT PREPARED 'p'"), Some(SqlState::FEATURE_NOT_SUPPORTED));
-    ask(&mut database.session("tester", "a"), "COMMIT PREPARED 'p'");
+    ask(&mut enter(&database, "a"), "COMMIT PREPARED 'p'");
     ask(&mut main, "ALTER DATABASE a RENAME TO b");
-    assert_eq!(ask(&mut database.session("tester", "b"), "SELECT a FROM t"), ["1"]);
+    assert_eq!(ask(&mut enter(&database, "b"), "SELECT a FROM t"), ["1"]);
     ask(&mut main, "DROP DATABASE b WITH (FORCE)");
     // The name of a database that was dropped is not one of the first database.
     assert_eq!(login(&database, "tester", "b").err(), Some(SqlState::INVALID_CATALOG_NAME));
-    drop(login(&database, "tester", "a").unwrap());
+    assert_eq!(login(&database, "tester", "a").err(), Some(SqlState::INVALID_CATALOG_NAME));
     ask(&mut main, "CREATE DATABASE b");
     assert_eq!(
         state(&mut login(&database, "tester", "b").unwrap(), "SELECT a FROM t"),
@@ -247,6 +252,75 @@ fn names_may_have_to_be_those_of_databases() {
     for name in ["postgres", "a"] {
         assert_eq!(ask(&mut login(&database, "tester", name).unwrap(), "SELECT current_database()"), [name]);
     }
+}
+
+#[test]
+fn what_a_database_is_given_keeps_it() {
+    for scheme in schemes() {
+        let database = in_memory(scheme);
+        let mut main = enter(&database, "main");
+        ask(&mut main, "CREATE DATABASE a");
+        ask(&mut main, "CREATE ROLE r");
+        for change in ["GRANT CREATE ON DATABASE a TO r", "COMMENT ON DATABASE a IS 'x'", "ALTER DATABASE a OWNER TO r"]
+        {
+            // One of both loses, or waits and loses.
+            ask(&mut main, "SET lock_timeout = '10ms'; BEGIN");
+            let given = state(&mut main, change);
+            let mut other = enter(&database, "other");
+            ask(&mut other, "SET lock_timeout = '10ms'; SET statement_timeout = '200ms'");
+            let dropped = state(&mut other, "DROP DATABASE a");
+            let committed = state(&mut main, "COMMIT");
+            assert!(given.is_some() || dropped.is_some() || committed.is_some(), "{scheme}: {change}");
+            assert_eq!(database.verify().unwrap().findings, Vec::<String>::new(), "{scheme}: {change}");
+            if dropped.is_none() {
+                ask(&mut main, "CREATE DATABASE a");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_sessions_and_of_databases_meet() {
+    let database = in_memory(Scheme::SiSsn);
+    // The first database's session, whose name another database gets.
+    let mut early = enter(&database, "a");
+    ask(&mut early, "CREATE TABLE t (id int); BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'p'");
+    let mut main = enter(&database, "postgres");
+    ask(&mut main, "CREATE DATABASE a");
+    assert_eq!(ask(&mut early, "SELECT datname FROM pg_database ORDER BY 1"), ["a", "postgres"]);
+    ask(&mut early, "COMMENT ON DATABASE a IS 'the other'");
+    assert_eq!(ask(&mut main, "SELECT count(*) FROM pg_shdescription WHERE objoid > 5"), ["1"]);
+    // A prepared transaction belongs to the database where it was prepared.
+    let mut other = enter(&database, "a");
+    assert_eq!(state(&mut other, "ROLLBACK PREPARED 'p'"), Some(SqlState::FEATURE_NOT_SUPPORTED));
+    drop(other);
+    ask(&mut main, "DROP DATABASE a");
+    ask(&mut early, "COMMIT PREPARED 'p'");
+    assert_eq!(ask(&mut main, "SELECT id FROM t"), ["1"]);
+    // A superuser needs no other right.
+    ask(&mut main, "CREATE ROLE boss LOGIN SUPERUSER NOCREATEDB");
+    ask(&mut main, "CREATE DATABASE b");
+    let mut boss = login(&database, "boss", "postgres").unwrap();
+    ask(&mut boss, "ALTER DATABASE b RENAME TO c");
+    ask(&mut main, "CREATE ROLE other LOGIN");
+    let mut plain = login(&database, "other", "postgres").unwrap();
+    assert_eq!(state(&mut plain, "DROP DATABASE IF EXISTS c"), Some(SqlState::INSUFFICIENT_PRIVILEGE));
+    assert_eq!(state(&mut main, "CREATE DATABASE \"\""), Some(SqlState::SYNTAX_ERROR));
+    let long = "n".repeat(70);
+    assert_eq!(ask(&mut enter(&database, &long), "SELECT length(current_database())"), ["63"]);
+}
+
+#[test]
+fn a_database_without_definitions_outlives_a_restart() {
+    let engine = Arc::new(Database::open_in_memory(Options::default()).unwrap());
+    let database = SqlDatabase::open(engine.clone()).unwrap();
+    ask(&mut enter(&database, "postgres"), "CREATE DATABASE a");
+    ask(&mut enter(&database, "a"), "DROP SCHEMA public");
+    drop(database);
+    let database = SqlDatabase::open(engine).unwrap();
+    ask(&mut enter(&database, "a"), "CREATE SCHEMA s; CREATE TABLE s.t (a int)");
+    ask(&mut enter(&database, "postgres"), "DROP DATABASE a");
+    assert_eq!(database.verify().unwrap().findings, Vec::<String>::new());
 }
 
 /// A directory that is removed at the end.
@@ -279,7 +353,7 @@ fn a_random_life_leaves_what_a_model_has() {
             let names: Vec<_> = model.keys().cloned().collect();
             let of = names[random.usize(..names.len())].clone();
             let (name, table) = (format!("d{}", random.u8(..4)), format!("t{}", random.u8(..3)));
-            let mut session = database.session("tester", &of);
+            let mut session = enter(&database, &of);
             match random.u8(..12) {
                 0 | 1 if !model.contains_key(&name) => {
                     ask(&mut session, &format!("CREATE DATABASE {name}"));
@@ -296,6 +370,7 @@ fn a_random_life_leaves_what_a_model_has() {
                     if !model.contains_key(&to) {
                         ask(&mut session, &format!("ALTER DATABASE {name} RENAME TO {to}"));
                         dropped.remove(&to);
+                        dropped.insert(name.clone());
                         let tables = model.remove(&name).unwrap();
                         model.insert(to, tables);
                     }
@@ -347,18 +422,18 @@ fn a_random_life_leaves_what_a_model_has() {
 fn what_is_shared_changes_beside_all_sessions() {
     for scheme in [Scheme::SiSsn, Scheme::Si, Scheme::Silo] {
         let database = in_memory(scheme);
-        ask(&mut database.session("tester", "main"), "CREATE DATABASE a");
-        ask(&mut database.session("tester", "a"), "CREATE DATABASE b");
+        ask(&mut enter(&database, "main"), "CREATE DATABASE a");
+        ask(&mut enter(&database, "a"), "CREATE DATABASE b");
         // Each conflict is one that a client may retry, and each refusal is one that is announced.
         let expected = |state: &SqlState| {
-            ["40001", "2BP01", "42704", "42710", "42P04", "3D000", "55006", "42501", "42P07", "42P01"]
+            ["40001", "2BP01", "42704", "42710", "42P04", "3D000", "55000", "55006", "42501", "42P07", "42P01"]
                 .contains(&state.0)
         };
         thread::scope(|scope| {
             for (at, of) in ["main", "a", "b", "a"].into_iter().enumerate() {
                 let (database, expected) = (&database, &expected);
                 scope.spawn(move || {
-                    let mut session = database.session("tester", of);
+                    let mut session = enter(&database, of);
                     for turn in 0..150 {
                         let role = format!("r{}", fastrand::u8(..3));
                         let statement = match fastrand::u8(..8) {
@@ -385,7 +460,7 @@ fn what_is_shared_changes_beside_all_sessions() {
         });
         assert_eq!(database.verify().unwrap().findings, Vec::<String>::new(), "{scheme}");
         let roles: BTreeSet<_> = ["main", "a", "b"]
-            .map(|name| ask(&mut database.session("tester", name), "SELECT rolname, oid FROM pg_roles ORDER BY 1"))
+            .map(|name| ask(&mut enter(&database, name), "SELECT rolname, oid FROM pg_roles ORDER BY 1"))
             .into_iter()
             .map(|mut roles| {
                 // The first superuser has the name of the session.
