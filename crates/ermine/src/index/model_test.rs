@@ -8,7 +8,11 @@ use crate::{
     ids::{RowId, Stamp},
     platform::budget::Budget,
 };
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 /// A small generator of our own: no dependency of the engine provides one.
 pub(super) struct Random(u64);
@@ -148,6 +152,69 @@ fn compare_walk(index: &Index, guard: &Guard<'_>, model: &BTreeMap<Vec<u8>, RowI
     assert!(all.iter().map(|(key, row)| (key, row)).eq(model), "walked over {} for {}", all.len(), model.len());
 }
 
+/// Keys come and go between the steps of a scan, so that leaves split, empty and die under it: what stays is returned,
+/// once and in order.
+#[test]
+fn a_scan_whose_leaves_change_between_its_steps_returns_what_stays() {
+    let (rounds, most) = if cfg!(miri) { (1, 40) } else { (60, 400) };
+    let kinds = KINDS.into_iter().filter(|kind| kind.is_ordered());
+    let mut random = Random::new(21);
+    for (kind, shape) in kinds.flat_map(|kind| SHAPES.map(|shape| (kind, shape))) {
+        for direction in [Direction::Forward, Direction::Backward].repeat(rounds) {
+            step_by_step(kind, shape.1, direction, &mut random, most);
+        }
+    }
+}
+
+fn step_by_step(kind: IndexKind, shape: fn(u64) -> Vec<u8>, direction: Direction, random: &mut Random, most: u64) {
+    let epochs = EpochManager::new("test");
+    let worker = epochs.join();
+    let guard = worker.enter();
+    let index = Index::new(kind);
+    // Keys of a shape may be equal. Those that stay: one in three, or one in thirty, so that leaves become empty.
+    let universe: BTreeSet<_> = (0..most).map(shape).collect();
+    let one_in = [3, 30][random.below(2) as usize];
+    let (stay, come): (Vec<_>, Vec<_>) = universe.into_iter().partition(|_| random.below(one_in) == 0);
+    stay.iter().for_each(|key| drop(index.insert_if_absent(&guard, key, RowId(1))));
+    let ends = [random.below(most), random.below(most)].map(shape);
+    let (lower, upper) = (bound(random, &ends[0]), bound(random, &ends[1]));
+    let (lower, upper) = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+    let at_most = [1, 3, 20, 1000][random.below(4) as usize];
+    let (mut batch, mut found) = (Batch::default(), Vec::<Vec<u8>>::new());
+    let mut cursor = index.cursor(&guard, lower, upper, direction);
+    while cursor.next_leaf(&mut batch, at_most).is_some() {
+        found.extend((0..batch.len()).map(|i| batch.key(i).to_vec()));
+        let coming = random.below(2) == 0;
+        for _ in 0..random.below(most) {
+            let Some(key) = come.get(random.below(most) as usize) else { continue };
+            if coming {
+                index.insert_if_absent(&guard, key, RowId(2));
+            } else {
+                index.remove_if(&guard, key, RowId(2), Stamp(1), Stamp(1), || true);
+            }
+        }
+    }
+    if direction == Direction::Backward {
+        found.reverse();
+    }
+    assert!(found.is_sorted_by(|one, next| one < next), "out of order or twice: {kind:?} {direction:?}");
+    let is_within = |key: &&Vec<u8>| {
+        let above = match lower {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => key.as_slice() >= lower,
+            Bound::Excluded(lower) => key.as_slice() > lower,
+        };
+        above
+            && match upper {
+                Bound::Unbounded => true,
+                Bound::Included(upper) => key.as_slice() <= upper,
+                Bound::Excluded(upper) => key.as_slice() < upper,
+            }
+    };
+    found.retain(|key| stay.binary_search(key).is_ok());
+    assert!(found.iter().eq(stay.iter().filter(is_within)), "missed: {kind:?} {direction:?} {at_most} at a time");
+}
+
 /// Random operations on a small universe of keys, in phases that grow and shrink the tree down to nothing.
 fn run(kind: IndexKind, shape: Shape, seed: u64, operations: u64, universe: u64) {
     println!("{kind:?} {}", shape.0);
@@ -241,7 +308,7 @@ fn what_is_counted_is_what_the_index_takes() {
     for (shape, kind) in SHAPES.iter().flat_map(|shape| KINDS.map(|kind| (shape, kind))) {
         let budget = Arc::new(Budget::unlimited());
         let epochs = EpochManager::counted_by("test", budget.clone());
-        let keys: std::collections::BTreeSet<_> = (0..count).map(|n| shape.1(n)).collect();
+        let keys: BTreeSet<_> = (0..count).map(|n| shape.1(n)).collect();
         let index = Index::new(kind);
         let empty = index.footprint(&epochs.join().enter()).bytes() as u64;
         for round in 0..2 {

@@ -3,8 +3,9 @@
 //! A cursor keeps the rest of its range and the place where it expects to continue: the next (or previous) leaf as the
 //! last one named it in a validated read. Live leaves never lose the lower end of their range (node.rs, invariant 3),
 //! so a forward scan may continue in the next leaf whatever has happened to it, as long as it is live. A backward scan
-//! also checks that the previous leaf still leads to the one it comes from. In any other case the cursor descends again
-//! for the rest of its range.
+//! also checks that the previous leaf still leads to the one it comes from, and where it continues in a leaf of which it
+//! has read a part, that a split has not moved keys of its range to the right. In any other case the cursor descends
+//! again for the rest of its range.
 
 use super::{
     At, BTree, Direction, LeafSeen,
@@ -120,12 +121,7 @@ impl<'g> Cursor<'g> {
             Leaf::prefetch(next);
         }
         at.leaf.keys.copy_to(batch, start..stop, &still)?;
-        let finished = end < count
-            || match &self.upper {
-                Bound::Unbounded => false,
-                Bound::Included(key) => !at.leaf.upper.is_at_or_below(key, &still)?,
-                Bound::Excluded(key) => !at.leaf.upper.is_below(key, &still)?,
-            };
+        let finished = end < count || self.ends_in(&at)?;
         let seen = at.believed()?;
         self.place = if stop < end {
             Place::Here(at.leaf)
@@ -154,6 +150,10 @@ impl<'g> Cursor<'g> {
             }
         };
         let still = at.still();
+        if matches!(self.place, Place::Here(_)) && !self.ends_in(&at)? {
+            self.place = Place::Descend;
+            return Err(Torn);
+        }
         if let Place::Before(leaf, from) = self.place {
             if !ptr::eq(leaf.next.load(Ordering::Relaxed), from) {
                 return Err(Torn);
@@ -186,6 +186,16 @@ impl<'g> Cursor<'g> {
             advance(&mut self.upper, batch.key(batch.len() - 1));
         }
         Ok(Some(seen))
+    }
+
+    /// Whether no key of the rest of the range belongs to a leaf behind this one.
+    fn ends_in(&self, at: &At<'_>) -> Result<bool, Torn> {
+        let still = at.still();
+        Ok(match &self.upper {
+            Bound::Unbounded => false,
+            Bound::Included(key) => !at.leaf.upper.is_at_or_below(key, &still)?,
+            Bound::Excluded(key) => !at.leaf.upper.is_below(key, &still)?,
+        })
     }
 
     /// Returns which entries of the leaf are in the range: from, to, of how many.
@@ -225,5 +235,37 @@ fn advance(limit: &mut Limit, key: &[u8]) {
             *limit = Bound::Excluded(old);
         }
         Bound::Unbounded => *limit = Bound::Excluded(SmallVec::from_slice(key)),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::epoch::EpochManager;
+
+    /// A backward scan has returned one entry of a leaf when the leaf is split below that entry.
+    #[test]
+    fn a_backward_scan_finds_what_has_moved_to_the_right() {
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let guard = worker.enter();
+        let index = BTree::new();
+        let key = |n: u64| n.to_be_bytes();
+        for n in 0..50 {
+            index.insert_if_absent(&guard, &key(10 * n), RowId(n));
+        }
+        let mut batch = Batch::default();
+        let mut cursor = index.cursor(&guard, Bound::Unbounded, Bound::Unbounded, Direction::Backward);
+        assert!(cursor.next_leaf(&mut batch, 1).is_some());
+        assert_eq!((batch.len(), batch.row(0)), (1, RowId(49)));
+        for n in 0..20 {
+            index.insert_if_absent(&guard, &key(n * 10 + 5), RowId(100));
+        }
+        assert_eq!(index.footprint(&guard).leaves, 2);
+        let mut rows = Vec::new();
+        while cursor.next_leaf(&mut batch, 1).is_some() {
+            rows.extend((0..batch.len()).map(|i| batch.row(i).0).filter(|&row| row < 100));
+        }
+        assert_eq!(rows, (0..49).rev().collect::<Vec<_>>());
     }
 }
