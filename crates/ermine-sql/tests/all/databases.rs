@@ -284,7 +284,8 @@ fn names_of_sessions_and_of_databases_meet() {
     let database = in_memory(Scheme::SiSsn);
     // The first database's session, whose name another database gets.
     let mut early = enter(&database, "a");
-    ask(&mut early, "CREATE TABLE t (id int); BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'p'");
+    ask(&mut early, "CREATE TABLE t (id int)");
+    ask(&mut early, "BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'p'");
     let mut main = enter(&database, "postgres");
     ask(&mut main, "CREATE DATABASE a");
     assert_eq!(ask(&mut early, "SELECT datname FROM pg_database ORDER BY 1"), ["a", "postgres"]);
@@ -433,7 +434,7 @@ fn what_is_shared_changes_beside_all_sessions() {
             for (at, of) in ["main", "a", "b", "a"].into_iter().enumerate() {
                 let (database, expected) = (&database, &expected);
                 scope.spawn(move || {
-                    let mut session = enter(&database, of);
+                    let mut session = enter(database, of);
                     for turn in 0..150 {
                         let role = format!("r{}", fastrand::u8(..3));
                         let statement = match fastrand::u8(..8) {

@@ -175,7 +175,7 @@ fn step_by_step(kind: IndexKind, shape: fn(u64) -> Vec<u8>, direction: Direction
     let universe: BTreeSet<_> = (0..most).map(shape).collect();
     let one_in = [3, 30][random.below(2) as usize];
     let (stay, come): (Vec<_>, Vec<_>) = universe.into_iter().partition(|_| random.below(one_in) == 0);
-    stay.iter().for_each(|key| drop(index.insert_if_absent(&guard, key, RowId(1))));
+    stay.iter().for_each(|key| _ = index.insert_if_absent(&guard, key, RowId(1)));
     let ends = [random.below(most), random.below(most)].map(shape);
     let (lower, upper) = (bound(random, &ends[0]), bound(random, &ends[1]));
     let (lower, upper) = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));

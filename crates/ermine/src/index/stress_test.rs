@@ -124,6 +124,8 @@ impl Setup {
                 }
                 assert!(!stays(batch.row(i).0) || expected.peek().is_none_or(|e| e != key));
             }
+            // So that the leaf is changed between two steps more often than by chance.
+            thread::yield_now();
         }
         assert_eq!(expected.next(), None, "missed by a {direction:?} scan");
     }

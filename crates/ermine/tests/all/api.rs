@@ -278,6 +278,45 @@ fn a_key_that_came_and_went_since_its_snapshot_is_not_written_by_an_old_transact
     }
 }
 
+/// Scans backwards, with a limit, past a row that it does not show, so that it takes its leaf in two steps, and splits
+/// the leaf between them, below the row that it is at.
+fn scan_and_split(scanning: &Transaction<'_>, inserting: &Transaction<'_>, table: &Table<u64, u64>) -> Vec<u64> {
+    scanning.delete(table, &490).unwrap();
+    let mut keys = Vec::new();
+    let scanned = scanning.scan(table, ..).rev().limit(2).for_each(|key, _| {
+        if keys.is_empty() {
+            (0..20).for_each(|n| inserting.insert(table, &(10 * n + 5), &0).unwrap());
+        }
+        keys.push(key);
+        Ok(ControlFlow::Continue(()))
+    });
+    scanned.unwrap();
+    keys
+}
+
+#[test]
+fn a_backward_scan_goes_on_below_the_last_row_although_its_leaf_is_split() {
+    let filled = |scheme| {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        db.run(|txn| (0..50).try_for_each(|n| txn.insert(&table, &(10 * n), &n))).unwrap();
+        (db, table)
+    };
+    for scheme in Scheme::ALL {
+        let (db, table) = filled(scheme);
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        assert_eq!(scan_and_split(&txn, &txn, &table), [480, 470], "{scheme:?}: its own inserts");
+        txn.commit().unwrap();
+    }
+    for scheme in [Scheme::Rc, Scheme::Si, Scheme::SiSsn, Scheme::RcSsn, Scheme::SiSsi, Scheme::MvOcc] {
+        let (db, table) = filled(scheme);
+        let [scanning, inserting] = [(); 2].map(|()| db.begin(TxnOptions::default()).unwrap());
+        let keys = scan_and_split(&scanning, &inserting, &table);
+        assert_eq!(keys, [480, 470], "{scheme:?}: the inserts of another transaction");
+        inserting.commit().unwrap();
+    }
+}
+
 #[test]
 fn several_keys_are_read_in_the_order_asked_for() {
     for db in databases() {
