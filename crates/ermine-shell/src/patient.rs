@@ -1,7 +1,7 @@
 //! Reading files that may never have data, like pipes, until Ctrl-C ends the wait.
 //!
-//! A thread waits for the file; one that is still waiting when nobody wants its data any more ends with the process, or
-//! when data comes.
+//! A thread waits for the file; one whose data is not wanted any more ends with the process, or when
+//! data comes.
 
 use std::{
     io::{self, Read},

@@ -47,7 +47,7 @@ pub struct Statistics {
     pub garbage_versions: u64,
     /// Age of the newest safe snapshot, where one has been taken.
     pub snapshot_age: Option<Duration>,
-    /// Epochs of transactions since the database was opened: memory that nothing uses any more is freed as they end.
+    /// The number of the current epoch of transactions: memory that nothing uses any more is freed as epochs end.
     pub epochs: u64,
     /// Operations that keep the current epoch from ending, and so superseded versions from being freed; a few at a busy
     /// moment. [`crate::Database::stragglers`] describes them.

@@ -246,7 +246,7 @@ impl Change {
 pub(crate) struct CatalogStore {
     /// The number of the database.
     pub(crate) number: ObjectId,
-    /// The first database's, also of itself: who uses another database keeps it.
+    /// The first database's store, which refers to itself; the sessions of other databases keep it.
     first: Weak<CatalogStore>,
     /// The stores of the other databases that were used (`databases`); in the first one's only.
     others: Mutex<BTreeMap<ObjectId, Arc<CatalogStore>>>,

@@ -156,7 +156,7 @@ fn rights_decide_about_databases() {
     ask(&mut in_a, "CREATE SCHEMA x");
     assert_eq!(ask(&mut main, "SELECT has_database_privilege('ann', 'a', 'create')"), ["t"]);
     assert_eq!(ask(&mut main, "SELECT has_database_privilege('ann', 'main', 'create')"), ["f"]);
-    // Who may connect.
+    // CONNECT and ALLOW_CONNECTIONS.
     drop((in_a, own));
     ask(&mut maker, "REVOKE CONNECT ON DATABASE a FROM public");
     assert_eq!(login(&database, "ann", "a").err(), Some(SqlState::INSUFFICIENT_PRIVILEGE));

@@ -61,7 +61,7 @@ impl Epoch {
     /// outside.
     const FIRST: Self = Self(2);
 
-    /// Returns the number of epochs before it.
+    /// Returns its number; that of the first one is 2.
     pub(crate) fn number(self) -> u64 {
         self.0
     }

@@ -239,6 +239,7 @@ impl<T: Slot> RowArray<T> {
         let mut stocks = self.stocks.lock().expect("no code panics while it holds the stocks");
         // Those of workers that have ended.
         stocks.retain(|stock| Arc::strong_count(stock) > 1);
+        // Relaxed: statistics.
         let stocks: u64 = stocks.iter().map(|stock| stock.load(Ordering::Relaxed)).sum();
         self.count().saturating_sub(free + stocks)
     }

@@ -13,8 +13,8 @@
 //!    of the next begins. Only the holder of a leaf's lock may change its `next`, its fence, and the `prev` of the leaf
 //!    that `next` names.
 //! 3. Among live leaves, the lower end of a leaf's range never rises: a split leaves the lower part where it was. The
-//!    upper end falls when the leaf is split: a scan that has read a part of a leaf from above finds the rest there only if its
-//!    upper fence still is above that rest.
+//!    upper end falls when the leaf is split: a scan that has read a part of a leaf from above finds the rest there only
+//!    if the upper fence still is above that rest.
 //! 4. A node is retired after it was marked dead, and marked dead under its lock after nothing in the tree led to it.
 //! 5. Every byte of a node is part of an atomic, none is padding: so a pointer made from a shared reference may be used
 //!    to free the node once no other thread has it.
