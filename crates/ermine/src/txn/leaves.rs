@@ -12,8 +12,9 @@
 //! `validate`).
 //!
 //! Without a snapshot it cannot be determined which version of a late entry's row the transaction would have seen: it
-//! aborts, unless it is prepared (`prepared`): then the range is examined only to leave the stamp in all of
-//! its leaves.
+//! aborts if a changed range has any entry but those of rows that it has inserted itself, or may have lost one that was
+//! removed since the transaction began. A prepared one (`prepared`) does not: then the range is examined only to leave
+//! the stamp in all of its leaves.
 
 use std::ops::Bound;
 
@@ -79,10 +80,8 @@ impl<S: Scheme> Validation<'_, S> {
         let mut batch = None;
         for leaf in self.sets.leaves.changed(&self.entered.nodes, stamp) {
             match leaf.scanned {
-                Some(scanned) if S::SNAPSHOT || self.is_prepared => {
-                    self.look_again(leaf, scanned, stamp, batch.get_or_insert_default(), &mut read)?;
-                }
-                _ => return Err(changed(leaf.site)),
+                Some(scanned) => self.look_again(leaf, scanned, stamp, batch.get_or_insert_default(), &mut read)?,
+                None => return Err(changed(leaf.site)),
             }
         }
         Ok(())
@@ -112,6 +111,9 @@ impl<S: Scheme> Validation<'_, S> {
                     spin.wait();
                     continue 'again;
                 }
+                if !self.weighs_entries() && seen.removed >= self.begin {
+                    return Err(changed(leaf.site));
+                }
                 for at in 0..batch.len() {
                     if let Some(late) = self.late(table, leaf.index, batch.row(at), batch.key(at), leaf.site)? {
                         read(late)?;
@@ -120,6 +122,11 @@ impl<S: Scheme> Validation<'_, S> {
             }
             return Ok(());
         }
+    }
+
+    /// Whether it can be determined which version of an inserted row the transaction would have seen, or need not be.
+    fn weighs_entries(&self) -> bool {
+        S::SNAPSHOT || self.is_prepared
     }
 
     /// Returns the version that the transaction sees behind an entry, if the row was not shown to it.
@@ -133,7 +140,13 @@ impl<S: Scheme> Validation<'_, S> {
     ) -> Result<Option<Late<StampsOf<S>>>, Conflict> {
         // An empty slot: an insert that is being undone.
         let Some(head) = table.rows.slot(row).head() else { return Ok(None) };
-        match visible::<S>(&self.engine.shared, self.begin, false, self.tid, head, || ()) {
+        let seen = visible::<S>(&self.engine.shared, self.begin, false, self.tid, head, || ());
+        if !self.weighs_entries() {
+            // A row of its own that lies over another transaction's is one that it had not found.
+            let is_fresh = matches!(seen, Seen::Own(version) if version.older().is_none());
+            return if is_fresh { Ok(None) } else { Err(changed(site)) };
+        }
+        match seen {
             Seen::Own(_) => Ok(None),
             Seen::At(version, _) if self.is_shown(table, index, version, entry) => Ok(None),
             Seen::At(version, _) => Ok(Some(Late { version, head, site })),

@@ -317,6 +317,58 @@ fn a_backward_scan_goes_on_below_the_last_row_although_its_leaf_is_split() {
     }
 }
 
+/// Goal: a transaction that looked for a key and missed it depends on that key, not on its neighbours in the leaf.
+#[test]
+fn inserts_beside_a_missed_key_are_no_conflict() {
+    for scheme in [Scheme::RcSsn, Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc] {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        db.run(|txn| (0..5).try_for_each(|n| txn.insert(&table, &(10 * n), &n))).unwrap();
+        let insert = |key| db.run(|txn| txn.insert(&table, &key, &0)).unwrap();
+
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        assert_eq!(txn.get(&table, &15).unwrap(), None);
+        insert(16);
+        txn.put(&table, &30, &0).unwrap();
+        txn.commit().unwrap_or_else(|error| panic!("{scheme:?}: {error}"));
+
+        // What a rollback undid is looked for at its key.
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        let savepoint = txn.savepoint().unwrap();
+        txn.insert(&table, &25, &0).unwrap();
+        txn.roll_back_to(savepoint).unwrap();
+        insert(26);
+        txn.insert(&table, &25, &1).unwrap();
+        txn.commit().unwrap_or_else(|error| panic!("{scheme:?}: {error}"));
+    }
+}
+
+/// Goal: without a snapshot, a key that was inserted where the transaction had missed it is a conflict, although the key
+/// has been deleted since, or the transaction has written it, too.
+#[test]
+fn a_missed_key_that_came_is_a_conflict_without_a_snapshot() {
+    for case in 0..8 {
+        let [deletes, reads_range, writes] = [1, 2, 4].map(|bit| case & bit != 0);
+        let db = Database::open_in_memory(Options::default().scheme(Scheme::RcSsn)).unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        db.run(|txn| (0..5).try_for_each(|n| txn.insert(&table, &(10 * n), &n))).unwrap();
+        let txn = db.begin(TxnOptions::default()).unwrap();
+        match reads_range {
+            true => assert_eq!(txn.scan(&table, 11..19).count().unwrap(), 0),
+            false => assert_eq!(txn.get(&table, &15).unwrap(), None),
+        }
+        db.run(|txn| txn.insert(&table, &15, &0)).unwrap();
+        if deletes {
+            db.run(|txn| txn.delete(&table, &15)).unwrap();
+            // Gives garbage collection the time to remove the entry; the conflict is found either way.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        txn.put(&table, if writes { &15 } else { &30 }, &0).unwrap();
+        let lost = txn.commit().unwrap_err();
+        assert!(matches!(lost, Error::Abort(_)), "{case}: {lost}");
+    }
+}
+
 #[test]
 fn several_keys_are_read_in_the_order_asked_for() {
     for db in databases() {
