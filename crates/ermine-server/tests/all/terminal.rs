@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
-    io::Read as _,
+    io::{Read as _, Write as _},
     os::unix::ffi::OsStringExt as _,
     process::{Child, Command},
     sync::mpsc::{Receiver, channel},
@@ -53,14 +53,24 @@ impl Terminal {
         self.until_or(text, |_| {});
     }
 
-    /// As [`Terminal::until`], and does something again and again meanwhile.
+    /// Types a line, and waits until the command has it.
+    pub fn enter(&mut self, text: &str) {
+        /// What the editor of lines shows when it has one.
+        const TAKEN: &str = "\x1b[?2004l";
+        write!(self.user, "{text}\r").unwrap();
+        self.until(TAKEN);
+    }
+
+    /// As [`Terminal::until`], and does something again and again while nothing comes.
     pub fn until_or(&mut self, text: &str, again: impl Fn(&Self)) {
         let found = (0..600).find_map(|_| {
             if let Some(at) = self.shown.find(text) {
                 return Some(at);
             }
-            again(self);
-            self.shown.extend(self.more.recv_timeout(Duration::from_millis(100)));
+            match self.more.recv_timeout(Duration::from_millis(100)) {
+                Ok(piece) => self.shown.extend([piece].into_iter().chain(self.more.try_iter())),
+                Err(_) => again(self),
+            }
             None
         });
         let at = found.unwrap_or_else(|| panic!("{text} is not in {}", self.shown));
