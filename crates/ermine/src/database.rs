@@ -1,6 +1,15 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    any::TypeId,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{
     access::sealed::Attempt,
@@ -13,7 +22,7 @@ use crate::{
         is_of_database,
         parallel::files::readable_under,
         recovery::Recovery,
-        shipping::{changes::ChangeReader, reader::LogReader},
+        shipping::{changes::ChangeReader, reader::LogReader, receiver::STANDBY},
         store::storage,
     },
     error::{Abort, Error, Result},
@@ -54,6 +63,8 @@ pub struct Database {
     order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
+    /// The end of what a standby has replayed; `None`: the database is no standby.
+    replayed: Option<Arc<AtomicU64>>,
     /// Declared last: the directory is unlocked after everything else has ended.
     lock: Option<Lock>,
 }
@@ -181,7 +192,34 @@ impl Database {
         }
         let helpers = Helpers::start(&engine)?;
         let Options { durability, order, .. } = options;
-        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), replayed: None, lock: None })
+    }
+
+    /// Opens the image of a standby, without changing anything in its directory ([`crate::HotStandby`]).
+    pub(crate) fn open_image(
+        directory: &Arc<dyn Directory>,
+        options: Options,
+        replayed: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let directory = OverlayDirectory::new(directory.clone());
+        directory.remove(STANDBY).map_err(storage)?;
+        let image = Options { scheme: Scheme::Si, is_standby: true, archive: None, archive_in: None, ..options };
+        let mut database = Self::open_in(Arc::new(directory), image.durability(Durability::None))?;
+        database.replayed = Some(replayed);
+        Ok(database)
+    }
+
+    /// Returns whether the database is the image of a standby ([`crate::HotStandby`]), where all transactions are
+    /// read-only.
+    pub fn is_standby(&self) -> bool {
+        self.replayed.is_some()
+    }
+
+    /// Returns the position of the original's log up to which the standby has replayed it: a transaction that begins
+    /// now sees all that committed below. `None`: the database is no standby.
+    pub fn replayed(&self) -> Option<u64> {
+        // Acquire: pairs with the release of `HotStandby`.
+        self.replayed.as_ref().map(|replayed| replayed.load(Ordering::Acquire))
     }
 
     /// Returns why no transaction can commit any more, if that is so: [`Error::Poisoned`]. Readers go on, but a program
@@ -202,7 +240,7 @@ impl Database {
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
         let Options { durability, order, .. } = options;
-        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), replayed: None, lock: None })
     }
 
     /// Returns the identity that the handles of this database's tables are compared with.

@@ -76,6 +76,8 @@ pub enum Error {
     Nested(&'static str),
     /// The transaction was declared read-only and tried to write.
     ReadOnly,
+    /// The database is a standby ([`crate::HotStandby`]), where nothing is written but what the original has committed.
+    Standby,
     /// A savepoint that was released, or that came after one that was rolled back to, or that belongs to another
     /// transaction.
     NoSuchSavepoint,
@@ -257,6 +259,9 @@ impl fmt::Display for Error {
             Self::Nested(what) => f.write_str(what),
             Self::ReadOnly => {
                 f.write_str("the transaction was declared read-only: begin it without read_only to write")
+            }
+            Self::Standby => {
+                f.write_str("the database is a standby, which follows another one: write there, or promote the standby")
             }
             Self::KeyFunction { index, panic } => write!(
                 f,

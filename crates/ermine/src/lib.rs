@@ -81,6 +81,7 @@ mod engine;
 mod gate;
 #[cfg(not(loom))]
 mod handle;
+mod hot_standby;
 #[cfg(not(loom))]
 mod index_build;
 #[cfg(not(loom))]
@@ -159,6 +160,7 @@ pub use {
         verify::{Finding, Verification, verify, verify_in},
     },
     handle::{SecondaryIndex, Table},
+    hot_standby::{Apply, HotStandby},
     job::Job,
     log::Receipt,
     options::{

@@ -156,6 +156,9 @@ pub struct Options {
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]
     pub memory_faults: Option<u64>,
+    /// The database is the image of another one, which a standby follows.
+    #[doc(hidden)]
+    pub is_standby: bool,
     /// Whatever can leave memory is evicted all the time, for tests.
     #[doc(hidden)]
     pub evict_always: bool,
@@ -202,6 +205,7 @@ impl Default for Options {
             attempts_max: 1000,
             memory_limit: None,
             memory_faults: None,
+            is_standby: false,
             evict_always: false,
             uncached_after: 256 << 10,
             timestamps_left: None,
@@ -932,6 +936,9 @@ pub struct TxnOptions {
     /// alone, which may be the other one, or wait for it.
     #[doc(hidden)]
     pub inside: bool,
+    /// The transaction writes what the log of the original says into a standby, where no other one writes.
+    #[doc(hidden)]
+    pub replays: bool,
 }
 
 impl TxnOptions {
@@ -1051,6 +1058,7 @@ mod tests {
             checkpoint_syncs: _,
             archive_in: _,
             memory_faults: _,
+            is_standby: _,
             evict_always: _,
             uncached_after: _,
             timestamps_left: _,

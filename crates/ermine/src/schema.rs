@@ -9,7 +9,7 @@ use crate::{
     },
     begin::Begins,
     catalog::{CATALOG, DROPPED_NAME, IndexEntry, TableEntry},
-    error::Result,
+    error::{Error, Result},
     ids::{IndexOrdinal, TableId},
     index_build::Builds,
     options::{Durability, TableOptions, TxnOptions},
@@ -70,6 +70,9 @@ pub(crate) trait Schema: Begins + Sized {
 
     /// Changes the catalog, where there is one, in one transaction, which is durable when this returns.
     fn change_catalog(&self, change: impl Fn(&Self::Txn<'_>) -> Result<()>) -> Result<()> {
+        if self.options().is_standby {
+            return Err(Error::Standby);
+        }
         if !self.is_logged() {
             return Ok(());
         }

@@ -188,19 +188,55 @@ impl<F: Family> Tables<F> {
         dropped: DroppedTables,
         dropped_behind: usize,
     ) {
-        let skip = |to: u32| {
-            while (self.places.count() as u32) < to {
-                self.places.push(AtomicPtr::new(ptr::null_mut()));
-            }
-        };
         for table in tables {
-            skip(table.id.0);
+            self.skip_to(table.id);
             self.push(table);
         }
-        skip(dropped.iter().last().map_or(0, |last| last.0 + 1));
+        self.skip_to(dropped.iter().last().map_or(TableId(0), |last| TableId(last.0 + 1)));
         // Relaxed: no other thread uses the tables yet.
         self.drops.store(dropped_behind, Ordering::Relaxed);
         *self.schema() = dropped;
+    }
+
+    /// Leaves out the numbers below `next` that no table has yet: their tables were dropped.
+    fn skip_to(&self, next: TableId) {
+        while (self.places.count() as u32) < next.0 {
+            self.places.push(AtomicPtr::new(ptr::null_mut()));
+        }
+    }
+
+    /// Creates a table, renames it, or changes its description, so that it has this entry of the original's catalog.
+    /// One caller at a time, and no other one that changes tables.
+    pub(crate) fn replay(&self, entry: &TableEntry) -> Result<()> {
+        let _schema = self.schema();
+        let known = self.live_tables().get(entry.id);
+        let Some(table) = known else {
+            if (self.places.count() as u32) > entry.id.0 {
+                return Err(no_longer_there(entry.id));
+            }
+            let table = TableParts::new(entry, &self.options, &self.budget);
+            for index in &entry.indexes {
+                table.add_secondary(Secondary::new(index, Index::new(index.kind), None))?;
+            }
+            self.skip_to(entry.id);
+            self.push(table);
+            return Ok(());
+        };
+        for index in entry.indexes.iter().skip(table.finished().count()) {
+            if table.rows.bytes() > 0 {
+                return Err(Error::Schema(format!(
+                    "the original has built index {} over the rows of table {}: open the standby again, which builds \
+                     it here",
+                    index.name, entry.name
+                )));
+            }
+            table.add_secondary(Secondary::new(index, Index::new(index.kind), None))?;
+        }
+        *table.layouts.lock().expect("no code panics while it holds the layouts") = entry.layouts.clone();
+        if *table.name() != *entry.name {
+            self.live_tables().rename(&table, &entry.name);
+        }
+        Ok(())
     }
 
     /// Returns a table that the caller's transaction has already found.

@@ -20,6 +20,7 @@ mod final_errors;
 mod format;
 mod full_device;
 mod history;
+mod hot_standby;
 mod identity;
 mod index_build;
 mod index_kinds;

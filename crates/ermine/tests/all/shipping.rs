@@ -11,35 +11,35 @@ use ermine::{
 use ermine_testing::faulty::{Attempt, FaultyDirectory, Keep};
 use fastrand::Rng;
 
-type Rows = BTreeMap<u64, Vec<u8>>;
+pub(super) type Rows = BTreeMap<u64, Vec<u8>>;
 
 /// Values above an eighth of the log's buffer have files of their own.
 const LARGE: usize = 8 << 10;
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     let options = Options::default().log_buffer_bytes(8 * LARGE as u64).segment_bytes(64 << 10);
     options.checkpoint_after(64 << 10).keep_log(1 << 30).log_keys(true)
 }
 
-fn open(directory: &FaultyDirectory) -> (Database, Table<u64, Vec<u8>>) {
+pub(super) fn open(directory: &FaultyDirectory) -> (Database, Table<u64, Vec<u8>>) {
     let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
     let rows = db.table("rows").unwrap();
     (db, rows)
 }
 
-fn receiver(directory: &FaultyDirectory) -> LogReceiver {
+pub(super) fn receiver(directory: &FaultyDirectory) -> LogReceiver {
     LogReceiver::open_in(Arc::new(directory.clone())).unwrap()
 }
 
-fn rows_in(db: &Database, table: &Table<u64, Vec<u8>>) -> Rows {
+pub(super) fn rows_in(db: &Database, table: &Table<u64, Vec<u8>>) -> Rows {
     db.run(|txn| txn.scan(table, ..).collect()).unwrap().into_iter().collect()
 }
 
 /// The states of the original, each with the stamp of the commit that made it.
-struct Past(Vec<(u64, Rows)>);
+pub(super) struct Past(pub(super) Vec<(u64, Rows)>);
 
 impl Past {
-    fn step(&mut self, db: &Database, table: &Table<u64, Vec<u8>>, rng: &mut Rng) {
+    pub(super) fn step(&mut self, db: &Database, table: &Table<u64, Vec<u8>>, rng: &mut Rng) {
         let mut rows = self.0.last().map_or_else(Rows::new, |(_, rows)| rows.clone());
         let txn = db.begin(TxnOptions::default()).unwrap();
         let mut has_written = false;
@@ -64,7 +64,7 @@ impl Past {
     }
 
     /// The state after the last commit below a position.
-    fn at(&self, position: u64) -> &Rows {
+    pub(super) fn at(&self, position: u64) -> &Rows {
         let below = self.0.partition_point(|(stamp, _)| *stamp < position);
         &self.0[below - 1].1
     }
@@ -87,17 +87,17 @@ fn check_promoted(crashed: &FaultyDirectory, past: &Past) {
 }
 
 /// Returns the directory as a crash now leaves it.
-fn crashed(directory: &FaultyDirectory, keep: Keep) -> FaultyDirectory {
+pub(super) fn crashed(directory: &FaultyDirectory, keep: Keep) -> FaultyDirectory {
     let trace = directory.trace();
     trace.crash(trace.operations(), keep)
 }
 
-fn keep(rng: &mut Rng) -> Keep {
+pub(super) fn keep(rng: &mut Rng) -> Keep {
     [Keep::Everything, Keep::Nothing, Keep::Last, Keep::Random(rng.u64(..))][rng.usize(..4)]
 }
 
 /// Ships some pieces, some of them twice; returns whether everything was shipped.
-fn ship(reader: &mut LogReader<'_>, standby: &FaultyDirectory, to: &mut LogReceiver, rng: &mut Rng) -> bool {
+pub(super) fn ship(reader: &mut LogReader<'_>, standby: &FaultyDirectory, to: &mut LogReceiver, rng: &mut Rng) -> bool {
     for _ in 0..rng.usize(1..8) {
         let Some(piece) = reader.next(rng.usize(1..20_000)).unwrap() else { return true };
         assert!(piece.from < piece.to && piece.from <= to.position());

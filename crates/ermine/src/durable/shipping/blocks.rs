@@ -26,10 +26,10 @@ use crate::{
         lsn::{GRANULE, Lsn},
         record::BlobRef,
         scan::{Found, Scan, read_block},
-        segment::{name_of, span_of},
+        segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
-    platform::file::File,
+    platform::file::{Directory, File},
 };
 
 /// How far a log is read.
@@ -57,11 +57,14 @@ pub(super) struct DurableBlocks<'db> {
 }
 
 /// Receives a block; tells whether it wants another one.
-type Each<'e> = dyn FnMut(&Header, &[u8]) -> Result<ControlFlow<()>> + 'e;
+pub(super) type Each<'e> = dyn FnMut(&Header, &[u8]) -> Result<ControlFlow<()>> + 'e;
 
 /// The files that a reader of the log reads.
 #[derive(Clone, Copy)]
-pub(super) struct LogFiles<'db>(&'db Store);
+pub(super) struct LogFiles<'db> {
+    pub(super) directory: &'db dyn Directory,
+    pub(super) segments: &'db SegmentFiles,
+}
 
 /// Blocks that were read, all of one segment.
 pub(super) struct Stretch {
@@ -93,9 +96,9 @@ impl<'db> DurableBlocks<'db> {
                 log.durable()
             )));
         }
-        let files = LogFiles(store);
+        let files = LogFiles { directory: &*store.directory, segments: store.segment_files() };
         let mut blocks = Self { log, reach, files, position, at: position, last: None, next: 0 };
-        let segments = files.segments()?;
+        let segments = files.spans()?;
         // The segment with the position or, if the position is between two, the one behind it. One that begins there
         // may be the first that is left.
         let (before, behind) = segments.split_at(segments.partition_point(|span| span.end <= position));
@@ -190,7 +193,7 @@ impl<'db> DurableBlocks<'db> {
             };
             (self.last, self.next) = (Some(span), span.sequence + 1);
             let at = self.at.max(span.start);
-            let to = self.read_segment(&span, at, durable.min(span.end), each)?;
+            let to = self.files.read_segment(&span, at, durable.min(span.end), each)?;
             if to > at {
                 (self.position, self.at) = (to, to);
                 return Ok(Some(Stretch { span, at, to }));
@@ -208,7 +211,7 @@ impl<'db> DurableBlocks<'db> {
         {
             return Ok(Some(last));
         }
-        let segments = self.files.segments()?;
+        let segments = self.files.spans()?;
         match segments.iter().find(|span| span.sequence >= self.next) {
             Some(span) if span.sequence > self.next => Err(Error::LogRemoved { position: self.position }),
             next => Ok(next.filter(|span| span.start < durable).copied()),
@@ -224,11 +227,21 @@ impl<'db> DurableBlocks<'db> {
         };
         if is_unborn { Ok(()) } else { Err(Error::LogRemoved { position: self.position }) }
     }
+}
+
+impl LogFiles<'_> {
+    /// Returns the segments that have files, oldest first: also those that are kept for readers.
+    pub(super) fn spans(&self) -> Result<Vec<Span>> {
+        let names = self.directory.list().map_err(storage)?;
+        let mut segments: Vec<_> = names.iter().filter_map(|name| span_of(name)).collect();
+        segments.sort_unstable_by_key(|span| span.sequence);
+        Ok(segments)
+    }
 
     /// Shows the blocks of a segment from `at` on; returns the end of the last one. Fails only at the first: the blocks
     /// in front of one that cannot be read have been shown.
-    fn read_segment(&self, span: &Span, at: u64, until: u64, each: &mut Each<'_>) -> Result<u64> {
-        let file = self.files.open(span, self.position)?;
+    pub(super) fn read_segment(&self, span: &Span, at: u64, until: u64, each: &mut Each<'_>) -> Result<u64> {
+        let file = self.open(span, at)?;
         let mut scan = Scan::new(&*file, (*span).into(), at).until(until);
         let mut to = at;
         while to < until {
@@ -252,20 +265,10 @@ impl<'db> DurableBlocks<'db> {
         }
         Ok(to)
     }
-}
-
-impl LogFiles<'_> {
-    /// Returns the segments that have files, oldest first: also those that are kept for readers.
-    fn segments(&self) -> Result<Vec<Span>> {
-        let names = self.0.directory.list().map_err(storage)?;
-        let mut segments: Vec<_> = names.iter().filter_map(|name| span_of(name)).collect();
-        segments.sort_unstable_by_key(|span| span.sequence);
-        Ok(segments)
-    }
 
     /// Returns the file of a segment that has to be read from `position` on.
     fn open(&self, span: &Span, position: u64) -> Result<Arc<dyn File>> {
-        match self.0.segment_files().get(span) {
+        match self.segments.get(span) {
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::LogRemoved { position }),
             file => file.map_err(storage),
         }
@@ -277,7 +280,7 @@ impl LogFiles<'_> {
         if lsn >= later.lsn {
             return Err(self.damaged(later.lsn, "it names an overflow block that is not in front of it"));
         }
-        let segments = self.segments()?;
+        let segments = self.spans()?;
         let span = segments.iter().find(|span| (span.start..span.end).contains(&position));
         let span = span.ok_or(Error::LogRemoved { position })?;
         let block = read_block(&*self.open(span, position)?, (*span).into(), lsn).map_err(storage)?;
@@ -289,7 +292,7 @@ impl LogFiles<'_> {
     pub(super) fn large_value(&self, header: &Header, owner: Owner, reference: &[u8]) -> Result<(u64, Vec<u8>)> {
         let of = BlobRef::from_bytes(reference)
             .ok_or_else(|| self.damaged(header.lsn, "a reference to a large value is damaged"))?;
-        match blobs::read(&*self.0.directory, owner, of) {
+        match blobs::read(self.directory, owner, of) {
             Ok(Some(bytes)) => Ok((of.blob, bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(Error::LogRemoved { position: header.lsn.offset() })
@@ -306,7 +309,7 @@ impl LogFiles<'_> {
     /// Returns the error that the block at `lsn` is damaged.
     pub(super) fn damaged(&self, lsn: Lsn, what: &str) -> Error {
         let at = lsn.offset();
-        let segments = self.segments().unwrap_or_default();
+        let segments = self.spans().unwrap_or_default();
         let span = segments.iter().find(|span| (span.start..span.end).contains(&at));
         let (file, offset) = span.map_or_else(Default::default, |span| (name_of(span), span.position(at)));
         Error::Corrupt { file, offset, what: what.into() }

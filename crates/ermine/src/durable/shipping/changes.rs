@@ -192,7 +192,22 @@ impl<'db> ChangeReader<'db> {
 
     /// Returns the changes of the transaction with this commit block.
     fn changes(&self, header: &Header, block: &[u8]) -> Result<Vec<Change>> {
-        let files = self.blocks.files();
+        Ok(Rows::of_transaction(self.blocks.files(), header, block)?.changes(&self.name_of))
+    }
+}
+
+/// The rows that a transaction changed.
+pub(super) struct Rows<'db> {
+    files: LogFiles<'db>,
+    stamp: Stamp,
+    /// In the order in which the transaction wrote them first.
+    pub(super) written: Vec<(TableId, Vec<u8>, RowWrite)>,
+    pub(super) catalog: CatalogRows,
+}
+
+impl<'db> Rows<'db> {
+    /// Reads what the transaction with this commit block has changed.
+    pub(super) fn of_transaction(files: LogFiles<'db>, header: &Header, block: &[u8]) -> Result<Self> {
         let mut overflow: Vec<(Header, Vec<u8>)> = Vec::new();
         let mut before = chained(block, header);
         while let Some(lsn) = before {
@@ -201,31 +216,26 @@ impl<'db> ChangeReader<'db> {
             before = chained(&part.1, &part.0);
             overflow.push(part);
         }
-        let mut rows = Rows { files, stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
+        let mut rows = Self { files, stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
         for (header, block) in overflow.into_iter().rev() {
             rows.read(&header, &block)?;
         }
         rows.read(header, block)?;
-        let mut changes = rows.catalog.changes();
+        Ok(rows)
+    }
+
+    /// Returns the changes, with the names of their tables.
+    pub(super) fn changes(self, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Vec<Change> {
+        let mut changes = self.catalog.changes();
         let mut last: Option<(TableId, Option<Arc<str>>)> = None;
-        for (table, key, write) in rows.written {
+        for (table, key, write) in self.written {
             let known = last.take().filter(|(last, _)| *last == table);
-            let (_, table_name) = last.insert(known.unwrap_or_else(|| (table, (self.name_of)(table))));
+            let (_, table_name) = last.insert(known.unwrap_or_else(|| (table, name_of(table))));
             changes.push(Change::Row(RowChange { table, table_name: table_name.clone(), key, write }));
         }
-        Ok(changes)
+        changes
     }
-}
 
-/// The rows that a transaction changed.
-struct Rows<'db> {
-    files: LogFiles<'db>,
-    stamp: Stamp,
-    written: Vec<(TableId, Vec<u8>, RowWrite)>,
-    catalog: CatalogRows,
-}
-
-impl Rows<'_> {
     /// Reads the records of a block.
     fn read(&mut self, header: &Header, block: &[u8]) -> Result<()> {
         let files = self.files;
@@ -243,11 +253,12 @@ impl Rows<'_> {
             };
             match record {
                 Record::Key { table, row, key: of_row } => key = Some((table, row, of_row)),
-                Record::Insert { table: CATALOG, row, .. } => {
-                    self.catalog.inserted.extend(TableEntry::number_and_name(&value((CATALOG, row))?));
-                }
+                Record::Insert { table: CATALOG, row, .. } => self.catalog.inserted.push(value((CATALOG, row))?),
                 // Another description of the table, or another dropped one.
-                Record::Update { table: CATALOG, .. } => key = None,
+                Record::Update { table: CATALOG, row, .. } => {
+                    key = None;
+                    self.catalog.updated.push(value((CATALOG, row))?);
+                }
                 Record::Insert { table, row, key, .. } => {
                     self.written.push((table, key.to_vec(), RowWrite::Insert(value((table, row))?)));
                 }
@@ -281,22 +292,29 @@ impl Rows<'_> {
     }
 }
 
-/// The tables whose entries a transaction took out of the catalog, and those whose entries it put in.
+/// The tables whose rows a transaction took out of the catalog, and the rows that it put in, or gave another content.
 #[derive(Default)]
-struct CatalogRows {
+pub(super) struct CatalogRows {
     removed: Vec<(TableId, String)>,
-    inserted: Vec<(TableId, String)>,
+    inserted: Vec<Vec<u8>>,
+    updated: Vec<Vec<u8>>,
 }
 
 impl CatalogRows {
+    /// Returns the contents of the rows that are there now.
+    pub(super) fn present(&self) -> impl Iterator<Item = &[u8]> {
+        self.inserted.iter().chain(&self.updated).map(|row| &**row)
+    }
+
     /// Returns the changes of tables: an entry that has another name now is that of a renamed table.
-    fn changes(self) -> Vec<Change> {
-        let Self { removed, inserted } = self;
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let removed = &self.removed;
+        let inserted: Vec<_> = self.inserted.iter().filter_map(|row| TableEntry::number_and_name(row)).collect();
         let has = |entries: &[(TableId, String)], table| entries.iter().any(|(entry, _)| *entry == table);
         let dropped = removed.iter().filter(|(table, _)| !has(&inserted, *table));
         let dropped = dropped.map(|(table, name)| Change::TableDropped { table: *table, name: name.clone() });
         let named = inserted.iter().map(|(table, name)| match (*table, name.clone()) {
-            (table, name) if has(&removed, table) => Change::TableRenamed { table, name },
+            (table, name) if has(removed, table) => Change::TableRenamed { table, name },
             (table, name) => Change::TableCreated { table, name },
         });
         dropped.chain(named).collect()

@@ -12,6 +12,7 @@
 //! | `reader` | the same, as pieces |
 //! | `receiver` | appends pieces to the files of a standby |
 //! | `changes` | the changes of committed transactions, from the blocks |
+//! | `received` | the committed transactions in the files of a standby |
 //!
 //! Positions are offsets in the log ([`crate::Stamp::as_u64`] of a commit is one). A piece covers the log between two
 //! positions, and pieces follow each other without gaps.
@@ -32,6 +33,7 @@
 mod blocks;
 pub(crate) mod changes;
 pub(crate) mod reader;
+pub(crate) mod received;
 pub(crate) mod receiver;
 
 use std::borrow::Cow;

@@ -11,7 +11,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use super::{Content, LogPiece};
+use super::{Content, LogPiece, blocks::LogFiles};
 use crate::{
     durable::{
         blobs,
@@ -155,6 +155,16 @@ impl LogReceiver {
     /// Returns the position up to which the standby has the log: the next piece begins there or before.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Returns the directory, which no other program has open.
+    pub(crate) fn directory(&self) -> &Arc<dyn Directory> {
+        &self.directory
+    }
+
+    /// Returns the files of the log.
+    pub(super) fn log_files(&self) -> LogFiles<'_> {
+        LogFiles { directory: &*self.directory, segments: &self.files }
     }
 
     /// Appends a piece, durably. A piece that was received before changes nothing.

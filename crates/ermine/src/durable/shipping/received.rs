@@ -1,0 +1,95 @@
+//! The committed transactions in the files of a standby, in the order of their commits.
+//!
+//! Invariant: everything below the reader's position was shown to `each`, which succeeded; a transaction for which it
+//! failed is shown again.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use super::{
+    changes::{CommittedTransaction, Rows},
+    receiver::LogReceiver,
+};
+use crate::{
+    catalog::{CatalogRow, TableEntry},
+    error::Result,
+    ids::{Stamp, TableId},
+    log::{block::BlockKind, space::Span},
+};
+
+/// A position in the log of a standby.
+pub(crate) struct ReceivedLog {
+    at: u64,
+    /// The segment that was read last.
+    last: Option<Span>,
+}
+
+/// A committed transaction of the original.
+pub(crate) struct Received {
+    pub(crate) committed: CommittedTransaction,
+    /// The descriptions of tables that it wrote.
+    pub(crate) tables: Vec<TableEntry>,
+}
+
+impl ReceivedLog {
+    /// Reads from `at` on, where a block ends or begins.
+    pub(crate) fn new(at: u64) -> Self {
+        Self { at, last: None }
+    }
+
+    /// Returns the end of what has been read.
+    pub(crate) fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Shows all transactions up to the end of what was received. `name_of` returns the name that a table has now.
+    pub(crate) fn read(
+        &mut self,
+        receiver: &LogReceiver,
+        name_of: impl Fn(TableId) -> Option<Arc<str>>,
+        each: &mut dyn FnMut(Received) -> Result<()>,
+    ) -> Result<()> {
+        let (files, end) = (receiver.log_files(), receiver.position());
+        while self.at < end {
+            let Some(span) = self.span(receiver)? else {
+                // No block lies between two segments.
+                self.at = end;
+                break;
+            };
+            self.last = Some(span);
+            let at = self.at.max(span.start);
+            let to = files.read_segment(&span, at, end.min(span.end), &mut |header, block| {
+                if header.kind == BlockKind::Commit {
+                    let rows = Rows::of_transaction(files, header, block)?;
+                    each(Received::of(header.lsn.stamp(), rows, &name_of)?)?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            // Of a segment without another block, the rest is shorter than a header.
+            self.at = if to > at { to } else { span.end };
+        }
+        Ok(())
+    }
+
+    /// Returns the segment that has the next block.
+    fn span(&self, receiver: &LogReceiver) -> Result<Option<Span>> {
+        if let Some(last) = self.last
+            && self.at < last.end
+        {
+            return Ok(Some(last));
+        }
+        let spans = receiver.log_files().spans()?;
+        Ok(spans.into_iter().find(|span| span.end > self.at))
+    }
+}
+
+impl Received {
+    fn of(stamp: Stamp, rows: Rows<'_>, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Result<Self> {
+        let mut tables = Vec::new();
+        for row in rows.catalog.present() {
+            if let CatalogRow::Table(entry) = CatalogRow::decode(row)? {
+                tables.push(entry);
+            }
+        }
+        Ok(Self { committed: CommittedTransaction { stamp, changes: rows.changes(name_of) }, tables })
+    }
+}

@@ -1,0 +1,248 @@
+//! A standby that is open for reading: the received log is replayed into an image of the original, in memory.
+//!
+//! ```text
+//!   piece -> LogReceiver: the files of the standby, durable        -> promotion opens them
+//!              | the committed transactions in them, in order
+//!              v
+//!            image: a database in memory, opened from the files as they were then; nothing writes to it
+//!                   but the replay                                 -> read-only transactions
+//! ```
+//!
+//! The image is a database of its own: it reads the files of the standby through an overlay, which keeps all that
+//! opening changes in memory, and it has no log. The replay writes each transaction of the original as a transaction of
+//! the image, by keys. So readers of the image are readers of an ordinary database with snapshots: they wait for
+//! nothing, and nothing that they do is in the way of the replay, however long they read.
+//!
+//! Invariants
+//! 1. *A prefix.* A snapshot of the image shows the original as it was at one position: transactions are replayed whole,
+//!    one after the other, in the order of their commits.
+//! 2. *Durable first.* What a reader sees is in the files of the standby: a standby that is opened again, or promoted,
+//!    has it.
+//! 3. *No guess.* An insert finds no row, an update and a delete find one; otherwise image and original are different,
+//!    and replaying ends with an error.
+//! 4. *Below `replayed`, all.* A transaction that begins after a position was published as replayed sees every commit
+//!    below it.
+//!
+//! Serializable? A snapshot of a prefix need not be one that a serial order of the original contains (the read-only
+//! anomaly: Fekete, O'Neil and O'Neil, 2004), so the image is one under snapshot isolation, and says so
+//! ([`Database::scheme`]).
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    access::{Put, sealed::Attempt as _, sealed::Operations as _},
+    any::with_engine,
+    catalog::TableEntry,
+    database::Database,
+    durable::shipping::{
+        LogPiece,
+        changes::{Change, CommittedTransaction, RowChange, RowWrite},
+        received::{Received, ReceivedLog},
+        receiver::LogReceiver,
+    },
+    error::{Error, Result},
+    ids::TableId,
+    options::{Isolation, Options, TxnOptions},
+};
+
+/// A standby that answers read-only transactions while it receives the log of another database. See
+/// [`LogReceiver`] for one that only receives.
+///
+/// The original has to log keys ([`Options::log_keys`]).
+///
+/// ```
+/// use ermine::{Database, HotStandby, Options};
+/// # let path = std::env::temp_dir().join(format!("ermine-doc-hot-standby-{}", std::process::id()));
+/// # std::fs::create_dir(&path).unwrap();
+/// let db = Database::open(path.join("original"), Options::default().keep_log(1 << 30).log_keys(true))?;
+/// let accounts = db.table::<u64, i64>("accounts")?;
+/// db.backup(path.join("standby"))?;
+/// let mut standby = HotStandby::open(path.join("standby"), Options::default())?;
+/// let image = standby.database().clone();
+/// let there = image.table::<u64, i64>("accounts")?;
+///
+/// db.run(|txn| txn.put(&accounts, &7, &100))?;
+/// let mut reader = db.log_reader(Some(standby.position()))?;
+/// while let Some(piece) = reader.next(1 << 20)? {
+///     standby.receive(&piece)?; // durable, and readable, when this returns
+/// }
+/// assert_eq!(image.run(|txn| txn.get(&there, &7))?, Some(100));
+/// assert!(image.run(|txn| txn.put(&there, &7, &0)).is_err());
+/// # drop((reader, db, image, standby));
+/// # std::fs::remove_dir_all(&path).unwrap();
+/// # Ok::<_, ermine::Error>(())
+/// ```
+pub struct HotStandby {
+    receiver: LogReceiver,
+    database: Arc<Database>,
+    log: ReceivedLog,
+    replayed: Arc<AtomicU64>,
+}
+
+/// Shows a transaction in the image; called once.
+pub type Apply<'a> = dyn FnMut() -> Result<()> + 'a;
+
+impl HotStandby {
+    /// Opens a standby, or makes one of a backup ([`LogReceiver::open`]), and its image. The options of the original that
+    /// say how rows are kept in memory apply to the image ([`Options::memory_limit`]); those for files and for the
+    /// isolation of transactions do not.
+    ///
+    /// Opening takes as long as the recovery of a database with these files.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::of(LogReceiver::open(path)?, options)
+    }
+
+    /// Opens the image of a standby that receives.
+    pub fn of(receiver: LogReceiver, options: Options) -> Result<Self> {
+        let replayed = Arc::new(AtomicU64::new(receiver.position()));
+        let database = Database::open_image(receiver.directory(), options, replayed.clone())?;
+        let log = ReceivedLog::new(receiver.position());
+        Ok(Self { receiver, database: Arc::new(database), log, replayed })
+    }
+
+    /// Returns the image. All of its transactions are read-only, under snapshot isolation: a write, the creation of a
+    /// table and other changes fail with [`Error::Standby`]. To read by a secondary index, open it before the table's
+    /// next rows are received: as in any database, a table is written only when all its indexes are open.
+    ///
+    /// The image is a copy of its own in memory. Drop it before a promoted standby is opened.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Returns the identity of the original.
+    pub fn identity(&self) -> [u8; 16] {
+        self.receiver.identity()
+    }
+
+    /// Returns the position up to which the standby has the log: the next piece begins there or before.
+    pub fn position(&self) -> u64 {
+        self.receiver.position()
+    }
+
+    /// Appends a piece, durably ([`LogReceiver::receive`]), and replays it.
+    ///
+    /// When the replay fails, the piece has been received. The next call replays what is missing: after
+    /// [`Error::OutOfMemory`] when memory is free again, after [`Error::Schema`] for an index that was not open when it
+    /// is. With a transaction that was logged without keys ([`Error::Options`]), and with an index that the original has
+    /// built over rows, the standby has to be opened again.
+    pub fn receive(&mut self, piece: &LogPiece) -> Result<()> {
+        self.receive_with(piece, &mut |_, apply| apply())
+    }
+
+    /// Works as [`HotStandby::receive`]. `replay` gets each transaction, and makes it visible in the image by calling the
+    /// function that comes with it.
+    pub fn receive_with(
+        &mut self,
+        piece: &LogPiece,
+        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.receiver.receive(piece)?;
+        self.replay_with(replay)
+    }
+
+    /// Replays what was received and has not been replayed.
+    fn replay_with(
+        &mut self,
+        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Self { receiver, database, log, replayed } = self;
+        let name_of = |table| with_engine!(&*database.engine, engine => engine.tables.name_of(table));
+        log.read(receiver, name_of, &mut |Received { committed, tables }| {
+            let at = committed.stamp.as_u64();
+            let mut apply = || {
+                apply_to(database, &tables, &committed)?;
+                // Release: pairs with `Database::replayed`. The stamp is where the transaction's block begins: all that
+                // committed up to there has been applied.
+                replayed.store(at + 1, Ordering::Release);
+                Ok(())
+            };
+            replay(&committed, &mut apply)
+        })?;
+        replayed.store(log.position(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes the standby a database of its own ([`LogReceiver::promote`]). Drop the image before it is opened.
+    pub fn promote(self) -> Result<()> {
+        self.receiver.promote()
+    }
+
+    /// Returns the standby without its image.
+    pub fn into_receiver(self) -> LogReceiver {
+        self.receiver
+    }
+}
+
+/// Applies a transaction of the original to the image, in one transaction.
+fn apply_to(image: &Database, tables: &[TableEntry], committed: &CommittedTransaction) -> Result<()> {
+    for entry in tables {
+        with_engine!(&*image.engine, engine => engine.tables.replay(entry))?;
+    }
+    let rows = || {
+        committed.changes.iter().filter_map(|change| match change {
+            // Without a name: of a table that has been dropped since.
+            Change::Row(row) if row.table_name.is_some() => Some(row),
+            _ => None,
+        })
+    };
+    match write_rows(image, rows()) {
+        // A unique key that one row has given up was taken by an earlier row of the same transaction.
+        Err(Error::KeyExists { .. }) => {
+            let of = |write: RowWrite| move |row: &RowChange| RowChange { write: write.clone(), ..row.clone() };
+            let given_up: Vec<_> = rows().filter(|row| !is_insert(row)).map(of(RowWrite::Delete)).collect();
+            let written = rows().filter_map(|row| {
+                let value = row.write.value()?.to_vec();
+                Some(RowChange { write: RowWrite::Insert(value), ..row.clone() })
+            });
+            let written: Vec<_> = written.collect();
+            write_rows(image, given_up.iter().chain(&written))?;
+        }
+        written => written?,
+    }
+    for change in &committed.changes {
+        if let Change::TableDropped { name, .. } = change {
+            with_engine!(&*image.engine, engine => engine.tables.drop_table(name, false, |_, _| Ok(())))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_insert(row: &RowChange) -> bool {
+    matches!(row.write, RowWrite::Insert(_))
+}
+
+/// Writes rows in one transaction.
+fn write_rows<'r>(image: &Database, rows: impl Iterator<Item = &'r RowChange>) -> Result<()> {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return Ok(());
+    }
+    let options = TxnOptions { replays: true, isolation: Isolation::Snapshot, ..TxnOptions::default() };
+    let txn = image.engine.begin(options)?;
+    for RowChange { table, key, write, .. } in rows {
+        let is_as_said = match write {
+            RowWrite::Insert(value) => txn.put(*table, key, value, Put::Insert)?,
+            RowWrite::Update(value) => txn.put(*table, key, value, Put::Update)?,
+            RowWrite::Delete => txn.delete(*table, key)?,
+        };
+        if !is_as_said {
+            return Err(not_there(image, *table));
+        }
+    }
+    txn.commit_async().map(drop)
+}
+
+fn not_there(image: &Database, table: TableId) -> Error {
+    let name = with_engine!(&*image.engine, engine => engine.tables.name_of(table));
+    Error::Storage(format!(
+        "the original has changed a row of table {} that the standby does not have: make the standby again, from a \
+         new backup",
+        name.as_deref().unwrap_or_default()
+    ))
+}

@@ -1,0 +1,323 @@
+//! Goal: a standby that is open for reading shows the original as it was at one position, whole transactions and nothing
+//! else, while pieces arrive; it is never written.
+//! Method: as in `shipping`, a database whose states are known by the stamps of their commits ships its log; the image
+//! must have the rows of the last commit below its position, and snapshots that were taken before keep theirs. Then
+//! tables that come and go, indexes, and readers beside the replay.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use ermine::{Database, Error, HotStandby, LogReader, Options, Scheme, Table, TxnOptions, Uniqueness};
+use ermine_testing::faulty::{FaultyDirectory, Keep};
+use fastrand::Rng;
+
+use super::shipping::{Past, Rows, crashed, keep, open, options, receiver, rows_in};
+
+fn hot(directory: &FaultyDirectory) -> HotStandby {
+    HotStandby::of(receiver(directory), Options::default()).unwrap()
+}
+
+/// Ships everything that is durable.
+fn ship_all(reader: &mut LogReader<'_>, to: &mut HotStandby) {
+    while let Some(piece) = reader.next(3000).unwrap() {
+        to.receive(&piece).unwrap();
+    }
+}
+
+/// Makes a standby of a database, and a reader for it.
+fn followed(db: &Database) -> (FaultyDirectory, HotStandby, LogReader<'_>) {
+    let copy = FaultyDirectory::new();
+    db.backup_in(&copy).unwrap();
+    let standby = hot(&copy);
+    let reader = db.log_reader(Some(standby.position())).unwrap();
+    (copy, standby, reader)
+}
+
+fn live(seed: u64) {
+    let rng = &mut Rng::with_seed(seed);
+    let (mut original, mut copy) = (FaultyDirectory::new(), FaultyDirectory::new());
+    let mut past = Past(Vec::new());
+    let (mut db, mut table) = open(&original);
+    for _ in 0..rng.usize(1..60) {
+        past.step(&db, &table, rng);
+    }
+    db.backup_in(&copy).unwrap();
+    let mut to = hot(&copy);
+    let mut reader = db.log_reader(Some(to.position())).unwrap();
+    // Open snapshots of images, with what they must show.
+    let mut kept = Vec::new();
+    for _ in 0..60 {
+        for _ in 0..rng.usize(..12) {
+            past.step(&db, &table, rng);
+        }
+        match rng.u8(..8) {
+            0 => drop(db.checkpoint().unwrap()),
+            1 => {
+                if rng.bool() {
+                    original = crashed(&original, keep(rng));
+                }
+                drop((db, table));
+                (db, table) = open(&original);
+                reader = db.log_reader(Some(to.position())).unwrap();
+            }
+            2 => {
+                let position = to.position();
+                drop(to);
+                kept.clear();
+                copy = crashed(&copy, keep(rng));
+                to = hot(&copy);
+                assert!(to.position() >= position);
+                reader = db.log_reader(Some(to.position())).unwrap();
+            }
+            _ => {
+                for _ in 0..rng.usize(1..8) {
+                    let Some(piece) = reader.next(rng.usize(1..20_000)).unwrap() else { break };
+                    to.receive(&piece).unwrap();
+                    if rng.u8(..4) == 0 {
+                        to.receive(&piece).unwrap();
+                    }
+                }
+            }
+        }
+        let (image, position) = (to.database().clone(), to.position());
+        assert_eq!(image.replayed(), Some(position));
+        let there = image.table::<u64, Vec<u8>>("rows").unwrap();
+        assert_eq!(&rows_in(&image, &there), past.at(position), "at {position}");
+        let snapshot = image.begin_owned(TxnOptions::default()).unwrap();
+        kept.push((snapshot, there, past.at(position).clone()));
+        for (snapshot, there, expected) in &kept {
+            let rows: Rows = snapshot.scan(there, ..).collect().unwrap().into_iter().collect();
+            assert_eq!(&rows, expected, "a snapshot that was taken before {position}");
+        }
+        if rng.u8(..4) == 0 {
+            kept.clear();
+        }
+    }
+    ship_all(&mut reader, &mut to);
+    let position = to.position();
+    kept.clear();
+    to.promote().unwrap();
+    let promoted = crashed(&copy, Keep::Nothing);
+    let (db, table) = open(&promoted);
+    assert_eq!(&rows_in(&db, &table), past.at(position), "promoted at {position}");
+}
+
+#[test]
+fn an_image_shows_what_was_received() {
+    let seeds = std::env::var("ERMINE_TEST_SEED").ok().map(|seed| seed.parse().unwrap());
+    for seed in seeds.map_or(0..20, |seed| seed..seed + 1) {
+        eprintln!("ERMINE_TEST_SEED={seed}");
+        live(seed);
+    }
+}
+
+type Tables = BTreeMap<String, BTreeMap<u64, String>>;
+
+fn all_rows(db: &Database) -> Tables {
+    let rows_of = |name: &str| {
+        let table = db.table::<u64, String>(name).unwrap();
+        db.run(|txn| txn.scan(&table, ..).collect()).unwrap().into_iter().collect()
+    };
+    db.tables().into_iter().map(|table| (table.name.clone(), rows_of(&table.name))).collect()
+}
+
+#[test]
+fn tables_that_are_created_renamed_and_dropped_are_followed() {
+    for seed in 0..20 {
+        let rng = &mut Rng::with_seed(seed);
+        let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+        let (mut copy, mut to, mut reader) = followed(&db);
+        for round in 0..80 {
+            let name = format!("t{}", rng.u8(..6));
+            match rng.u8(..10) {
+                0 => drop(db.drop_table(&name).unwrap()),
+                // To a name that is free, or not.
+                1 => drop(db.rename_table(&name, &format!("t{}", rng.u8(..6)))),
+                2 => {
+                    ship_all(&mut reader, &mut to);
+                    assert_eq!(all_rows(to.database()), all_rows(&db), "seed {seed}, round {round}");
+                }
+                3 => {
+                    drop(to);
+                    copy = crashed(&copy, keep(rng));
+                    to = hot(&copy);
+                    reader = db.log_reader(Some(to.position())).unwrap();
+                }
+                4 => drop(db.checkpoint().unwrap()),
+                _ => {
+                    let table = db.table::<u64, String>(&name).unwrap();
+                    let (key, value) = (rng.u64(..30), format!("{round}"));
+                    db.run(|txn| match rng.u8(..3) {
+                        0 => txn.delete(&table, &key).map(drop),
+                        _ => txn.put(&table, &key, &value),
+                    })
+                    .unwrap();
+                }
+            }
+        }
+        ship_all(&mut reader, &mut to);
+        assert_eq!(all_rows(to.database()), all_rows(&db), "seed {seed}");
+        let numbers =
+            |db: &Database| db.tables().iter().map(|table| (table.id, table.name.clone())).collect::<Vec<_>>();
+        assert_eq!(numbers(to.database()), numbers(&db), "seed {seed}");
+    }
+}
+
+#[test]
+fn an_image_is_not_written() {
+    let (db, table) = open(&FaultyDirectory::new());
+    db.run(|txn| txn.put(&table, &1, &vec![1])).unwrap();
+    let (_copy, standby, _reader) = followed(&db);
+    let image = standby.database();
+    let there = image.table::<u64, Vec<u8>>("rows").unwrap();
+    assert!(image.is_standby() && !db.is_standby() && db.replayed().is_none());
+    assert_eq!(image.scheme(), Scheme::Si);
+    let refused = [
+        image.run(|txn| txn.put(&there, &1, &vec![2])),
+        image.run(|txn| txn.delete(&there, &1).map(drop)),
+        image.begin(TxnOptions::default()).unwrap().insert(&there, &9, &vec![9]),
+        image.table::<u64, u64>("new").map(drop),
+        image.drop_table("rows").map(drop),
+        image.rename_table("rows", "other"),
+        image.index(&there, "new", Uniqueness::NonUnique, |_, value| value.len() as u64).map(drop),
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::Standby)), "{refused:?}");
+    }
+    assert_eq!(rows_in(image, &there), Rows::from([(1, vec![1])]));
+}
+
+fn by_value(db: &Database, table: &Table<u64, u64>) -> ermine::SecondaryIndex<u64, u64, u64> {
+    db.index(table, "by value", Uniqueness::Unique, |_, value| value).unwrap()
+}
+
+/// Rows that give each other their unique keys in one transaction, whatever the order in which they wrote.
+#[test]
+fn unique_keys_change_hands() {
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let table = db.table::<u64, u64>("numbers").unwrap();
+    let index = by_value(&db, &table);
+    db.run(|txn| (0..4).try_for_each(|n| txn.insert(&table, &n, &n))).unwrap();
+    let (_copy, mut to, mut reader) = followed(&db);
+    let image = to.database().clone();
+    let there = image.table::<u64, u64>("numbers").unwrap();
+    db.run(|txn| {
+        txn.put(&table, &0, &100)?;
+        txn.put(&table, &1, &0)?;
+        txn.put(&table, &0, &1)?;
+        txn.delete(&table, &3)?;
+        txn.insert(&table, &9, &3)
+    })
+    .unwrap();
+    let piece = reader.next(1 << 20).unwrap().unwrap();
+    // A table is written when all its indexes are open.
+    let early = to.receive(&piece);
+    assert!(matches!(&early, Err(Error::Schema(why)) if why.contains("by value")), "{early:?}");
+    assert!(image.replayed() < Some(to.position()));
+    let there_by_value = by_value(&image, &there);
+    to.receive(&piece).unwrap();
+    ship_all(&mut reader, &mut to);
+    let rows = |db: &Database, index| db.run(|txn| txn.scan_by(index, ..).collect()).unwrap();
+    assert_eq!(rows(&image, &there_by_value), [(1, 0), (0, 1), (2, 2), (9, 3)]);
+    assert_eq!(rows(&db, &index), rows(&image, &there_by_value));
+}
+
+/// An index that the original builds over rows comes with the next opening of the standby.
+#[test]
+fn an_index_that_was_built_is_there_after_the_next_opening() {
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let [early, late] = ["early", "late"].map(|name| db.table::<u64, u64>(name).unwrap());
+    let (copy, mut to, mut reader) = followed(&db);
+    by_value(&db, &early);
+    db.run(|txn| (0..4).try_for_each(|n| txn.insert(&late, &n, &n))).unwrap();
+    ship_all(&mut reader, &mut to);
+    let image = to.database();
+    by_value(image, &image.table::<u64, u64>("early").unwrap());
+    by_value(&db, &late);
+    db.run(|txn| txn.insert(&late, &9, &9)).unwrap();
+    let piece = reader.next(1 << 20).unwrap().unwrap();
+    let refused = to.receive(&piece);
+    assert!(matches!(&refused, Err(Error::Schema(why)) if why.contains("open the standby again")), "{refused:?}");
+    drop(to);
+    let mut to = hot(&copy);
+    let image = to.database().clone();
+    let there = image.table::<u64, u64>("late").unwrap();
+    let index = by_value(&image, &there);
+    ship_all(&mut reader, &mut to);
+    assert_eq!(image.run(|txn| txn.scan_by(&index, 3..).collect()).unwrap(), [(3, 3), (9, 9)]);
+}
+
+#[test]
+fn a_log_without_keys_is_refused_and_the_standby_still_receives() {
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options().log_keys(false)).unwrap();
+    let table = db.table::<u64, u64>("numbers").unwrap();
+    db.run(|txn| txn.insert(&table, &1, &1)).unwrap();
+    let (copy, mut to, mut reader) = followed(&db);
+    db.run(|txn| txn.put(&table, &1, &2)).unwrap();
+    let piece = reader.next(1 << 20).unwrap().unwrap();
+    let refused = to.receive(&piece);
+    assert!(matches!(&refused, Err(Error::Options(why)) if why.contains("log_keys")), "{refused:?}");
+    assert_eq!(to.position(), piece.to);
+    drop(to);
+    let to = hot(&copy);
+    let there = to.database().table::<u64, u64>("numbers").unwrap();
+    assert_eq!(to.database().run(|txn| txn.get(&there, &1)).unwrap(), Some(2));
+}
+
+/// Readers beside the replay see whole transactions, and later ones later.
+#[test]
+fn readers_beside_the_replay_see_whole_transactions() {
+    const ACCOUNTS: u64 = 40;
+    const TRANSFERS: u64 = 3000;
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let [accounts, numbers] = ["accounts", "number"].map(|name| db.table::<u64, i64>(name).unwrap());
+    db.run(|txn| (0..ACCOUNTS).try_for_each(|account| txn.put(&accounts, &account, &100))).unwrap();
+    db.run(|txn| txn.put(&numbers, &0, &0)).unwrap();
+    let (_copy, mut to, mut reader) = followed(&db);
+    let (image, ended) = (to.database().clone(), &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let image = &image;
+            scope.spawn(move || {
+                let [accounts, numbers] = ["accounts", "number"].map(|name| image.table::<u64, i64>(name).unwrap());
+                let (mut last, mut is_over) = (0, false);
+                while !is_over {
+                    // Everything has been replayed before the last look.
+                    is_over = ended.load(Ordering::Acquire);
+                    let txn = image.begin(TxnOptions::default()).unwrap();
+                    let number = txn.get(&numbers, &0).unwrap().unwrap();
+                    let all = txn.scan(&accounts, ..).collect().unwrap();
+                    assert_eq!(all.iter().map(|(_, balance)| balance).sum::<i64>(), 100 * ACCOUNTS as i64);
+                    // Each transfer moves `number` from one account to the other.
+                    assert_eq!(txn.get(&numbers, &0).unwrap(), Some(number));
+                    assert!(number >= last, "{number} after {last}");
+                    last = number;
+                }
+                assert_eq!(last, TRANSFERS as i64);
+            });
+        }
+        let rng = &mut Rng::with_seed(5);
+        for number in 1..=TRANSFERS {
+            let [from, into] = [(); 2].map(|()| rng.u64(..ACCOUNTS));
+            let transferred = db.run(|txn| {
+                for (account, amount) in [(from, -1), (into, 1)] {
+                    let balance = txn.get(&accounts, &account)?.unwrap();
+                    txn.put(&accounts, &account, &(balance + amount))?;
+                }
+                txn.put(&numbers, &0, &(number as i64))
+            });
+            transferred.unwrap();
+            if rng.u8(..20) == 0 {
+                ship_all(&mut reader, &mut to);
+            }
+        }
+        ship_all(&mut reader, &mut to);
+        ended.store(true, Ordering::Release);
+    });
+}
