@@ -75,6 +75,11 @@ impl Kind {
 /// The setting that decides which transactions precede those of the session.
 pub(crate) const ORDER: &str = "ermine.transaction_order";
 
+/// The setting that makes a standby wait for the log.
+pub(crate) const READ_AFTER: &str = "ermine.read_after";
+/// The setting that says whether the server is a standby.
+pub(crate) const IN_HOT_STANDBY: &str = "in_hot_standby";
+
 const LEVELS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
 const SYNCHRONOUS: &[&str] = &["local", "remote_write", "remote_apply", "on", "off"];
@@ -97,7 +102,7 @@ const WHEN: &str = "Reporting and Logging / When to Log";
 
 /// The settings that change something.
 #[rustfmt::skip]
-const KNOWN: [Parameter; 39] = [
+const KNOWN: [Parameter; 41] = [
     known("application_name", "", CLIENT, Kind::Text,
           "Name of the program that a session belongs to"),
     known("bytea_output", "hex", LOCALE, Kind::Enum(&["hex"]),
@@ -120,10 +125,14 @@ const KNOWN: [Parameter; 39] = [
           "Whether a plan may read all rows of a table where an index would do"),
     known(ORDER, "strict", BEHAVIOR, Kind::Enum(&["strict", "session", "none"]),
           "Transactions that precede those of the session: all acknowledged ones, those of the session, none"),
+    known(READ_AFTER, "", BEHAVIOR, Kind::Text,
+          "Position in the log up to which a standby has replayed it when a transaction begins"),
     known("extra_float_digits", "1", LOCALE, Kind::Integer(-15, 3),
           "Digits of floating-point numbers in texts"),
     known("idle_in_transaction_session_timeout", "0", BEHAVIOR, Kind::Milliseconds,
           "Longest silence of a client within a transaction; 0: no limit"),
+    known(IN_HOT_STANDBY, "off", PRESET, Kind::Bool,
+          "Whether the server is a standby, which only reads"),
     known("integer_datetimes", "on", PRESET, Kind::Bool,
           "Whether dates and times are stored as integers"),
     known("intervalstyle", "postgres", LOCALE, Kind::Enum(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),

@@ -84,11 +84,15 @@ const COMMITTED: u32 = u32::MAX;
 const GID_MAX: usize = 199;
 
 impl PreparedStore {
-    /// Reopens the transactions that were prepared when the database was closed, or crashed.
+    /// Reopens the transactions that were prepared when the database was closed, or crashed; on a standby they are the
+    /// original's.
     pub(crate) fn open(database: &Arc<Database>, catalog: &CatalogStore) -> Result<Self> {
         let rows = database.table("sql prepared").sql()?;
         let sessions = catalog.current().sessions.clone();
         let store = Self { database: database.clone(), rows, waiting: Mutex::default(), sessions };
+        if database.is_standby() {
+            return Ok(store);
+        }
         let parts = store.database.run(|txn| txn.scan(&store.rows, ..).collect()).sql()?;
         let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
         for ((number, part), bytes) in parts {

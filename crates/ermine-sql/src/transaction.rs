@@ -204,7 +204,8 @@ impl ActiveTransaction {
         mut following: Following,
     ) -> Result<Self> {
         let party = following.party.take().unwrap_or_else(|| store.party(Arc::default()));
-        // Before the snapshot: `share` finds a change that commits in between.
+        // Before the snapshot: `share` finds a change that commits in between, and on a standby there is none.
+        let _steady = store.steady();
         let (catalog, free_files) = (party.temporary.over(store.current())?, store.relation_files.count());
         let txn = modes.begin(database, &following)?;
         // Rows with one version support one level.
@@ -333,6 +334,7 @@ impl ActiveTransaction {
     /// Continues with a new snapshot and the latest catalog.
     pub(crate) fn renew(&mut self, store: &CatalogStore) -> Result<()> {
         // Before the snapshot, as in `begin`.
+        let _steady = store.steady();
         self.catalog = self.end.party.temporary.over(store.current())?;
         self.version = self.catalog.version;
         self.txn.renew_snapshot().sql()

@@ -199,6 +199,11 @@ impl SqlError {
         Self::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
     }
 
+    /// Returns the error of a statement or function that a standby does not run, also where it writes no rows.
+    pub fn during_recovery(what: &str) -> Self {
+        Self::new(SqlState::READ_ONLY_SQL_TRANSACTION, format!("cannot execute {what} during recovery"))
+    }
+
     /// Creates an error that has only a message.
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
         Self(Box::new(Report {

@@ -139,15 +139,16 @@ impl CatalogStore {
             relation_files: self.relation_files.clone(),
             row_queues: self.row_queues.clone(),
             secret: self.secret,
+            gate: self.gate.clone(),
         });
         let changes = store.changes_to(definitions)?;
         let _one = self.publishing();
-        store.show(self.current().of_other(number).with(&store.database, &changes)?);
+        store.show(store.opened(&self.current().of_other(number), &changes)?);
         self.others().insert(number, store);
         Ok(())
     }
 
-    fn others(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Arc<Self>>> {
+    pub(super) fn others(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Arc<Self>>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

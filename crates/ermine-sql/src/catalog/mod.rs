@@ -53,6 +53,7 @@ pub(crate) mod row_queues;
 pub(crate) mod row_security;
 pub(crate) mod sequence;
 pub(crate) mod sessions;
+mod standby;
 pub(crate) mod statement_uses;
 mod stored;
 pub(crate) mod temporary;
@@ -87,6 +88,7 @@ use self::{
     row_security::RowSecurityDef,
     sequence::Sequence,
     sessions::{Party, Sessions},
+    standby::Gate,
     temporary::{Temporary, is_temporary},
     uses::{Sharded, TableUse},
 };
@@ -266,6 +268,8 @@ pub(crate) struct CatalogStore {
     pub(crate) row_queues: Arc<RowQueues>,
     /// Persistent random bytes, from which the salts of unknown roles are derived.
     pub(crate) secret: [u8; SECRET_LENGTH],
+    /// Of a standby; all databases have the same.
+    gate: Option<Arc<Gate>>,
 }
 
 const NEXT: u8 = 0;
@@ -379,6 +383,7 @@ impl CatalogStore {
         let rows: RawTable = database.table_with("sql catalog", TableOptions::default().essential()).sql()?;
         let relation_files = Arc::new(RelationFiles::open(&database, &rows)?);
         let secret = secret(&database, &rows)?;
+        let gate = database.is_standby().then(Arc::default);
         let row_queues = RowQueues::new(database.clone());
         let store = Arc::new_cyclic(|first| Self {
             number: MAIN_DATABASE,
@@ -395,19 +400,20 @@ impl CatalogStore {
             relation_files,
             row_queues,
             secret,
+            gate,
         });
         let mut definitions = store.definitions()?;
         let own = store.changes_to(definitions.remove(&MAIN_DATABASE).unwrap_or_default())?;
         let mut catalog = Catalog::of(MAIN_DATABASE);
-        if own.is_empty() {
+        if own.is_empty() && !store.is_standby() {
             let number = store.number()?;
             let txn = store.database.begin_owned(Default::default()).sql()?;
             let public = store.write_public(&txn, MAIN_DATABASE, number)?;
             txn.commit().sql()?;
             catalog = catalog.with(&store.database, &[public])?;
         }
-        let catalog = catalog.with(&store.database, &own)?;
-        if catalog.schema(PUBLIC).is_some() {
+        let catalog = store.opened(&catalog, &own)?;
+        if catalog.schema(PUBLIC).is_some() && !store.is_standby() {
             store.keep_name_of_public()?;
         }
         store.show(catalog);
@@ -431,11 +437,21 @@ impl CatalogStore {
         Ok(definitions)
     }
 
-    /// Returns the changes that make stored definitions of the database, without what is unfinished.
+    /// Returns a catalog with stored definitions. On a standby, tables draw no numbers for rows.
+    fn opened(&self, catalog: &Catalog, stored: &[Change]) -> Result<Catalog> {
+        match self.is_standby() {
+            true => catalog.with_own(&self.database, stored),
+            false => catalog.with(&self.database, stored),
+        }
+    }
+
+    /// Returns the changes that make stored definitions of the database, without what is unfinished. On a standby it
+    /// stays: the original goes on with it.
     fn changes_to(&self, definitions: Vec<Definition>) -> Result<Vec<Change>> {
         let finished = |mut definition| {
             if let Definition::Table(def) = &mut definition
                 && def.unfinished.is_some()
+                && !self.is_standby()
             {
                 self.give_up(def)?;
             }
@@ -734,12 +750,13 @@ fn not_shown(name: &str) -> SqlError {
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).hint("The transaction might succeed if retried.")
 }
 
-/// Reads the secret, or creates it.
+/// Reads the secret, or creates it; on a standby it is not stored: the original has not done so yet, either.
 fn secret(database: &Database, rows: &RawTable) -> Result<[u8; SECRET_LENGTH]> {
     let mut new = [0; SECRET_LENGTH];
     SystemRandom::new().fill(&mut new).expect("the system has random bytes");
     let known = database.run(|txn| match txn.get(rows, &[SECRET][..])? {
         Some(known) => Ok(known),
+        None if database.is_standby() => Ok(new.to_vec()),
         None => txn.put(rows, &[SECRET][..], &new[..]).map(|()| new.to_vec()),
     });
     let damaged = |_| SqlError::new(SqlState::DATA_CORRUPTED, "the secret of unknown roles is damaged");
@@ -822,6 +839,16 @@ impl Catalog {
     /// Returns about how many rows a table has.
     pub(crate) fn estimated_rows(&self, table: &Table) -> u64 {
         self.database.as_ref().and_then(|database| database.estimated_rows(&table.rows).ok()).unwrap_or(0)
+    }
+
+    /// Whether the database is a standby, which only reads.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.database.as_ref().is_some_and(|database| database.is_standby())
+    }
+
+    /// Returns the position up to which a standby has replayed the log.
+    pub(crate) fn replayed(&self) -> Option<u64> {
+        self.database.as_ref()?.replayed()
     }
 
     /// Returns the end of the log up to which it is durable, if the database has one that can be read.

@@ -165,8 +165,13 @@ impl TableDef {
 }
 
 impl RelationFiles {
-    /// Reads the rows about relation files in the catalog's table, and resumes emptying.
+    /// Reads the rows about relation files in the catalog's table, and resumes emptying. On a standby none is taken or
+    /// emptied.
     pub(super) fn open(database: &Arc<Database>, rows: &RawTable) -> Result<Self> {
+        if database.is_standby() {
+            let (free, ends, (dropped, _)) = (Arc::default(), Arc::default(), channel());
+            return Ok(Self { rows: rows.clone(), free, dropped, ends, emptier: None });
+        }
         let stored =
             database.run(|txn| txn.scan(rows, RawRange::prefix(KeyBuffer::from_slice(&[BY_RELATION_FILE]))).collect());
         let (free, ends) = (Arc::<Free>::default(), Arc::new(AtomicBool::new(false)));

@@ -208,7 +208,11 @@ impl ChangeContext<'_> {
         }
         let named = lock.tables.iter().filter_map(|target| self.table_named(active, &target.name, false).transpose());
         let tables: Vec<_> = named.collect::<Result<_>>()?;
-        if !matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive)) {
+        let is_shared = matches!(lock.lock_mode, Some(AccessShare | RowShare | RowExclusive));
+        if !is_shared && active.catalog.is_standby() {
+            return Err(SqlError::during_recovery("LOCK TABLE"));
+        }
+        if !is_shared {
             self.take_newest(active, &tables, limits)?;
         } else if !active.share(&tables, limits)? {
             return Err(changed(tables.first().map_or("", |table| table.name())));

@@ -83,6 +83,9 @@ impl Evaluator for Run<'_> {
                     _ => "".into(),
                 };
                 let (channel, payload) = (text(&channel), text(&payload));
+                if self.catalog.is_standby() {
+                    return Err(SqlError::during_recovery("NOTIFY"));
+                }
                 self.given.borrow_mut().notes.send(&channel, &payload, &self.environment.memory)?;
                 Value::text("")
             }

@@ -56,7 +56,7 @@ impl Maintenance {
         })
     }
 
-    fn words(&self) -> &'static str {
+    pub(super) fn words(&self) -> &'static str {
         match self {
             Self::Backup(_) => "BACKUP",
             Self::Checkpoint => "CHECKPOINT",

@@ -35,6 +35,7 @@ mod role;
 mod row_wait;
 pub(crate) mod settings;
 mod sizes;
+mod standby;
 mod statement;
 mod statistics;
 mod temporary;
@@ -440,6 +441,7 @@ impl Session {
         if matches!(self.state, State::Failed { .. }) && !utility::ends_transaction(&tree) {
             return Err(in_failed());
         }
+        self.wait_to_bind(&tree)?;
         let (catalog, is_own) = self.seen_catalog()?;
         self.see_types(&catalog.types);
         let bound = plan::bind(&tree, &catalog, &self.environment, &self.search_path, asked);
@@ -723,6 +725,7 @@ impl Session {
     }
 
     fn open(&mut self, modes: Modes) -> Result<ActiveTransaction> {
+        self.wait_until_replayed()?;
         self.environment.transaction_began = self.environment.statement_began;
         let (store, database) = (&self.shared.catalog, &self.shared.database);
         let mut active = ActiveTransaction::begin(store, database, modes, self.following())?;

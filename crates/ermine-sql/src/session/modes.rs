@@ -140,7 +140,12 @@ impl Session {
             Mode::ReadOnly(false) if !may_change && modes.read_only => {
                 return late("transaction read-write mode must be set");
             }
-            Mode::ReadOnly(read_only) => modes.read_only = read_only,
+            Mode::ReadOnly(read_only) => {
+                if !read_only {
+                    self.settings.check_may_write()?;
+                }
+                modes.read_only = read_only;
+            }
             Mode::Deferrable(deferrable) if may_change => modes.deferrable = deferrable,
             Mode::Deferrable(_) => return late("SET TRANSACTION [NOT] DEFERRABLE must be called"),
         }

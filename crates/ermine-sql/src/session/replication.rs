@@ -173,10 +173,15 @@ impl Session {
 
     /// Returns the end of the log up to which changes can be read.
     pub fn log_position(&self) -> Result<u64> {
-        Ok(self.shared.database.log_reader(None).sql()?.position())
+        let database = &self.shared.database;
+        database.replayed().map_or_else(|| Ok(database.log_reader(None).sql()?.position()), Ok)
     }
 
     fn slots(&self) -> Result<Arc<Slots>> {
+        if self.shared.database.is_standby() {
+            let message = "logical decoding cannot be used while in recovery";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         if self.shared.catalog.number != MAIN_DATABASE {
             return Err(SqlError::unsupported("logical replication from another database than the first one"));
         }

@@ -8,8 +8,12 @@ use crate::{
     configuration::ServerConfiguration,
     error::{Result, SqlError, SqlState},
     level::Level,
+    logical::parse_lsn,
     memory::Memory,
-    parameters::{Kind, ORDER, Parameter, kilobytes, milliseconds, shown_kilobytes, shown_milliseconds, shown_name},
+    parameters::{
+        IN_HOT_STANDBY, Kind, ORDER, Parameter, READ_AFTER, kilobytes, milliseconds, shown_kilobytes,
+        shown_milliseconds, shown_name,
+    },
     synchronous::Synchronous,
     transaction::Modes,
     types::datetime::{IntervalStyle, NoDateStyle, Style},
@@ -35,6 +39,8 @@ struct Usual {
     level: Level,
     order: Order,
     synchronous: Synchronous,
+    /// Whether the database is a standby: all transactions only read.
+    is_standby: bool,
 }
 
 /// The settings that statements use, in the form in which they use them: made when a setting changes, since every
@@ -55,6 +61,8 @@ pub(crate) struct InForce {
     pub(crate) idle_in_transaction: Duration,
     /// The bytes that a statement may take.
     pub(crate) work_mem: usize,
+    /// The position up to which a standby has replayed the log when a transaction begins.
+    pub(crate) read_after: u64,
 }
 
 /// A setting before a transaction set it.
@@ -105,7 +113,7 @@ impl Settings {
             Durability::Durable => Synchronous::On,
             _ => Synchronous::Off,
         };
-        let usual = Usual { level, order, synchronous };
+        let usual = Usual { level, order, synchronous, is_standby: database.is_standby() };
         let in_force = in_force(&values, &configured, usual);
         Self { values, configured, before: Vec::new(), usual, strongest, in_force }
     }
@@ -127,6 +135,10 @@ impl Settings {
         }
         if name == "timezone" {
             crate::types::datetime::find_zone(value)?;
+        }
+        if self.usual.is_standby {
+            // The value is also that of the primary that the server may become.
+            self.strongest = Level::Serializable;
         }
         self.set(name, Some(value), Extent::Session)?;
         Ok(self.get(name).unwrap_or(value).to_owned())
@@ -151,14 +163,32 @@ impl Settings {
         if level <= self.strongest {
             return Ok(level);
         }
+        if self.usual.is_standby {
+            let message = "cannot use serializable mode in a hot standby";
+            return Err(
+                SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint("You can use REPEATABLE READ instead.")
+            );
+        }
         let (asked, strongest) = (level.name(), self.strongest.name());
         let what = format!("{asked} under the scheme of this database, whose strongest level is {strongest},");
         Err(SqlError::unsupported(what)
             .hint("The scheme is chosen when the database is opened: si-ssn is serializable."))
     }
 
+    /// Fails on a standby.
+    pub(super) fn check_may_write(&self) -> Result<()> {
+        if !self.usual.is_standby {
+            return Ok(());
+        }
+        let message = "cannot set transaction read-write mode during recovery";
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let own = set(&self.values, &self.configured, name);
+        if self.usual.is_standby && (name.ends_with("transaction_read_only") || name == IN_HOT_STANDBY) {
+            return Some("on");
+        }
         if name.ends_with("transaction_isolation") {
             return Some(self.in_force.modes.level.name());
         }
@@ -209,6 +239,10 @@ impl Settings {
         };
         if let Some(level) = value.as_ref().filter(|_| name.ends_with("transaction_isolation")) {
             self.level_of(level)?;
+        }
+        // Clients that set the default do not expect an error: it has no effect.
+        if name == "transaction_read_only" && value.as_deref() == Some("off") {
+            self.check_may_write()?;
         }
         if extent != Extent::Session {
             let (own, is_local) = (self.values.get(name).cloned(), extent == Extent::Local);
@@ -294,11 +328,13 @@ fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration,
     let is_on = |name: &str| value(name) == Some("on");
     let duration = |name: &str| value(name).and_then(milliseconds).map(Duration::from_millis);
     let time = |name: &str| duration(name).unwrap_or_default();
+    let level = value("default_transaction_isolation").map_or(usual.level, Level::of);
     let modes = Modes {
-        read_only: is_on("default_transaction_read_only"),
+        read_only: usual.is_standby || is_on("default_transaction_read_only"),
         deferrable: is_on("default_transaction_deferrable"),
         synchronous: value("synchronous_commit").map_or(usual.synchronous, Synchronous::of),
-        level: value("default_transaction_isolation").map_or(usual.level, Level::of),
+        // That of a configuration may be the primary's.
+        level: if usual.is_standby { level.min(usual.level) } else { level },
         tracks_all: false,
     };
     let work_mem = value("work_mem").and_then(|value| kilobytes(&value.to_ascii_lowercase()));
@@ -310,7 +346,13 @@ fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration,
         slow_after: duration("log_min_duration_statement"),
         idle_in_transaction: time("idle_in_transaction_session_timeout"),
         work_mem: work_mem.map_or(Memory::DEFAULT, |kilobytes| kilobytes << 10),
+        read_after: value(READ_AFTER).and_then(position).unwrap_or(0),
     }
+}
+
+/// Returns a position that is written as a number or as `pg_current_wal_lsn()` has it.
+fn position(text: &str) -> Option<u64> {
+    parse_lsn(text).or_else(|| text.parse().ok())
 }
 
 /// Returns the style after a value of `DateStyle` has changed it.
@@ -373,6 +415,8 @@ fn normal(name: &str, value: &str) -> Result<String> {
             "off" | "false" | "no" | "0" => Ok("off".into()),
             _ => invalid(),
         },
+        READ_AFTER if value.is_empty() || position(value).is_some() => Ok(value.to_owned()),
+        READ_AFTER => invalid().map_err(|error| error.hint("A position is written as by pg_current_wal_lsn().")),
         ORDER => lower.parse::<Order>().map_or_else(|_| invalid(), |_| Ok(lower)),
         "timezone" => Ok(value.to_owned()),
         "log_min_error_statement" => match Parameter::named(name).map(|parameter| parameter.kind) {

@@ -53,6 +53,20 @@ pub(crate) enum Tree {
     TwoPhase(TwoPhase, String),
 }
 
+impl Tree {
+    /// Whether it reads by names of the catalog.
+    pub(super) fn has_names(&self) -> bool {
+        match self {
+            Self::Plain(statement) => matches!(
+                **statement,
+                Statement::Query(_) | Statement::Explain { .. } | Statement::Declare { .. } | Statement::Prepare { .. }
+            ),
+            Self::Copy(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// An operation on a prepared transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TwoPhase {

@@ -127,6 +127,7 @@ impl Session {
         if matches!(self.state, State::Failed { .. }) && !ends_transaction(tree) {
             return Err(in_failed());
         }
+        self.check_in_recovery(tree)?;
         let statement = match tree {
             Tree::Plain(statement) => &**statement,
             Tree::TwoPhase(what, gid) => return self.two_phase(*what, gid, rows),

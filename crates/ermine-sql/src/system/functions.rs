@@ -266,9 +266,13 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_current_wal_lsn", &[], SqlType::TEXT, publications::log_end),
     entry("pg_current_wal_flush_lsn", &[], SqlType::TEXT, publications::log_end),
     entry("pg_current_wal_insert_lsn", &[], SqlType::TEXT, publications::log_end),
+    entry("pg_last_wal_receive_lsn", &[], SqlType::TEXT, publications::replayed),
+    entry("pg_last_wal_replay_lsn", &[], SqlType::TEXT, publications::replayed),
+    // Commits have no times.
+    entry("pg_last_xact_replay_timestamp", &[], SqlType::TIMESTAMPTZ, NOTHING),
     entry("pg_wal_lsn_diff", &[TEXT, TEXT], SqlType::NUMERIC, publications::difference),
     entry("pg_drop_replication_slot", &[of(Scalar::Name)], SqlType::TEXT, publications::drop_slot),
-    entry("pg_is_in_recovery", &[], SqlType::BOOL, NO),
+    entry("pg_is_in_recovery", &[], SqlType::BOOL, |_, catalog, _| Ok(Value::Bool(catalog.is_standby()))),
     entry("pg_is_other_temp_schema", &[OID], SqlType::BOOL, NO),
     entry("pg_my_temp_schema", &[], SqlType::OID, |_, catalog, _| {
         let schema = catalog.temporary_schema().and_then(|name| catalog.schema(name));

@@ -65,7 +65,16 @@ pub(super) fn may_be_published(values: &[Value], catalog: &Catalog, _: &Environm
 
 /// `pg_current_wal_lsn()`: the end of the log up to which it is durable.
 pub(super) fn log_end(_: &[Value], catalog: &Catalog, _: &Environment) -> Result<Value> {
+    if catalog.is_standby() {
+        let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "recovery is in progress");
+        return Err(error.hint("WAL control functions cannot be executed during recovery."));
+    }
     Ok(catalog.log_end().map_or(NULL, |end| lsn(end).into()))
+}
+
+/// `pg_last_wal_replay_lsn()`: the position up to which a standby has received and replayed the log.
+pub(super) fn replayed(_: &[Value], catalog: &Catalog, _: &Environment) -> Result<Value> {
+    Ok(catalog.replayed().map_or(NULL, |position| lsn(position).into()))
 }
 
 /// `pg_wal_lsn_diff(position, position)`

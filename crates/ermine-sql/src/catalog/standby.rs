@@ -1,0 +1,138 @@
+//! The catalogs of a standby: they follow the changes of definitions in the log.
+//!
+//! The original's rows of definitions are replayed like all others; the catalogs in memory are changed with them. No
+//! latch is taken: the original has waited for its own transactions only, and those of the standby keep the catalog and
+//! the snapshot that they have.
+//!
+//! Invariants
+//! 1. *Catalog and snapshot are of one moment*: a transaction takes both while it shares the gate
+//!    ([`CatalogStore::steady`]), and a change of definitions becomes visible, and is published to all databases, while
+//!    the gate is closed.
+//! 2. *The catalogs have exactly the stored definitions*: no statement of a standby changes one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+};
+
+use ermine::CommittedTransaction;
+
+use super::{CatalogStore, Change, MAIN_DATABASE, SharedTable, definition::ObjectId, row_of_definition, stored};
+use crate::{
+    error::{Result, SqlError, SqlState},
+    failure::EngineResult as _,
+    storage::RawKey,
+};
+
+/// Shared by transactions that begin, and closed while a change of definitions is replayed.
+#[derive(Default)]
+pub(super) struct Gate(RwLock<()>);
+
+/// The changes of a database's definitions, removals first: names may change hands.
+#[derive(Default)]
+struct Replayed {
+    removed: Vec<Change>,
+    put: Vec<Change>,
+}
+
+impl Replayed {
+    fn all(&self) -> Vec<Change> {
+        self.removed.iter().chain(&self.put).cloned().collect()
+    }
+
+    fn shared(&self) -> Vec<Change> {
+        let all = self.removed.iter().chain(&self.put);
+        all.filter(|change| change.definition().is_shared()).cloned().collect()
+    }
+}
+
+impl CatalogStore {
+    /// Whether the database is a standby.
+    pub(super) fn is_standby(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    /// On a standby, keeps the current catalog that of the newest snapshot for as long as the result exists.
+    pub(crate) fn steady(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.as_ref().map(|gate| gate.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a transaction of the original visible, by `apply`, and its changes of definitions with it; called for the
+    /// first database's store.
+    ///
+    /// # Errors
+    /// For definitions that cannot be read, before anything is visible. After any other error the catalogs may lack
+    /// what the rows have.
+    pub(crate) fn replay(
+        &self,
+        transaction: &CommittedTransaction,
+        apply: &mut dyn FnMut() -> ermine::Result<()>,
+    ) -> Result<()> {
+        let changes = self.replayed(transaction)?;
+        if changes.is_empty() {
+            return apply().sql();
+        }
+        let gate = self.gate.as_ref().ok_or_else(|| SqlError::new(SqlState::INTERNAL_ERROR, "it is no standby"))?;
+        let _alone = gate.0.write().unwrap_or_else(PoisonError::into_inner);
+        apply().sql()?;
+        self.show_replayed(&changes)
+    }
+
+    /// Returns the changes of definitions of a transaction that is not visible yet, by databases.
+    fn replayed(&self, transaction: &CommittedTransaction) -> Result<BTreeMap<ObjectId, Replayed>> {
+        let mut changes: BTreeMap<_, Replayed> = BTreeMap::new();
+        for change in &transaction.changes {
+            let ermine::Change::Row(row) = change else { continue };
+            if row.table != self.rows.id() || row_of_definition(&row.key).is_none() {
+                continue;
+            }
+            let Some((RawKey(key), new)) = row.of(&self.rows).sql()? else { continue };
+            if let Some(old) = self.database.run(|txn| txn.get(&self.rows, &key[..])).sql()? {
+                let (database, definition) = stored::decode(&old)?;
+                changes.entry(database).or_default().removed.push(Change::Drop(definition));
+            }
+            if let Some(new) = new {
+                let (database, definition) = stored::decode(&new)?;
+                changes.entry(database).or_default().put.push(Change::Put(definition));
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Publishes changes of definitions that have become visible.
+    fn show_replayed(&self, changes: &BTreeMap<ObjectId, Replayed>) -> Result<()> {
+        let of = |database| changes.get(&database).map(Replayed::all).unwrap_or_default();
+        self.advance(&of(MAIN_DATABASE))?;
+        let shared = changes.get(&MAIN_DATABASE).map(Replayed::shared).unwrap_or_default();
+        let others: Vec<_> = self.others().values().cloned().collect();
+        for other in others {
+            other.advance(&[shared.clone(), of(other.number)].concat())?;
+        }
+        let now: BTreeSet<_> = self.current().other_databases().map(|database| database.id).collect();
+        let gone: Vec<_> = self.others().extract_if(.., |number, _| !now.contains(number)).collect();
+        for (number, store) in gone {
+            store.close();
+            let sessions = store.current().sessions.all();
+            let own = sessions.iter().filter(|session| session.database_number == number);
+            own.for_each(|session| _ = session.end());
+        }
+        for number in now {
+            if self.of_database(number).is_none() {
+                let put = changes.get(&number).map(|changes| &changes.put[..]).unwrap_or_default();
+                self.first().fill(number, put.iter().map(|change| change.definition().clone()).collect())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the current catalog; tables and sequences that stay keep their state.
+    fn advance(&self, changes: &[Change]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let current = self.current();
+        let shared = |id| current.shared(id).cloned().or_else(|| Some(SharedTable::of_empty(id)));
+        self.show(current.changed(&self.database, changes, &shared, Some(&current))?);
+        Ok(())
+    }
+}
