@@ -73,6 +73,7 @@ pub fn sql_error(error: Error) -> SqlError {
         Error::DiskFull(why) => SqlError::new(SqlState::DISK_FULL, format!("no room is left on the device: {why}"))
             .hint("Rows can be read and deleted. Writing goes on when there is room: free some, or delete rows."),
         Error::Storage(why) => SqlError::new(SqlState::IO_ERROR, why),
+        Error::Schema(_) => SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()).source(error),
         other => SqlError::new(SqlState::INTERNAL_ERROR, other.to_string()),
     }
 }

@@ -131,6 +131,15 @@ fn is_lacking(parser: &Parser<'_>) -> bool {
 }
 
 impl RoleTree {
+    /// Returns the statement's name in messages.
+    pub(crate) fn words(&self) -> &'static str {
+        match self {
+            Self::Create(..) => "CREATE ROLE",
+            Self::Alter(..) | Self::Rename(..) => "ALTER ROLE",
+            Self::Drop { .. } => "DROP ROLE",
+        }
+    }
+
     /// Parses such a statement, if one comes next.
     pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Option<Self>, ParserError> {
         use Keyword::{ALTER, CREATE, DROP, EXISTS, IF, RENAME, ROLE, TO, USER};

@@ -966,14 +966,16 @@ impl Session {
             return Ok(true);
         }
         if let Plan::Declare(declare) = &bound.plan {
-            let kept = declare.run([&active.cursors, &self.held], &run).map_err(|error| bound.told(error))?;
+            let kept = declare.run([&active.cursors, &self.held], &run);
+            let kept = kept.map_err(|error| bound.told(self.conflict_with_recovery(error)))?;
             drop(run);
             active.cursors.add(self.opened(declare, kept));
             self.take_over(rows)?;
             rows.complete("DECLARE CURSOR")?;
             return Ok(true);
         }
-        let tag = plan::run(bound, &run, rows).map_err(|error| bound.told(error))?;
+        let tag = plan::run(bound, &run, rows);
+        let tag = tag.map_err(|error| bound.told(self.conflict_with_recovery(error)))?;
         drop(run);
         self.affected = tag.rsplit_once(' ').and_then(|(_, count)| count.parse().ok()).unwrap_or(0);
         active.owe(&mut self.given.get_mut().claims, &self.environment.memory)?;

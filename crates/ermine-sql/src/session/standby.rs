@@ -50,6 +50,18 @@ impl Session {
         })
     }
 
+    /// Returns the error of a statement that has met a table of the engine that is dropped: on a standby, that happens
+    /// under transactions whose catalog has it. A newer transaction may do without it.
+    pub(super) fn conflict_with_recovery(&self, error: SqlError) -> SqlError {
+        let source = error.report().source.as_ref().and_then(|source| source.downcast_ref::<ermine::Error>());
+        if !self.shared.database.is_standby() || !matches!(source, Some(ermine::Error::Schema(_))) {
+            return error;
+        }
+        let message = "canceling statement due to conflict with recovery";
+        SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
+            .detail("A table that the transaction reads has been dropped on the primary.")
+    }
+
     /// On a standby, waits before a statement is bound whose names may be defined in the log up to
     /// `ermine.read_after`.
     pub(super) fn wait_to_bind(&mut self, tree: &Tree) -> Result<()> {
