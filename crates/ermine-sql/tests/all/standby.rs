@@ -1,7 +1,8 @@
 //! Goal: a standby that is read shows what its original has committed, definitions and rows of one moment, and refuses
 //! everything else as PostgreSQL's hot standby does.
-//! Method: a database ships its log to a standby, piece by piece, in one thread: so the standby has exactly what the test
-//! has shipped. Random lives compare the rows and the system's tables of both; other tests look while definitions change.
+//! Method: a database ships its log to a standby, piece by piece, when the test says so: the standby has exactly what
+//! was shipped. Random lives compare the rows and the system's tables of both; other tests look while definitions
+//! change.
 
 use std::{
     path::PathBuf,
