@@ -137,8 +137,8 @@ impl Settings {
             crate::types::datetime::find_zone(value)?;
         }
         if self.usual.is_standby {
-            // The value is also that of the primary that the server may become.
-            self.strongest = Level::Serializable;
+            // The values are also those of the primary that the server may become.
+            (self.usual.is_standby, self.strongest) = (false, Level::Serializable);
         }
         self.set(name, Some(value), Extent::Session)?;
         Ok(self.get(name).unwrap_or(value).to_owned())

@@ -150,7 +150,7 @@ fn statement(rng: &mut Rng) -> String {
     let table = |rng: &mut Rng| format!("t{}", rng.u8(..4));
     let (one, other) = (table(rng), table(rng));
     let (n, m, role) = (rng.u32(..1000), rng.u32(..1000), format!("r{}", rng.u8(..3)));
-    match rng.u8(..46) {
+    match rng.u8(..60) {
         0 | 1 => format!("CREATE TABLE {one} (id int PRIMARY KEY, v text, w int)"),
         2 => format!("CREATE TABLE {one} (id serial PRIMARY KEY, v text UNIQUE, w int CHECK (w < 900))"),
         3 => format!("CREATE TABLE {one} (id int, v text, w int GENERATED ALWAYS AS (id * 2) STORED)"),
@@ -502,9 +502,10 @@ fn statements_that_read_are_run() {
         ("SELECT pg_try_advisory_lock(1)", &["t"]),
         ("COPY (SELECT id FROM t ORDER BY id) TO STDOUT", &[]),
         ("SELECT count(*) > 0 FROM pg_stat_activity", &["t"]),
-        ("SELECT calls > 0 FROM pg_stat_statements WHERE query = 'EXECUTE p (2)'", &[]),
+        ("SELECT count(*) > 0 FROM pg_stat_statements WHERE query ~ 'pg_try_advisory_lock'", &["t"]),
         ("SELECT count(*) FROM pg_prepared_xacts", &["0"]),
-        ("SET statement_timeout = '10s'; RESET ALL; DISCARD ALL", &[]),
+        ("SET statement_timeout = '10s'; RESET ALL", &[]),
+        ("DISCARD ALL", &[]),
         ("UNLISTEN *", &[]),
     ] {
         assert_eq!(ask(&mut reader, statement), expected, "{statement}");
@@ -555,7 +556,7 @@ fn roles_log_in_with_their_rights() {
     let mut ann = pair.copy.login("ann", "test", true).unwrap();
     assert_eq!(ask(&mut ann, "SELECT id FROM t"), ["1"]);
     assert_eq!(run(&mut ann, "SELECT * FROM hidden"), Err(SqlState::INSUFFICIENT_PRIVILEGE));
-    pair.write("GRANT SELECT ON hidden TO ann; REVOKE SELECT ON t FROM ann; DROP USER bob");
+    pair.write("GRANT SELECT ON hidden TO ann; REVOKE SELECT ON t FROM ann, bob; DROP USER bob");
     assert_eq!(run(&mut ann, "SELECT id FROM t"), Err(SqlState::INSUFFICIENT_PRIVILEGE));
     assert!(ask(&mut ann, "SELECT * FROM hidden").is_empty());
     assert!(pair.copy.login("bob", "test", true).is_err());
