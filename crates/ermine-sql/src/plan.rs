@@ -113,8 +113,10 @@ impl Plan {
             Self::Delete(_) => Some("DELETE"),
             Self::Parts(parts) => Some(parts.main.word()),
             Self::CopyFrom(_) => Some("COPY FROM"),
-            Self::Query(query) if query.locks.iter().any(|locked| !locked.lock.is_shared) => Some("SELECT FOR UPDATE"),
-            Self::Query(query) if !query.locks.is_empty() => Some("SELECT FOR SHARE"),
+            Self::Query(query) | Self::Declare(Declare { query, .. }) if !query.locks.is_empty() => {
+                let is_shared = query.locks.iter().all(|locked| locked.lock.is_shared);
+                Some(if is_shared { "SELECT FOR SHARE" } else { "SELECT FOR UPDATE" })
+            }
             Self::Explain { plan, how: HowToExplain { analyze: true, .. }, .. } => plan.writes(),
             // It is allowed to take locks.
             Self::Definition(Definition::Lock(_)) => None,
