@@ -49,7 +49,7 @@ pub fn sql_error(error: Error) -> SqlError {
         Error::KeyExists { .. } => {
             SqlError::new(SqlState::UNIQUE_VIOLATION, "duplicate key value violates unique constraint")
         }
-        Error::ReadOnly => {
+        Error::ReadOnly | Error::Standby => {
             SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write in a read-only transaction")
         }
         Error::KeyTooLong { bytes } => {

@@ -18,11 +18,7 @@ use std::{
 use ermine::CommittedTransaction;
 
 use super::{CatalogStore, Change, MAIN_DATABASE, SharedTable, definition::ObjectId, row_of_definition, stored};
-use crate::{
-    error::{Result, SqlError, SqlState},
-    failure::EngineResult as _,
-    storage::RawKey,
-};
+use crate::{error::Result, failure::EngineResult as _, storage::RawKey};
 
 /// Shared by transactions that begin, and closed while a change of definitions is replayed.
 #[derive(Default)]
@@ -61,21 +57,18 @@ impl CatalogStore {
     /// first database's store.
     ///
     /// # Errors
-    /// For definitions that cannot be read, before anything is visible. After any other error the catalogs may lack
-    /// what the rows have.
+    /// Those of `apply`, and for definitions that cannot be read, before anything is visible; for any other reason after
+    /// that, when the catalogs may lack what the rows have.
     pub(crate) fn replay(
         &self,
         transaction: &CommittedTransaction,
         apply: &mut dyn FnMut() -> ermine::Result<()>,
-    ) -> Result<()> {
-        let changes = self.replayed(transaction)?;
-        if changes.is_empty() {
-            return apply().sql();
-        }
-        let gate = self.gate.as_ref().ok_or_else(|| SqlError::new(SqlState::INTERNAL_ERROR, "it is no standby"))?;
+    ) -> ermine::Result<()> {
+        let changes = self.replayed(transaction).map_err(ermine::Error::other)?;
+        let Some(gate) = self.gate.as_ref().filter(|_| !changes.is_empty()) else { return apply() };
         let _alone = gate.0.write().unwrap_or_else(PoisonError::into_inner);
-        apply().sql()?;
-        self.show_replayed(&changes)
+        apply()?;
+        self.show_replayed(&changes).map_err(ermine::Error::other)
     }
 
     /// Returns the changes of definitions of a transaction that is not visible yet, by databases.

@@ -21,13 +21,14 @@ impl SqlDatabase {
     /// rows visible, and sessions see changes of definitions together with them.
     ///
     /// # Errors
-    /// For definitions that this version cannot read, and those of `apply`. The standby cannot go on.
+    /// Those of `apply`, after which the transaction may be replayed again. After any other error the standby cannot go
+    /// on: the definitions could not be read.
     pub fn replay(
         &self,
         transaction: &CommittedTransaction,
         apply: &mut dyn FnMut() -> ermine::Result<()>,
     ) -> ermine::Result<()> {
-        self.0.first.replay(transaction, apply).map_err(ermine::Error::other)
+        self.0.first.replay(transaction, apply)
     }
 }
 
@@ -90,6 +91,8 @@ impl Session {
             }
             (interrupt.aside)(&mut || thread::sleep(LOOK_AGAIN));
         }
+        // The rows of a change of definitions are there before the definitions are.
+        drop(self.shared.catalog.steady());
         Ok(())
     }
 }
