@@ -513,6 +513,9 @@ fn statements_that_read_are_run() {
     ] {
         assert_eq!(ask(&mut reader, statement), expected, "{statement}");
     }
+    for (schema, name, _) in ermine_sql::system_tables() {
+        ask(&mut reader, &format!("SELECT count(*) FROM {schema}.{name}"));
+    }
     let replayed = ask(&mut reader, "SELECT pg_last_wal_replay_lsn()");
     assert_eq!(replayed, ask(&mut session(&pair.primary), "SELECT pg_current_wal_lsn()"));
     assert_eq!(replayed, ask(&mut reader, "SELECT pg_last_wal_receive_lsn()"));
@@ -542,6 +545,17 @@ fn a_client_reads_what_it_has_written() {
     assert_eq!(rows, ["7"]);
     assert_eq!(run(&mut reader, "SET ermine.read_after = 'x'"), Err(SqlState::INVALID_PARAMETER_VALUE));
     ask(&mut reader, "SET ermine.read_after = '17'; SELECT 1; SET ermine.read_after = ''; SELECT 1");
+    // Definitions are there as soon as their position is.
+    for at in 0..10 {
+        ask(&mut writer, &format!("CREATE TABLE new{at} AS SELECT {at} AS id"));
+        let position = ask(&mut writer, "SELECT pg_current_wal_lsn()").concat();
+        ask(&mut reader, &format!("SET ermine.read_after = '{position}'"));
+        let reading = thread::spawn(move || (ask(&mut reader, &format!("SELECT id FROM new{at}")), reader));
+        pair.ship();
+        let rows;
+        (rows, reader) = reading.join().unwrap();
+        assert_eq!(rows, [at.to_string()]);
+    }
     // A primary has everything.
     ask(&mut writer, "SET ermine.read_after = 'FFFFFFFF/FFFFFFFF'; SELECT 1");
 }
