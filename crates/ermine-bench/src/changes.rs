@@ -1,18 +1,21 @@
-//! How fast the changes of committed transactions are read from the log.
+//! How fast the changes of committed transactions are read from the log, and replayed by a standby.
 //!
 //! One thread writes: transactions of some rows each, that are not waited for. Then the log is read, several times, from
 //! its beginning: the files are in the system's cache. Before that, another database gets the same transactions without
 //! keys in its log, so that the cost of the keys shows.
 //!
 //! Every write has the next number in its value, and the reader sees all numbers in their order.
+//!
+//! At last, a standby that began with the loaded rows receives the log of the updates, durably, piece by piece, and
+//! replays it: one thread for all of that. Its rows are compared with those of the original.
 
 use std::{
-    fmt,
+    fmt, fs,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use ermine::{Change, Database, Durability, Scheme, Table};
+use ermine::{Change, Database, Durability, HotStandby, Scheme, Table};
 use serde::Serialize;
 
 use crate::{
@@ -85,6 +88,8 @@ pub struct Summary {
     pub with_keys: Written,
     /// The times of the rounds.
     pub rounds: Vec<Round>,
+    /// The standby's.
+    pub replay: Round,
 }
 
 /// Transactions that were written.
@@ -116,20 +121,23 @@ pub fn drive(options: &Options, setting: Setting, watch: &mut dyn FnMut(&Round))
         let engine = ermine::Options::default().scheme(options.scheme).log_keys(log_keys).keep_log(1 << 40);
         storage::open(engine, Some(&options.storage().beside(name)), &options.tuning)
     };
-    let without_keys = write(options, &open("without-keys", false)?)?.1;
+    let copy = options.directory.join("standby");
+    let without_keys = write(options, &open("without-keys", false)?, |_| Ok(()))?.1;
     let db = open("with-keys", true)?;
-    let (from, with_keys) = write(options, &db)?;
+    let (from, with_keys) = write(options, &db, |db| Ok(db.backup(&copy).map(drop)?))?;
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
         let round = read(options, &db, from)?;
         watch(&round);
         rounds.push(round);
     }
-    Ok(Summary { setting, options: options.clone(), without_keys, with_keys, rounds })
+    let replay = replay(options, &db, HotStandby::open(&copy, ermine::Options::default())?)?;
+    fs::remove_dir_all(&copy).map_err(|source| Error::File { path: copy, source })?;
+    Ok(Summary { setting, options: options.clone(), without_keys, with_keys, rounds, replay })
 }
 
-/// Loads the rows, and then updates some at random; returns the position between the two.
-fn write(options: &Options, db: &Database) -> Result<(u64, Written)> {
+/// Loads the rows, and then updates some at random; returns the position between the two, where `loaded` is called.
+fn write(options: &Options, db: &Database, loaded: impl FnOnce(&Database) -> Result<()>) -> Result<(u64, Written)> {
     let rows: Rows = db.table("row")?;
     let mut value = vec![0; options.value_bytes];
     for first in (0..options.rows).step_by(1_000) {
@@ -138,6 +146,7 @@ fn write(options: &Options, db: &Database) -> Result<(u64, Written)> {
     }
     db.sync()?;
     let from = db.log_reader(None)?.position();
+    loaded(db)?;
     let (before, begin) = (db.statistics().log_bytes, Instant::now());
     let mut random = Random::new(options.seed, 0);
     for transaction in 0..options.transactions {
@@ -176,6 +185,26 @@ fn read(options: &Options, db: &Database, from: u64) -> Result<Round> {
     Ok(Round { took, changes_per_second: expected as f64 / took.as_secs_f64() })
 }
 
+/// Lets a standby receive and replay all updates.
+fn replay(options: &Options, db: &Database, mut standby: HotStandby) -> Result<Round> {
+    /// As `ermined` publishes them.
+    const PIECE_BYTES: usize = 960 << 10;
+    let begin = Instant::now();
+    let mut reader = db.log_reader(Some(standby.position()))?;
+    while let Some(piece) = reader.next(PIECE_BYTES)? {
+        standby.receive(&piece)?;
+    }
+    let took = begin.elapsed();
+    let rows_of = |db: &Database| {
+        let rows: Rows = db.table("row")?;
+        db.run(|txn| txn.scan(&rows, ..).collect())
+    };
+    if rows_of(db)? != rows_of(standby.database())? {
+        return Err(Error::Workload("the standby has other rows".into()));
+    }
+    Ok(Round { took, changes_per_second: options.written() as f64 / took.as_secs_f64() })
+}
+
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changes = grouped(self.changes_per_second as u64);
@@ -205,6 +234,7 @@ impl Summary {
             row(name, written.took, mib(written.log_bytes));
         }
         self.rounds.iter().for_each(|round| row("read", round.took, mib(self.with_keys.log_bytes)));
+        row("replayed by a standby", self.replay.took, mib(self.with_keys.log_bytes));
         grid
     }
 }
@@ -226,6 +256,7 @@ impl Report for Summary {
         let mut bars: Vec<_> = written.map(|(name, written)| bar(name.into(), written.took)).into();
         let rounds = self.rounds.iter().enumerate();
         bars.extend(rounds.map(|(number, round)| bar(format!("read, round {}", number + 1), round.took)));
+        bars.push(bar("replayed by a standby".into(), self.replay.took));
         page.bars(Bars::single("Changes per second", bars));
         page.table("Changes", self.grid());
         page
@@ -239,7 +270,7 @@ mod tests {
     #[test]
     fn all_changes_are_read_in_each_round() {
         let directory = std::env::temp_dir().join(format!("ermine-bench-{}-changes", std::process::id()));
-        let _ = std::fs::remove_dir_all(&directory);
+        let _ = fs::remove_dir_all(&directory);
         let options = Options {
             scheme: Scheme::default(),
             directory: directory.clone(),
@@ -253,7 +284,7 @@ mod tests {
         };
         assert!(Options { scheme: Scheme::Silo, ..options.clone() }.check().is_err());
         let summary = drive(&options, Setting::here(), &mut |_| {}).unwrap();
-        std::fs::remove_dir_all(&directory).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
         assert_eq!(summary.rounds.len(), 2);
         assert!(summary.with_keys.log_bytes > summary.without_keys.log_bytes, "{summary}");
     }

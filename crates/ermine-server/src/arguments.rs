@@ -177,8 +177,8 @@ pub struct Serve {
     pub engine: Engine,
     /// Replicate the log through NATS JetStream at these servers, as a node of a cluster: nats://host:4222,..
     ///
-    /// The database is in DIR/database. One node of a cluster is the primary, and is served; the others follow it, and
-    /// one takes its place when it is lost. A commit is acknowledged when most of the servers have it (see
+    /// The database is in DIR/database. One node of a cluster is the primary; the others follow it, let clients read (see
+    /// --hot-standby), and one takes its place when it is lost. A commit is acknowledged when most of the servers have it (see
     /// synchronous_commit). The servers need `sync_interval: always`.
     #[arg(help_heading = CLUSTER, long, value_name = "URLS", requires = "cluster")]
     pub replicate: Option<String>,
@@ -188,6 +188,13 @@ pub struct Serve {
     /// Name of this node in the cluster [default: the first address that it listens on]
     #[arg(help_heading = CLUSTER, long, value_name = "NAME", requires = "replicate")]
     pub node: Option<String>,
+    /// Let clients read on this node while it is a standby: on or off
+    ///
+    /// Their transactions are read-only, at most REPEATABLE READ, and see what the node has received. The log then has
+    /// the keys of changed rows, as with --wal-level logical.
+    #[arg(help_heading = CLUSTER, long, default_value = "on", value_name = "WHETHER", requires = "replicate",
+        action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
+    pub hot_standby: bool,
     /// Only follow: never become the primary
     #[arg(help_heading = CLUSTER, long, requires = "replicate", conflicts_with = "create")]
     pub follow: bool,
@@ -326,6 +333,7 @@ impl Serve {
         let mut options = self.engine.options().log_keys(self.wal_level == WalLevel::Logical);
         if self.replicate.is_some() {
             options = options.keep_log(KEPT);
+            options.log_keys |= self.hot_standby && options.scheme.has_versions();
         }
         if let Some(bytes) = self.checkpoint_after {
             options.checkpoint_after = bytes;

@@ -4,10 +4,9 @@ use std::{
     ffi::OsString,
     fs::DirBuilder,
     io,
-    net::SocketAddr,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock, Weak, atomic::AtomicU64},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicU64, mpsc},
     time::Duration,
 };
 
@@ -39,7 +38,7 @@ use crate::{
     notify::{self, State},
     operator::{self, Operator},
     pid_file::PidFile,
-    replication::{Cluster, Lead, Node, Primary, Standbys},
+    replication::{Cluster, Lead, Node, Primary, Readers, Reading, Standbys},
 };
 
 pub fn serve(arguments: Serve, effective: Effective, command_line: Vec<OsString>) -> Result<(), Failure> {
@@ -66,11 +65,8 @@ pub fn serve(arguments: Serve, effective: Effective, command_line: Vec<OsString>
     }
     let service = Service { arguments, effective, command_line, options, tls, backup_dir };
     match cluster {
-        None => service.run(Arc::new(Database::open(&dir, engine_options).map_err(failed)?), None),
-        Some(cluster) => {
-            let http = service.arguments.http;
-            as_node(cluster, &dir, http, engine_options, |database, leading| service.run(database, Some(leading)))
-        }
+        None => service.run(Arc::new(Database::open(&dir, engine_options).map_err(failed)?), Role::Alone),
+        Some(cluster) => as_node(cluster, &dir, engine_options, Arc::new(service)),
     }
 }
 
@@ -84,18 +80,22 @@ struct Leading {
     standbys: Arc<Standbys>,
 }
 
-/// Serves as a node of a cluster: waits until the node is the primary, and serves until it ends.
-fn as_node(
-    cluster: Cluster,
-    dir: &Path,
-    http: Option<SocketAddr>,
-    options: ermine::Options,
-    serve: impl FnOnce(Arc<Database>, Leading) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+/// The part that a server has in its cluster.
+enum Role {
+    /// There is no cluster.
+    Alone,
+    Primary(Leading),
+    /// The database is the image of a standby, which the node replays. The control that ends the server is sent when it
+    /// has begun.
+    Standby(SqlDatabase, mpsc::Sender<Control>),
+}
+
+/// Serves as a node of a cluster: serves readers until the node is the primary, and then serves until it ends.
+fn as_node(cluster: Cluster, dir: &Path, options: ermine::Options, service: Arc<Service>) -> Result<(), Failure> {
     // Apart from the sessions: their threads may all wait for commits to be replicated.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).thread_name("ermine-replica").enable_all().build().map_err(failed)?;
-    let served = lead_and_serve(&runtime, cluster, (dir, http), options, serve);
+    let served = lead_and_serve(&runtime, cluster, dir, options, &service);
     // A backup that is being copied as a base ends with the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
@@ -104,9 +104,9 @@ fn as_node(
 fn lead_and_serve(
     runtime: &Runtime,
     cluster: Cluster,
-    (dir, http): (&Path, Option<SocketAddr>),
+    dir: &Path,
     options: ermine::Options,
-    serve: impl FnOnce(Arc<Database>, Leading) -> Result<(), Failure>,
+    service: &Arc<Service>,
 ) -> Result<(), Failure> {
     // One listens from here on: a signal that comes between two steps is seen by the next one.
     let mut signals = {
@@ -114,14 +114,20 @@ fn lead_and_serve(
         end_signals().map_err(failed)?
     };
     let position = Arc::new(AtomicU64::new(0));
-    let pages = match http {
+    let pages = match service.arguments.http {
         Some(address) => {
             let pages = runtime.block_on(StandbyPages::listen(address, position.clone())).map_err(failed)?;
             Some(runtime.spawn(pages.run()))
         }
         None => None,
     };
-    let Some((node, lead)) = runtime.block_on(lead(cluster, dir, position, &mut signals))? else { return Ok(()) };
+    let reading = service.arguments.hot_standby.then(|| {
+        let service = service.clone();
+        let serve = move |image: &Arc<Database>, database: SqlDatabase| service.serve_readers(image.clone(), database);
+        Reading { options: options.clone(), serve: Box::new(serve) }
+    });
+    let leading = lead(cluster, dir, position, reading, &mut signals);
+    let Some((node, lead)) = runtime.block_on(leading)? else { return Ok(()) };
     let (log, lease) = (node.log.clone(), lead.keeper.lease().clone());
     let published = lead.publisher.as_ref().map(|publisher| publisher.end().position.0);
     let options = match published {
@@ -146,7 +152,7 @@ fn lead_and_serve(
         pages.abort();
         let _ = runtime.block_on(pages);
     }
-    let served = serve(database, Leading { signals, standbys: primary.standbys() });
+    let served = service.run(database, Role::Primary(Leading { signals, standbys: primary.standbys() }));
     runtime.block_on(primary.end());
     served
 }
@@ -162,20 +168,44 @@ struct Service {
 }
 
 impl Service {
-    /// Serves until told to end by a signal; `leading`: as the primary of a cluster.
-    fn run(self, database: Arc<Database>, leading: Option<Leading>) -> Result<(), Failure> {
-        let (signals, standbys) = leading.map(|Leading { signals, standbys }| (signals, standbys)).unzip();
-        let Self { arguments, effective, command_line, mut options, tls, backup_dir } = self;
+    /// Begins to serve readers of a standby, on a thread of its own.
+    fn serve_readers(self: &Arc<Self>, image: Arc<Database>, database: SqlDatabase) -> Result<Readers, String> {
+        let (service, (begun, has_begun)) = (self.clone(), mpsc::channel());
+        let serve = move || service.run(image, Role::Standby(database, begun));
+        let thread = std::thread::Builder::new().name("ermine-readers".into()).spawn(serve);
+        let thread = thread.map_err(|error| error.to_string())?;
+        match has_begun.recv() {
+            Ok(control) => Ok(Readers::new(control, thread)),
+            Err(_) => Err(match thread.join() {
+                Ok(Err(Failure::Usage(why) | Failure::Failed(why))) => why,
+                _ => "its thread has ended".into(),
+            }),
+        }
+    }
+
+    /// Serves until told to end, by a signal or by the node.
+    fn run(&self, engine: Arc<Database>, role: Role) -> Result<(), Failure> {
+        let Self { arguments, effective, command_line, options, tls, backup_dir } = self;
+        let mut options = options.clone();
         let runtime = options.runtime().map_err(failed)?;
-        let watched = Arc::downgrade(&database);
-        options.budget = Some(database.budget().clone());
-        let database = SqlDatabase::open(database).map_err(failed)?;
-        database.confine_backups(backup_dir);
+        let (watched, waits) = (Arc::downgrade(&engine), engine.scheme().waits());
+        options.budget = Some(engine.budget().clone());
+        let (database, signals, standbys, begun) = match role {
+            Role::Alone => (SqlDatabase::open(engine).map_err(failed)?, None, None, None),
+            Role::Primary(Leading { signals, standbys }) => {
+                (SqlDatabase::open(engine).map_err(failed)?, Some(signals), Some(standbys), None)
+            }
+            Role::Standby(database, begun) => (database, None, None, Some(begun)),
+        };
+        let is_standby = begun.is_some();
         database.require_names(arguments.database_must_exist);
-        database.open_slots(&arguments.dir).map_err(failed)?;
-        database.limit_slots(arguments.max_slot_wal_keep_size.map(|mebibytes| mebibytes << 20));
-        operator::defaults(&database, &effective).map_err(Failure::Usage)?;
-        let backend = SqlBackend::new(database.clone(), arguments.engine.scheme.waits());
+        if !is_standby {
+            database.confine_backups(backup_dir.clone());
+            database.open_slots(&arguments.dir).map_err(failed)?;
+            database.limit_slots(arguments.max_slot_wal_keep_size.map(|mebibytes| mebibytes << 20));
+        }
+        operator::defaults(&database, effective).map_err(Failure::Usage)?;
+        let backend = SqlBackend::new(database.clone(), waits);
         if options.rules.is_none() && !options.trust && !backend.has_passwords() {
             let what = "without users, only addresses of this machine are listened on: add some with `ermined user add`, \
             or say --trust";
@@ -187,32 +217,38 @@ impl Service {
         let served = runtime.block_on(async {
             let traces = arguments.otlp.clone().map(Traces::start);
             options.traces.clone_from(&traces);
-            let server = Server::listen(backend, options, tls, &arguments.listen)?;
-            // Before the process can be known and signalled.
-            let signals = signals.map_or_else(end_signals, Ok)?;
+            let server = Server::listen(backend, options, tls.clone(), &arguments.listen)?;
+            // Before the process can be known and signalled. The node of a standby listens to them itself.
+            let signals = if is_standby { None } else { Some(signals.map_or_else(end_signals, Ok)?) };
             let hangup = signal(SignalKind::hangup())?;
-            if let Some(address) = arguments.http {
+            // A node has pages of its own while it is a standby.
+            if let Some(address) = arguments.http.filter(|_| !is_standby) {
                 let pages = Pages::listen(address, database.clone(), server.control()).await?;
                 log::info!("metrics and a live page are on http://{}/", pages.address()?);
                 tokio::spawn(pages.run());
             }
-            tokio::spawn(end_at_signals(signals, server.control()));
+            signals.map(|signals| tokio::spawn(end_at_signals(signals, server.control())));
             tokio::spawn(end_at_failure(watched.clone(), server.control(), failure.clone()));
             tokio::spawn(look_at_slots(database.downgrade()));
             let (dir, addresses) = (arguments.dir.clone(), server.addresses()?);
             if let (Some(path), Some(address)) = (&arguments.pid_file, addresses.first()) {
                 pid_file = Some(PidFile::write(path, &dir, *address)?);
             }
-            let configured = (arguments, effective);
+            let configured = (arguments.clone(), effective.clone());
             let served = (server.control(), addresses.clone());
-            let operator = Operator::begin(configured, command_line, (&database, watched), served, standbys)
+            let operator = Operator::begin(configured, command_line.clone(), (&database, watched), served, standbys)
                 .map_err(std::io::Error::other)?;
             drop(database);
             tokio::spawn(reload_at_signals(hangup, operator));
             for address in addresses {
-                log::info!("{} is served on {address}", dir.display());
+                let to_whom = if is_standby { " to readers" } else { "" };
+                log::info!("{} is served{to_whom} on {address}", dir.display());
             }
             notify::tell(State::Ready);
+            if let Some(begun) = begun {
+                // The node waits for it.
+                let _ = begun.send(server.control());
+            }
             server.run().await;
             if let Some(traces) = traces {
                 traces.end().await;
@@ -235,9 +271,10 @@ async fn lead(
     cluster: Cluster,
     directory: &Path,
     position: Arc<AtomicU64>,
+    reading: Option<Reading>,
     signals: &mut EndSignals,
 ) -> Result<Option<(Arc<Node>, Lead)>, Failure> {
-    let connecting = Node::connect(cluster, directory, position);
+    let connecting = Node::connect(cluster, directory, position, reading);
     let Some(node) = unless_told_to_end(signals, connecting).await? else { return Ok(None) };
     let lead = unless_told_to_end(signals, node.lead()).await;
     if !matches!(lead, Ok(Some(_))) {

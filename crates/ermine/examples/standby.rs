@@ -1,10 +1,10 @@
-//! A standby: a copy of a database in use that receives its log, and takes its place when it is lost.
+//! A standby: a copy of a database in use that receives its log, can be read, and takes its place when it is lost.
 //!
 //! `cargo run -p ermine --example standby`
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use ermine::{Database, Error, LogPiece, LogReceiver, Options};
+use ermine::{Database, Error, HotStandby, LogPiece, Options};
 
 fn main() -> Result<(), Error> {
     let root = std::env::temp_dir().join(format!("ermine-example-standby-{}", std::process::id()));
@@ -12,21 +12,21 @@ fn main() -> Result<(), Error> {
     std::fs::create_dir(&root).map_err(Error::other)?;
 
     // ANCHOR: standby
-    // The original keeps a gigabyte of its log for a standby that is behind.
-    let db = Database::open(&shop, Options::default().keep_log(1 << 30))?;
+    // The original keeps a gigabyte of its log for a standby that is behind, and logs keys for one that is read.
+    let db = Database::open(&shop, Options::default().keep_log(1 << 30).log_keys(true))?;
     let stock = db.table::<String, u64>("stock")?;
     db.run(|txn| txn.put(&stock, "tea", &100))?;
 
     // The standby begins with a backup.
     db.backup(&copy)?;
-    let mut standby = LogReceiver::open(&copy)?;
-    let from = standby.position();
+    let mut standby = HotStandby::open(&copy, Options::default())?;
+    let (from, image) = (standby.position(), standby.database().clone());
 
     // A channel stands for the network between two machines; any carrier will do.
     let (send, receive) = mpsc::channel::<LogPiece>();
     let receiving = thread::spawn(move || {
         for piece in receive {
-            standby.receive(&piece)?; // durable when it returns
+            standby.receive(&piece)?; // durable, and readable, when it returns
         }
         Ok::<_, Error>(standby)
     });
@@ -41,11 +41,18 @@ fn main() -> Result<(), Error> {
     }
     // ANCHOR_END: standby
     drop(send);
+    let standby = receiving.join().expect("the standby does not panic")?;
+
+    // ANCHOR: read
+    let stock_there = image.table::<String, u64>("stock")?;
+    let tea = image.run(|txn| txn.get(&stock_there, "tea"))?;
+    assert_eq!(tea, Some(70));
+    assert!(matches!(image.run(|txn| txn.put(&stock_there, "tea", &0)), Err(Error::Standby)));
+    // ANCHOR_END: read
 
     // ANCHOR: promote
-    drop(db); // the original is lost
+    drop((db, image)); // the original is lost, and readers of the standby have ended
 
-    let standby = receiving.join().expect("the standby does not panic")?;
     println!("the standby has the log up to {}", standby.position());
     standby.promote()?;
     let db = Database::open(&copy, Options::default())?;

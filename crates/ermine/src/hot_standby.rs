@@ -95,13 +95,16 @@ impl HotStandby {
     ///
     /// Opening takes as long as the recovery of a database with these files.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        Self::of(LogReceiver::open(path)?, options)
+        Self::of(LogReceiver::open(path)?, options).map_err(|failed| failed.1)
     }
 
-    /// Opens the image of a standby that receives.
-    pub fn of(receiver: LogReceiver, options: Options) -> Result<Self> {
+    /// Opens the image of a standby that receives. A failure gives the receiver back, which goes on without an image.
+    pub fn of(receiver: LogReceiver, options: Options) -> Result<Self, Box<(LogReceiver, Error)>> {
         let replayed = Arc::new(AtomicU64::new(receiver.position()));
-        let database = Database::open_image(receiver.directory(), options, replayed.clone())?;
+        let database = match Database::open_image(receiver.directory(), options, replayed.clone()) {
+            Ok(database) => database,
+            Err(error) => return Err(Box::new((receiver, error))),
+        };
         let log = ReceivedLog::new(receiver.position());
         Ok(Self { receiver, database: Arc::new(database), log, replayed })
     }

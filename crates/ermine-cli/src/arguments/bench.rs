@@ -96,7 +96,8 @@ pub enum Workload {
     ///
     /// By 1, 2, 4 .. clients that wait for each commit, at full load and at half of it.
     CommitLatency(CommitLatency),
-    /// How fast the changes of committed transactions are read from the log, and what their keys cost the writer
+    /// How fast the changes of committed transactions are read from the log, and replayed by a standby, and what their
+    /// keys cost the writer
     ///
     /// Exit code 1 when a change is missing or not in its place.
     Changes(Changes),

@@ -46,7 +46,7 @@ pub enum Source {
 }
 
 /// The values of all options.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Effective {
     /// By the option's name; `None`: there is no value.
     pub options: BTreeMap<String, (Option<String>, Source)>,

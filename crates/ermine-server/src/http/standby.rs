@@ -50,7 +50,8 @@ fn page(request: &Request<Incoming>, position: u64, began: Instant) -> Answer {
         "/metrics" => answer(StatusCode::OK, METRICS, metrics::text_of_standby(position, began.elapsed())),
         "/healthz" => text(StatusCode::OK, "ok\n"),
         "/readyz" | "/" => {
-            let what = format!("this node is a standby at position {position}; the primary of its cluster serves\n");
+            let what =
+                format!("this node is a standby at position {position}; the primary of its cluster takes writes\n");
             text(StatusCode::SERVICE_UNAVAILABLE, what)
         }
         path => no_page(path),

@@ -13,6 +13,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `node` | follows the stream, until the node becomes the primary |
+//! | `readable` | a standby's copy of the database, which readers may be served from |
 //! | `primary` | publishes the log, holds commits until they are replicated, renews the lease |
 //! | `base` | a backup as one blob, from which standbys begin |
 //! | `lease` | keeps the lease of a primary |
@@ -33,12 +34,14 @@ mod base;
 mod lease;
 mod node;
 mod primary;
+mod readable;
 mod standbys;
 mod state;
 
 pub use self::{
     node::{Cluster, Lead, Node},
     primary::Primary,
+    readable::{Readers, Reading},
     standbys::Standbys,
     state::forget,
 };

@@ -30,6 +30,7 @@ use tokio::{
 use super::{
     base,
     lease::Keeper,
+    readable::{ReadableCopy, Reading},
     standbys::{TELL_INTERVAL, tell},
     state::{State, sync},
 };
@@ -73,6 +74,8 @@ pub struct Node {
     directory: PathBuf,
     /// How far the node has followed.
     position: Arc<AtomicU64>,
+    /// How readers are served while the node is a standby; `None`: there are none.
+    reading: Option<Reading>,
     /// The lease of a node that is about to be the primary, and a moment before it was last renewed.
     held: Mutex<Option<(Lease, Instant)>>,
 }
@@ -109,13 +112,18 @@ enum Followed {
 /// The own copy of the database while the node follows.
 enum Copy {
     Former,
-    Standby(LogReceiver),
+    Standby(Box<ReadableCopy>),
 }
 
 impl Node {
     /// Connects to the servers of NATS; tries again until one answers. A setting that does not fit is an error.
     /// While the node follows, it stores the position up to which it has everything in `position`.
-    pub async fn connect(cluster: Cluster, directory: &Path, position: Arc<AtomicU64>) -> Result<Self, String> {
+    pub async fn connect(
+        cluster: Cluster,
+        directory: &Path,
+        position: Arc<AtomicU64>,
+        reading: Option<Reading>,
+    ) -> Result<Self, String> {
         let options = jetstream::Options {
             servers: cluster.servers.clone(),
             name: cluster.name.clone(),
@@ -128,7 +136,8 @@ impl Node {
         loop {
             match JetStream::open(&options).await {
                 Ok(log) => {
-                    return Ok(Self { cluster, log, directory: directory.into(), position, held: Mutex::default() });
+                    let held = Mutex::default();
+                    return Ok(Self { cluster, log, directory: directory.into(), position, reading, held });
                 }
                 Err(jetstream::OpenError::Unreachable(why)) => complaint.tell(&why),
                 Err(error) => return Err(error.to_string()),
@@ -170,7 +179,8 @@ impl Node {
                 Found::Standby(state) => {
                     let receiver = block_in_place(|| LogReceiver::open(self.database())).map_err(text)?;
                     log::info!("a standby at position {} follows from {}", receiver.position(), state.end);
-                    match self.follow(state, Copy::Standby(receiver)).await? {
+                    let copy = block_in_place(|| ReadableCopy::open(receiver, self.reading.as_ref()));
+                    match self.follow(state, Copy::Standby(Box::new(copy))).await? {
                         Followed::Leads(lead) => return Ok(*lead),
                         Followed::Aside | Followed::Renewed => {}
                         Followed::LeftBehind => self.replace().await?,
@@ -348,7 +358,7 @@ impl Node {
                     renewal = None;
                     match renewed {
                         Ok(new) => {
-                            drop(copy);
+                            block_in_place(|| drop(copy));
                             self.put_in_place(&new).map_err(text)?;
                             log::info!("the newer base has taken the place of the own one");
                             return Ok(Followed::Renewed);
@@ -383,8 +393,8 @@ impl Node {
                         Ok(Some(lead)) => {
                             drop(renewal);
                             self.drop_renewal();
-                            if let Copy::Standby(receiver) = copy
-                                && let Err(error) = block_in_place(|| receiver.promote())
+                            if let Copy::Standby(copy) = copy
+                                && let Err(error) = block_in_place(|| copy.promote())
                             {
                                 lead.keeper.release().await;
                                 return Err(error.to_string());
@@ -417,7 +427,9 @@ impl Node {
                             log::warn!("term {} began at position {position}; this node is behind it", piece.term);
                             return self.put_aside(&state).map(|()| Followed::Aside);
                         }
-                        Copy::Standby(receiver) => block_in_place(|| receive(receiver, piece)).map_err(text)?,
+                        Copy::Standby(copy) => {
+                            block_in_place(|| receive(copy, piece, self.reading.as_ref())).map_err(text)?;
+                        }
                     }
                     state.end = follower.whole();
                     if noted.elapsed() > NOTE_INTERVAL {
@@ -572,12 +584,12 @@ fn is_worth_it(began: Position, newer: Position, after: u64) -> bool {
     newer.0.saturating_sub(began.0) >= after.saturating_mul(2)
 }
 
-fn receive(receiver: &mut LogReceiver, piece: Piece) -> ermine::Result<()> {
+fn receive(copy: &mut ReadableCopy, piece: Piece, reading: Option<&Reading>) -> ermine::Result<()> {
     if piece.is_opening() {
         log::info!("term {} began at position {}", piece.term, piece.from);
         return Ok(());
     }
-    receiver.receive(&LogPiece { from: piece.from.0, to: piece.to.0, body: piece.body.into() })
+    copy.receive(&LogPiece { from: piece.from.0, to: piece.to.0, body: piece.body.into() }, reading)
 }
 
 /// Removes a directory, if there is one.

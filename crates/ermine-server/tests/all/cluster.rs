@@ -3,7 +3,8 @@
 //! money between accounts, on whichever node serves; meanwhile primaries are killed, stopped for longer than their
 //! lease, told to end, and cut off from NATS, and come back. Before that, the standbys begin anew from a newer base. At
 //! the end, each node in turn becomes the primary: it has every acknowledged row, no row that was not sent, the same
-//! sum, and the same rows as the others.
+//! sum, and the same rows as the others. All the time, readers ask the standbys: what they show is a prefix of the one
+//! history, with the same sum, later ones show more, and with `ermine.read_after` a client finds what it has written.
 //!
 //! `scripts/cluster test` runs it. Where there is no server of NATS, it says so and ends.
 
@@ -26,11 +27,12 @@ use tokio::{
     },
     sync::watch,
 };
-use tokio_postgres::{Client, Error, NoTls};
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 use crate::process::Directory;
 
 const CLIENTS: u64 = 8;
+const READERS: u64 = 2;
 const ACCOUNTS: i64 = 20;
 /// Attempts of what has to succeed at last.
 const ATTEMPTS: usize = 10_000;
@@ -187,8 +189,19 @@ impl Drop for Node {
     }
 }
 
+/// Connects to a node that is the primary.
 async fn connect(port: u16) -> Option<Client> {
-    let address = format!("host=127.0.0.1 port={port} user=bank dbname=bank connect_timeout=2");
+    connect_as(port, "read-write").await
+}
+
+/// Connects to a node that serves.
+async fn connect_to_any(port: u16) -> Option<Client> {
+    connect_as(port, "any").await
+}
+
+async fn connect_as(port: u16, attributes: &str) -> Option<Client> {
+    let address =
+        format!("host=127.0.0.1 port={port} user=bank dbname=bank connect_timeout=2 target_session_attrs={attributes}");
     // A process that is stopped accepts, and does not answer.
     let connecting = tokio::time::timeout(Duration::from_secs(2), tokio_postgres::connect(&address, NoTls));
     let (client, connection) = connecting.await.ok()?.ok()?;
@@ -214,7 +227,12 @@ async fn primary(nodes: &mut [Node]) -> usize {
 }
 
 /// A client: inserts its rows in order, and moves money. Returns the numbers of the rows that were acknowledged.
-async fn work(client: u64, ports: Vec<u16>, done: Arc<AtomicBool>, acknowledged: Arc<AtomicU64>) -> Vec<i64> {
+async fn work(
+    client: u64,
+    ports: Vec<u16>,
+    done: Arc<AtomicBool>,
+    [acknowledged, asked]: [Arc<AtomicU64>; 2],
+) -> Vec<i64> {
     let (mut next, mut known) = (0_i64, Vec::new());
     let mut random = fastrand::Rng::with_seed(client);
     while !done.load(Ordering::Relaxed) {
@@ -241,6 +259,14 @@ async fn work(client: u64, ports: Vec<u16>, done: Arc<AtomicBool>, acknowledged:
                 Ok(()) => {
                     known.push(next);
                     acknowledged.fetch_add(1, Ordering::Relaxed);
+                    if random.u8(..10) == 0
+                        && let Ok(at) = connected.query_one("SELECT pg_current_wal_lsn()::text", &[]).await
+                    {
+                        let (port, position) = (ports[random.usize(..ports.len())], at.get::<_, String>(0));
+                        let shown = shows(port, &position, (client, next)).await;
+                        assert_ne!(shown, Some(false), "row {next} of client {client} behind {position}");
+                        asked.fetch_add(u64::from(shown.is_some()), Ordering::Relaxed);
+                    }
                 }
                 // A lost conflict; otherwise the connection is of no more use, and the outcome is unknown.
                 Err(error) if error.code().is_some_and(|code| code.code().starts_with("40")) => {
@@ -251,6 +277,65 @@ async fn work(client: u64, ports: Vec<u16>, done: Arc<AtomicBool>, acknowledged:
         }
     }
     known
+}
+
+/// Whether a node shows a row to a client that knows a position behind its commit; `None`: it does not answer.
+async fn shows(port: u16, position: &str, (client, number): (u64, i64)) -> Option<bool> {
+    let node = connect_to_any(port).await?;
+    let text = format!(
+        "SET ermine.read_after = '{position}'; SELECT 1 FROM sent WHERE client = {client} AND number = {number}"
+    );
+    let rows = tokio::time::timeout(PATIENCE, node.simple_query(&text)).await.ok()?.ok()?;
+    Some(rows.iter().any(|row| matches!(row, SimpleQueryMessage::Row(_))))
+}
+
+/// What a reader saw on a standby of the rows of a client: how many, and the last one.
+struct Glance {
+    client: i64,
+    rows: i64,
+    last: i64,
+}
+
+/// A reader of standbys.
+async fn read(reader: u64, ports: Vec<u16>, done: Arc<AtomicBool>) -> Vec<Glance> {
+    let (mut random, mut glances) = (fastrand::Rng::with_seed(reader), Vec::new());
+    while !done.load(Ordering::Relaxed) {
+        let standby = connect_to_any(ports[random.usize(..ports.len())]).await;
+        let Some(standby) = standby else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let mut before = 0;
+        // Until the node ends, or becomes the primary.
+        while !done.load(Ordering::Relaxed) {
+            let answer = tokio::time::timeout(PATIENCE, look_at(&standby)).await;
+            let Ok(Ok(Some((sum, seen)))) = answer else { break };
+            assert_eq!(sum, 100 * ACCOUNTS, "the sum of all accounts");
+            let rows = seen.iter().map(|glance| glance.rows).sum();
+            assert!(rows >= before, "{rows} rows after {before}");
+            before = rows;
+            glances.extend(seen);
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    glances
+}
+
+/// Reads one snapshot; `None`: the node is no standby.
+async fn look_at(standby: &Client) -> Result<Option<(i64, Vec<Glance>)>, Error> {
+    standby.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
+    let is_standby: bool = standby.query_one("SELECT pg_is_in_recovery()", &[]).await?.get(0);
+    if !is_standby {
+        return Ok(None);
+    }
+    let sum: i64 = standby.query_one("SELECT sum(amount)::bigint FROM accounts", &[]).await?.get(0);
+    let text = "SELECT client, count(*), max(number) FROM sent GROUP BY client";
+    let rows = standby.query(text, &[]).await?;
+    let again: i64 = standby.query_one("SELECT sum(amount)::bigint FROM accounts", &[]).await?.get(0);
+    assert_eq!(sum, again, "within a snapshot");
+    standby.batch_execute("COMMIT").await?;
+    let seen = rows.iter().map(|row| Glance { client: row.get(0), rows: row.get(1), last: row.get(2) }).collect();
+    Ok(Some((sum, seen)))
 }
 
 /// Waits until clients have had so many more commits.
@@ -363,9 +448,11 @@ async fn acknowledged_commits_outlive_failovers() {
     drop(client);
 
     let (done, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|client| tokio::spawn(work(client, ports.clone(), done.clone(), acknowledged.clone())))
-        .collect();
+    let asked = Arc::new(AtomicU64::new(0));
+    let counts = || [acknowledged.clone(), asked.clone()];
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|client| tokio::spawn(work(client, ports.clone(), done.clone(), counts()))).collect();
+    let readers: Vec<_> = (0..READERS).map(|reader| tokio::spawn(read(reader, ports.clone(), done.clone()))).collect();
     let mut random = fastrand::Rng::with_seed(7);
     for failover in 0..failovers {
         let number = primary(&mut nodes).await;
@@ -422,6 +509,10 @@ async fn acknowledged_commits_outlive_failovers() {
     for (client, work) in clients.into_iter().enumerate() {
         known.extend(work.await.unwrap().into_iter().map(|number| (client as i64, number)));
     }
+    let mut glances = Vec::new();
+    for reader in readers {
+        glances.extend(reader.await.unwrap());
+    }
     // Each node in turn.
     let mut states = Vec::new();
     let mut seen = BTreeSet::new();
@@ -443,5 +534,16 @@ async fn acknowledged_commits_outlive_failovers() {
     assert!(known.is_subset(sent), "lost: {:?}", known.difference(sent).collect::<Vec<_>>());
     assert_eq!(accounts.iter().map(|(_, amount)| amount).sum::<i64>(), 100 * ACCOUNTS);
     assert!(states.len() == 3 && states.iter().all(|state| state == &states[0]), "nodes differ");
+    for Glance { client, rows, last } in &glances {
+        assert!(sent.contains(&(*client, *last)), "a standby has shown row {last} of client {client}, which is lost");
+        let of_client = |rows: &BTreeSet<(i64, i64)>| rows.range((*client, 0)..=(*client, *last)).count() as i64;
+        assert!((of_client(&known)..=of_client(sent)).contains(rows), "{rows} rows of client {client} up to {last}");
+    }
+    for node in &nodes {
+        assert!(!node.log().contains("serves no readers"), "node {}", node.number);
+    }
+    let asked = asked.load(Ordering::Relaxed);
+    println!("{} glances at standbys; {asked} clients found what they had written", glances.len());
+    assert!(!glances.is_empty() && asked > 0);
     println!("{} rows acknowledged, {} there, after {failovers} failovers", known.len(), sent.len());
 }

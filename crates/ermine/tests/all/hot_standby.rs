@@ -20,7 +20,7 @@ use fastrand::Rng;
 use super::shipping::{Past, Rows, crashed, keep, open, options, receiver, rows_in};
 
 fn hot(directory: &FaultyDirectory) -> HotStandby {
-    HotStandby::of(receiver(directory), Options::default()).unwrap()
+    HotStandby::of(receiver(directory), Options::default()).map_err(|failed| failed.1).unwrap()
 }
 
 /// Ships everything that is durable.

@@ -1,0 +1,161 @@
+//! A standby's copy of the database, from which readers are served while it follows.
+//!
+//! Invariants
+//! 1. *Receiving comes first.* What goes wrong with the image or its readers ends the readers; the copy goes on to receive
+//!    the stream, and can be promoted. The image is opened again after a while.
+//! 2. *No reader of a copy that is not followed any more*: the readers end before the copy is promoted, or dropped.
+
+use std::{
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use ermine::{Database, HotStandby, LogPiece, LogReceiver};
+use ermine_server::server::Control;
+use ermine_sql::SqlDatabase;
+
+use crate::Failure;
+
+/// Time after which the image is opened again that could not be opened, or not be replayed.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// How readers of a standby are served.
+pub struct Reading {
+    /// Of the image.
+    pub options: ermine::Options,
+    pub serve: Box<Serve>,
+}
+
+/// Begins to serve readers of an image.
+type Serve = dyn Fn(&Arc<Database>, SqlDatabase) -> Result<Readers, String> + Send + Sync;
+
+/// A server for readers; it ends when this is dropped.
+pub struct Readers {
+    control: Control,
+    thread: Option<JoinHandle<Result<(), Failure>>>,
+}
+
+impl Readers {
+    pub fn new(control: Control, thread: JoinHandle<Result<(), Failure>>) -> Self {
+        Self { control, thread: Some(thread) }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        // The second call ends transactions, too.
+        self.control.end();
+        self.control.end();
+        match self.thread.take().map(JoinHandle::join) {
+            None | Some(Ok(Ok(()) | Err(Failure::Told))) => {}
+            Some(Ok(Err(Failure::Usage(why) | Failure::Failed(why)))) => {
+                log::error!("readers were served no more: {why}")
+            }
+            Some(Err(_)) => log::error!("the server of the readers has panicked"),
+        }
+    }
+}
+
+/// A standby's copy.
+pub struct ReadableCopy {
+    /// `None` only within a change.
+    state: Option<State>,
+    /// When an image could not be used.
+    failed: Option<Instant>,
+}
+
+enum State {
+    Receiving(LogReceiver),
+    Read(Box<Image>),
+}
+
+/// Fields are dropped in this order: the readers first.
+struct Image {
+    _readers: Readers,
+    database: SqlDatabase,
+    standby: HotStandby,
+}
+
+impl ReadableCopy {
+    /// Makes the copy readable, if readers are to be served. Takes as long as a recovery.
+    pub fn open(receiver: LogReceiver, reading: Option<&Reading>) -> Self {
+        let mut copy = Self { state: Some(State::Receiving(receiver)), failed: None };
+        copy.open_image(reading);
+        copy
+    }
+
+    /// Opens the image, unless there is one.
+    fn open_image(&mut self, reading: Option<&Reading>) {
+        let Some(Reading { options, serve }) = reading else { return };
+        let Some(State::Receiving(receiver)) = self.state.take() else { unreachable!("there is no image") };
+        let begin = |standby: &HotStandby| {
+            let database = SqlDatabase::open(standby.database().clone()).map_err(|error| error.to_string())?;
+            let readers = serve(standby.database(), database.clone())?;
+            Ok((database, readers))
+        };
+        let (state, failure) = match HotStandby::of(receiver, options.clone()) {
+            Ok(standby) => match begin(&standby) {
+                Ok((database, readers)) => {
+                    (State::Read(Box::new(Image { _readers: readers, database, standby })), None)
+                }
+                Err(why) => (State::Receiving(standby.into_receiver()), Some(why)),
+            },
+            Err(failed) => (State::Receiving(failed.0), Some(failed.1.to_string())),
+        };
+        self.state = Some(state);
+        self.note(failure);
+    }
+
+    fn note(&mut self, failure: Option<String>) {
+        if let Some(why) = &failure {
+            log::error!("this standby follows, but serves no readers: {why}");
+        }
+        self.failed = failure.map(|_| Instant::now());
+    }
+
+    /// Receives a piece, durably, and shows it to the readers.
+    pub fn receive(&mut self, piece: &LogPiece, reading: Option<&Reading>) -> ermine::Result<()> {
+        if self.failed.is_some_and(|at| at.elapsed() > AGAIN_AFTER) {
+            self.open_image(reading);
+        }
+        match self.state.as_mut().expect("it is there between changes") {
+            State::Receiving(receiver) => receiver.receive(piece),
+            State::Read(image) => {
+                let Image { standby, database, .. } = &mut **image;
+                let replayed =
+                    standby.receive_with(piece, &mut |transaction, apply| database.replay(transaction, apply));
+                match replayed {
+                    Err(error) if standby.position() >= piece.to => {
+                        self.end_readers();
+                        self.note(Some(error.to_string()));
+                        Ok(())
+                    }
+                    replayed => replayed,
+                }
+            }
+        }
+    }
+
+    fn end_readers(&mut self) {
+        self.state = self.state.take().map(|state| State::Receiving(state.into_receiver()));
+    }
+
+    /// Makes the copy a database of its own. No reader is served any more.
+    pub fn promote(self) -> ermine::Result<()> {
+        self.state.map_or(Ok(()), |state| state.into_receiver().promote())
+    }
+}
+
+impl State {
+    fn into_receiver(self) -> LogReceiver {
+        match self {
+            Self::Receiving(receiver) => receiver,
+            Self::Read(image) => {
+                let Image { _readers: readers, database, standby } = *image;
+                drop((readers, database));
+                standby.into_receiver()
+            }
+        }
+    }
+}
