@@ -11,13 +11,15 @@
 //! 2. *The catalogs have exactly the stored definitions*: no statement of a standby changes one.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{PoisonError, RwLock, RwLockReadGuard},
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use ermine::CommittedTransaction;
 
-use super::{CatalogStore, Change, MAIN_DATABASE, SharedTable, definition::ObjectId, row_of_definition, stored};
+use super::{
+    Catalog, CatalogStore, Change, MAIN_DATABASE, SharedTable, definition::ObjectId, row_of_definition, stored,
+};
 use crate::{error::Result, failure::EngineResult as _, storage::RawKey};
 
 /// Shared by transactions that begin, and closed while a change of definitions is replayed.
@@ -57,8 +59,8 @@ impl CatalogStore {
     /// first database's store.
     ///
     /// # Errors
-    /// Those of `apply`, and for definitions that cannot be read, before anything is visible; for any other reason after
-    /// that, when the catalogs may lack what the rows have.
+    /// Those of `apply`, and for definitions that cannot be read or tables that are not there. Nothing is visible then,
+    /// but for a new database: it may be missing where its definition is not.
     pub(crate) fn replay(
         &self,
         transaction: &CommittedTransaction,
@@ -66,9 +68,14 @@ impl CatalogStore {
     ) -> ermine::Result<()> {
         let changes = self.replayed(transaction).map_err(ermine::Error::other)?;
         let Some(gate) = self.gate.as_ref().filter(|_| !changes.is_empty()) else { return apply() };
-        let _alone = gate.0.write().unwrap_or_else(PoisonError::into_inner);
+        let next = self.next(&changes).map_err(ermine::Error::other)?;
+        let alone = gate.0.write().unwrap_or_else(PoisonError::into_inner);
         apply()?;
-        self.show_replayed(&changes).map_err(ermine::Error::other)
+        next.into_iter().for_each(|(store, catalog)| store.show(catalog));
+        self.fill_new(&changes).map_err(ermine::Error::other)?;
+        drop(alone);
+        self.leave_dropped();
+        Ok(())
     }
 
     /// Returns the changes of definitions of a transaction that is not visible yet, by databases.
@@ -92,40 +99,49 @@ impl CatalogStore {
         Ok(changes)
     }
 
-    /// Publishes changes of definitions that have become visible.
-    fn show_replayed(&self, changes: &BTreeMap<ObjectId, Replayed>) -> Result<()> {
-        let of = |database| changes.get(&database).map(Replayed::all).unwrap_or_default();
-        self.advance(&of(MAIN_DATABASE))?;
+    /// Returns the catalogs after changes of definitions.
+    fn next(&self, changes: &BTreeMap<ObjectId, Replayed>) -> Result<Vec<(Arc<Self>, Catalog)>> {
         let shared = changes.get(&MAIN_DATABASE).map(Replayed::shared).unwrap_or_default();
-        let others: Vec<_> = self.others().values().cloned().collect();
-        for other in others {
-            other.advance(&[shared.clone(), of(other.number)].concat())?;
+        let mut next = Vec::new();
+        for store in self.all_databases() {
+            let mut own = if store.number == MAIN_DATABASE { Vec::new() } else { shared.clone() };
+            own.extend(changes.get(&store.number).map(Replayed::all).unwrap_or_default());
+            if own.is_empty() {
+                continue;
+            }
+            // Tables and sequences that stay keep their state.
+            let current = store.current();
+            let state = |id| current.shared(id).cloned().or_else(|| Some(SharedTable::of_empty(id)));
+            let catalog = current.changed(&store.database, &own, &state, Some(&current))?;
+            next.push((store, catalog));
         }
-        let now: BTreeSet<_> = self.current().other_databases().map(|database| database.id).collect();
-        let gone: Vec<_> = self.others().extract_if(.., |number, _| !now.contains(number)).collect();
-        for (number, store) in gone {
-            store.close();
-            let sessions = store.current().sessions.all();
-            let own = sessions.iter().filter(|session| session.database_number == number);
-            own.for_each(|session| _ = session.end());
-        }
-        for number in now {
-            if self.of_database(number).is_none() {
-                let put = changes.get(&number).map(|changes| &changes.put[..]).unwrap_or_default();
-                self.first().fill(number, put.iter().map(|change| change.definition().clone()).collect())?;
+        Ok(next)
+    }
+
+    /// Makes the stores of databases that are new.
+    fn fill_new(&self, changes: &BTreeMap<ObjectId, Replayed>) -> Result<()> {
+        for database in self.current().other_databases() {
+            if self.of_database(database.id).is_none() {
+                let put = changes.get(&database.id).map(|changes| &changes.put[..]).unwrap_or_default();
+                self.first().fill(database.id, put.iter().map(|change| change.definition().clone()).collect())?;
             }
         }
         Ok(())
     }
 
-    /// Changes the current catalog; tables and sequences that stay keep their state.
-    fn advance(&self, changes: &[Change]) -> Result<()> {
-        if changes.is_empty() {
-            return Ok(());
-        }
+    /// Ends the sessions in databases that are not there any more. Those that have not ended yet see no objects.
+    fn leave_dropped(&self) {
         let current = self.current();
-        let shared = |id| current.shared(id).cloned().or_else(|| Some(SharedTable::of_empty(id)));
-        self.show(current.changed(&self.database, changes, &shared, Some(&current))?);
-        Ok(())
+        let dropped: Vec<_> = self
+            .others()
+            .extract_if(.., |number, _| current.database(*number).is_none())
+            .map(|(_, store)| store)
+            .collect();
+        for store in dropped {
+            store.close();
+            let sessions = current.sessions.all();
+            let own = sessions.iter().filter(|session| session.database_number == store.number);
+            own.for_each(|session| _ = session.end());
+        }
     }
 }
