@@ -108,10 +108,11 @@ fn lead_and_serve(
     options: ermine::Options,
     service: &Arc<Service>,
 ) -> Result<(), Failure> {
-    // One listens from here on: a signal that comes between two steps is seen by the next one.
-    let mut signals = {
+    // One listens from here on: a signal that comes between two steps is seen by the next one. One that asks for the
+    // configuration to be read again is for a server; without one, it does not end the process.
+    let (mut signals, _hangup) = {
         let _inside = runtime.enter();
-        end_signals().map_err(failed)?
+        (end_signals().map_err(failed)?, signal(SignalKind::hangup()).map_err(failed)?)
     };
     let position = Arc::new(AtomicU64::new(0));
     let pages = match service.arguments.http {

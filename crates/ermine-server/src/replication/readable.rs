@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //! 1. *Receiving comes first.* What goes wrong with the image or its readers ends the readers; the copy goes on to receive
-//!    the stream, and can be promoted. The image is opened again after a while.
+//!    the stream, and can be promoted. The image is opened again after a while, which grows with each failure: nothing is
+//!    received meanwhile.
 //! 2. *No reader of a copy that is not followed any more*: the readers end before the copy is promoted, or dropped.
 
 use std::{
@@ -17,8 +18,11 @@ use ermine_sql::SqlDatabase;
 
 use crate::Failure;
 
-/// Time after which the image is opened again that could not be opened, or not be replayed.
+/// Time after which the image is opened again that could not be opened, or not be replayed; twice as long after each
+/// further failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// How often the time is doubled.
+const DOUBLED_MAX: u32 = 6;
 
 /// How readers of a standby are served.
 pub struct Reading {
@@ -61,8 +65,9 @@ impl Drop for Readers {
 pub struct ReadableCopy {
     /// `None` only within a change.
     state: Option<State>,
-    /// When an image could not be used.
+    /// When the image could not be used.
     failed: Option<Instant>,
+    failures: u32,
 }
 
 enum State {
@@ -80,7 +85,7 @@ struct Image {
 impl ReadableCopy {
     /// Makes the copy readable, if readers are to be served. Takes as long as a recovery.
     pub fn open(receiver: LogReceiver, reading: Option<&Reading>) -> Self {
-        let mut copy = Self { state: Some(State::Receiving(receiver)), failed: None };
+        let mut copy = Self { state: Some(State::Receiving(receiver)), failed: None, failures: 0 };
         copy.open_image(reading);
         copy
     }
@@ -111,12 +116,14 @@ impl ReadableCopy {
         if let Some(why) = &failure {
             log::error!("this standby follows, but serves no readers: {why}");
         }
+        self.failures += u32::from(failure.is_some());
         self.failed = failure.map(|_| Instant::now());
     }
 
     /// Receives a piece, durably, and shows it to the readers.
     pub fn receive(&mut self, piece: &LogPiece, reading: Option<&Reading>) -> ermine::Result<()> {
-        if self.failed.is_some_and(|at| at.elapsed() > AGAIN_AFTER) {
+        let doubled = self.failures.saturating_sub(1).min(DOUBLED_MAX);
+        if self.failed.is_some_and(|at| at.elapsed() > AGAIN_AFTER * 2_u32.pow(doubled)) {
             self.open_image(reading);
         }
         match self.state.as_mut().expect("it is there between changes") {
