@@ -335,15 +335,21 @@ impl ReplicatedLog for JetStream {
     }
 
     async fn acquire(&self, holder: &str) -> Result<Lease, LeaseError> {
-        let error = match self.lease.create(KEY, format!("0 {holder}").into()).await {
-            Ok(revision) => return Ok(Lease { holder: holder.into(), term: Term(revision) }),
-            Err(error) => error,
-        };
-        match self.held().await? {
-            Some((held, _)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
-                Err(LeaseError::Held { holder: held.holder })
+        /// Leases may expire between two looks.
+        const ATTEMPTS: usize = 3;
+        let mut attempts = 0;
+        loop {
+            let error = match self.lease.create(KEY, format!("0 {holder}").into()).await {
+                Ok(revision) => return Ok(Lease { holder: holder.into(), term: Term(revision) }),
+                Err(error) => error,
+            };
+            attempts += 1;
+            let is_there = error.kind() == kv::CreateErrorKind::AlreadyExists;
+            match self.held().await? {
+                Some((held, _)) if is_there => return Err(LeaseError::Held { holder: held.holder }),
+                None if is_there && attempts < ATTEMPTS => {}
+                _ => return Err(lease_unreachable(error)),
             }
-            _ => Err(lease_unreachable(error)),
         }
     }
 

@@ -177,9 +177,9 @@ pub struct Serve {
     pub engine: Engine,
     /// Replicate the log through NATS JetStream at these servers, as a node of a cluster: nats://host:4222,..
     ///
-    /// The database is in DIR/database. One node of a cluster is the primary; the others follow it, let clients read (see
-    /// --hot-standby), and one takes its place when it is lost. A commit is acknowledged when most of the servers have it (see
-    /// synchronous_commit). The servers need `sync_interval: always`.
+    /// The database is in DIR/database. One node of a cluster is the primary; the others follow it, let clients read
+    /// (--hot-standby), and one takes its place when it is lost. A commit is acknowledged when most of the servers have
+    /// it (see synchronous_commit). The servers need `sync_interval: always`.
     #[arg(help_heading = CLUSTER, long, value_name = "URLS", requires = "cluster")]
     pub replicate: Option<String>,
     /// Name of the cluster: letters, digits and -
@@ -190,8 +190,8 @@ pub struct Serve {
     pub node: Option<String>,
     /// Let clients read on this node while it is a standby: on or off
     ///
-    /// Their transactions are read-only, at most REPEATABLE READ, and see what the node has received. The log then has
-    /// the keys of changed rows, as with --wal-level logical.
+    /// Their transactions are read-only, at most REPEATABLE READ, and see what the node has received. For that, the
+    /// primary's log has the keys of changed rows, as with --wal-level logical: use the same value on all nodes.
     #[arg(help_heading = CLUSTER, long, default_value = "on", value_name = "WHETHER", requires = "replicate",
         action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     pub hot_standby: bool,

@@ -240,6 +240,10 @@ impl Service {
             let operator = Operator::begin(configured, command_line.clone(), (&database, watched), served, standbys)
                 .map_err(std::io::Error::other)?;
             drop(database);
+            if arguments.cluster.is_some() {
+                // What was read again before belongs to an earlier server of this node.
+                operator.reload();
+            }
             tokio::spawn(reload_at_signals(hangup, operator));
             for address in addresses {
                 let to_whom = if is_standby { " to readers" } else { "" };

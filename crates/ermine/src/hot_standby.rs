@@ -11,7 +11,7 @@
 //! The image is a database of its own: it reads the files of the standby through an overlay, which keeps all that
 //! opening changes in memory, and it has no log. The replay writes each transaction of the original as a transaction of
 //! the image, by keys. So readers of the image are readers of an ordinary database with snapshots: they wait for
-//! nothing, and nothing that they do is in the way of the replay, however long they read.
+//! nothing, and the replay waits for none of them. What it costs is memory: the versions that an old snapshot sees stay.
 //!
 //! Invariants
 //! 1. *A prefix.* A snapshot of the image shows the original as it was at one position: transactions are replayed whole,
@@ -83,6 +83,8 @@ pub struct HotStandby {
     database: Arc<Database>,
     log: ReceivedLog,
     replayed: Arc<AtomicU64>,
+    /// A transaction has been applied to the image, and what had to follow has failed.
+    is_broken: bool,
 }
 
 /// Shows a transaction in the image; called once.
@@ -106,7 +108,7 @@ impl HotStandby {
             Err(error) => return Err(Box::new((receiver, error))),
         };
         let log = ReceivedLog::new(receiver.position());
-        Ok(Self { receiver, database: Arc::new(database), log, replayed })
+        Ok(Self { receiver, database: Arc::new(database), log, replayed, is_broken: false })
     }
 
     /// Returns the image. All of its transactions are read-only, under snapshot isolation: a write, the creation of a
@@ -132,8 +134,9 @@ impl HotStandby {
     ///
     /// When the replay fails, the piece has been received. The next call replays what is missing: after
     /// [`Error::OutOfMemory`] when memory is free again, after [`Error::Schema`] for an index that was not open when it
-    /// is. With a transaction that was logged without keys ([`Error::Options`]), and with an index that the original has
-    /// built over rows, the standby has to be opened again.
+    /// is. After a transaction that was logged without keys ([`Error::Options`]), and after an index that the original has
+    /// built over rows, the standby has to be opened again. A transaction is in memory as a whole while it is replayed,
+    /// which [`Options::memory_limit`] does not count.
     pub fn receive(&mut self, piece: &LogPiece) -> Result<()> {
         self.receive_with(piece, &mut |_, apply| apply())
     }
@@ -146,6 +149,10 @@ impl HotStandby {
         replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
     ) -> Result<()> {
         self.receiver.receive(piece)?;
+        if self.is_broken {
+            let what = "the image of the standby has failed after a transaction was applied: open the standby again";
+            return Err(Error::Storage(what.into()));
+        }
         self.replay_with(replay)
     }
 
@@ -154,22 +161,28 @@ impl HotStandby {
         &mut self,
         replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Self { receiver, database, log, replayed } = self;
+        let Self { receiver, database, log, replayed, is_broken } = self;
         let name_of = |table| with_engine!(&*database.engine, engine => engine.tables.name_of(table));
         log.read(receiver, name_of, &mut |Received { committed, tables }| {
             let at = committed.stamp.as_u64();
-            let mut written = write(database, &tables, &committed)?;
+            let (mut written, mut is_applied) = (write(database, &tables, &committed)?, false);
             let mut apply = || {
                 if let Some(txn) = written.take() {
                     drop(txn.commit_async()?);
                 }
+                is_applied = true;
                 drop_tables(database, &committed)?;
                 // Release: pairs with `Database::replayed`. The stamp is where the transaction's block begins: all that
                 // committed up to there has been applied.
                 replayed.store(at + 1, Ordering::Release);
                 Ok(())
             };
-            replay(&committed, &mut apply)
+            let shown = replay(&committed, &mut apply);
+            if shown.is_ok() && !is_applied {
+                return Err(Error::Options("a transaction of the log was not applied: call the function".into()));
+            }
+            *is_broken |= shown.is_err() && is_applied;
+            shown
         })?;
         replayed.store(log.position(), Ordering::Release);
         Ok(())

@@ -338,7 +338,7 @@ impl<F: Family> Tables<F> {
         let mut dropped = self.schema();
         let Some(table) = self.by_name(name) else { return Ok(false) };
         if !table.id.is_unlogged() {
-            if self.drops_uncovered() >= Self::DROPS_MAX {
+            if is_logged && self.drops_uncovered() >= Self::DROPS_MAX {
                 return Err(Error::Limit(
                     "512 tables dropped since the last checkpoint: make one, or try again when one has been made",
                 ));

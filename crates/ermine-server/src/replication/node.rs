@@ -179,8 +179,8 @@ impl Node {
                 Found::Standby(state) => {
                     let receiver = block_in_place(|| LogReceiver::open(self.database())).map_err(text)?;
                     log::info!("a standby at position {} follows from {}", receiver.position(), state.end);
-                    let copy = block_in_place(|| ReadableCopy::open(receiver, self.reading.as_ref()));
-                    match self.follow(state, Copy::Standby(Box::new(copy))).await? {
+                    let copy = Copy::Standby(Box::new(ReadableCopy::new(receiver)));
+                    match self.follow(state, copy).await? {
                         Followed::Leads(lead) => return Ok(*lead),
                         Followed::Aside | Followed::Renewed => {}
                         Followed::LeftBehind => self.replace().await?,
@@ -387,6 +387,7 @@ impl Node {
                         }
                     }
                     if self.cluster.only_follows || away.is_some_and(|until| Instant::now() < until) {
+                        self.read_from(&mut copy, &follower).await;
                         continue;
                     }
                     match self.try_to_lead(&mut state, &follower).await {
@@ -401,7 +402,7 @@ impl Node {
                             }
                             return Ok(Followed::Leads(Box::new(lead)));
                         }
-                        Ok(None) => {}
+                        Ok(None) => self.read_from(&mut copy, &follower).await,
                         Err(NoLead::Later(why)) => complaint.tell(&why),
                         Err(NoLead::Never(why)) => {
                             let database = self.database();
@@ -428,7 +429,7 @@ impl Node {
                             return self.put_aside(&state).map(|()| Followed::Aside);
                         }
                         Copy::Standby(copy) => {
-                            block_in_place(|| receive(copy, piece, self.reading.as_ref())).map_err(text)?;
+                            block_in_place(|| receive(copy, piece)).map_err(text)?;
                         }
                     }
                     state.end = follower.whole();
@@ -453,6 +454,17 @@ impl Node {
                     return Err(format!("{error}; without {}, the node begins anew from a base", database.display()));
                 }
             }
+        }
+    }
+
+    /// Lets clients read from a standby's copy that has followed to the end of the stream, unless they do: what was
+    /// published until then is replayed from files, and not in front of them.
+    async fn read_from(&self, copy: &mut Copy, follower: &Follower<JetStream>) {
+        if let (Copy::Standby(copy), Some(reading)) = (copy, &self.reading)
+            && copy.is_due()
+            && self.log.last().await.is_ok_and(|last| last <= follower.end().sequence)
+        {
+            block_in_place(|| copy.open_image(reading));
         }
     }
 
@@ -584,12 +596,12 @@ fn is_worth_it(began: Position, newer: Position, after: u64) -> bool {
     newer.0.saturating_sub(began.0) >= after.saturating_mul(2)
 }
 
-fn receive(copy: &mut ReadableCopy, piece: Piece, reading: Option<&Reading>) -> ermine::Result<()> {
+fn receive(copy: &mut ReadableCopy, piece: Piece) -> ermine::Result<()> {
     if piece.is_opening() {
         log::info!("term {} began at position {}", piece.term, piece.from);
         return Ok(());
     }
-    copy.receive(&LogPiece { from: piece.from.0, to: piece.to.0, body: piece.body.into() }, reading)
+    copy.receive(&LogPiece { from: piece.from.0, to: piece.to.0, body: piece.body.into() })
 }
 
 /// Removes a directory, if there is one.

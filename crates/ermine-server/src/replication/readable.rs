@@ -44,6 +44,10 @@ impl Readers {
     pub fn new(control: Control, thread: JoinHandle<Result<(), Failure>>) -> Self {
         Self { control, thread: Some(thread) }
     }
+
+    fn have_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Drop for Readers {
@@ -77,22 +81,31 @@ enum State {
 
 /// Fields are dropped in this order: the readers first.
 struct Image {
-    _readers: Readers,
+    readers: Readers,
     database: SqlDatabase,
     standby: HotStandby,
 }
 
 impl ReadableCopy {
-    /// Makes the copy readable, if readers are to be served. Takes as long as a recovery.
-    pub fn open(receiver: LogReceiver, reading: Option<&Reading>) -> Self {
-        let mut copy = Self { state: Some(State::Receiving(receiver)), failed: None, failures: 0 };
-        copy.open_image(reading);
-        copy
+    /// Begins without an image.
+    pub fn new(receiver: LogReceiver) -> Self {
+        Self { state: Some(State::Receiving(receiver)), failed: None, failures: 0 }
     }
 
-    /// Opens the image, unless there is one.
-    fn open_image(&mut self, reading: Option<&Reading>) {
-        let Some(Reading { options, serve }) = reading else { return };
+    /// Whether the image should be opened now: there is none, and the last failure was a while ago. Readers whose server
+    /// has ended by itself are given up.
+    pub fn is_due(&mut self) -> bool {
+        if matches!(&self.state, Some(State::Read(image)) if image.readers.have_ended()) {
+            self.end_readers();
+            self.note(Some("their server has ended".into()));
+        }
+        let doubled = self.failures.saturating_sub(1).min(DOUBLED_MAX);
+        matches!(self.state, Some(State::Receiving(_)))
+            && self.failed.is_none_or(|at| at.elapsed() > AGAIN_AFTER * 2_u32.pow(doubled))
+    }
+
+    /// Opens the image, which is due, and serves readers from it. Takes as long as a recovery.
+    pub fn open_image(&mut self, Reading { options, serve }: &Reading) {
         let Some(State::Receiving(receiver)) = self.state.take() else { unreachable!("there is no image") };
         let begin = |standby: &HotStandby| {
             let database = SqlDatabase::open(standby.database().clone()).map_err(|error| error.to_string())?;
@@ -101,9 +114,7 @@ impl ReadableCopy {
         };
         let (state, failure) = match HotStandby::of(receiver, options.clone()) {
             Ok(standby) => match begin(&standby) {
-                Ok((database, readers)) => {
-                    (State::Read(Box::new(Image { _readers: readers, database, standby })), None)
-                }
+                Ok((database, readers)) => (State::Read(Box::new(Image { readers, database, standby })), None),
                 Err(why) => (State::Receiving(standby.into_receiver()), Some(why)),
             },
             Err(failed) => (State::Receiving(failed.0), Some(failed.1.to_string())),
@@ -121,11 +132,7 @@ impl ReadableCopy {
     }
 
     /// Receives a piece, durably, and shows it to the readers.
-    pub fn receive(&mut self, piece: &LogPiece, reading: Option<&Reading>) -> ermine::Result<()> {
-        let doubled = self.failures.saturating_sub(1).min(DOUBLED_MAX);
-        if self.failed.is_some_and(|at| at.elapsed() > AGAIN_AFTER * 2_u32.pow(doubled)) {
-            self.open_image(reading);
-        }
+    pub fn receive(&mut self, piece: &LogPiece) -> ermine::Result<()> {
         match self.state.as_mut().expect("it is there between changes") {
             State::Receiving(receiver) => receiver.receive(piece),
             State::Read(image) => {
@@ -159,7 +166,7 @@ impl State {
         match self {
             Self::Receiving(receiver) => receiver,
             Self::Read(image) => {
-                let Image { _readers: readers, database, standby } = *image;
+                let Image { readers, database, standby } = *image;
                 drop((readers, database));
                 standby.into_receiver()
             }

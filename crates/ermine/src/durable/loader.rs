@@ -76,7 +76,7 @@ impl<S: Scheme> Engine<S> {
                     let (_versions, _nodes) = (participant.enter(), nodes.enter());
                     self.load_block(store, space, &header, block, arena)
                 };
-                while load().is_err() && !self.evicts() && !stop.load(Ordering::Relaxed) {
+                while load().is_err() && !self.is_loaded(store, stop) && !self.evicts() {
                     self.wait_for_memory(store);
                 }
             }
@@ -84,9 +84,10 @@ impl<S: Scheme> Engine<S> {
         Ok(())
     }
 
-    /// Whether loading ends here: what is read on demand from now on would push loaded rows out of memory.
+    /// Whether loading ends here: what is read on demand from now on would push loaded rows out of memory, or, on a
+    /// standby, leave none for what is replayed.
     fn is_loaded(&self, store: &Store, stop: &AtomicBool) -> bool {
-        let is_filled = self.evicts() && self.is_filled();
+        let is_filled = (self.evicts() || self.options.is_standby) && self.is_filled();
         if is_filled {
             self.say_unloaded(store);
         }

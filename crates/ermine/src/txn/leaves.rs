@@ -129,7 +129,8 @@ impl<S: Scheme> Validation<'_, S> {
         S::SNAPSHOT || self.is_prepared
     }
 
-    /// Returns the version that the transaction sees behind an entry, if the row was not shown to it.
+    /// Returns the version that the transaction sees behind an entry, if the row was not shown to it; without a snapshot,
+    /// fails unless the transaction has inserted the row.
     fn late(
         &self,
         table: &TableStore<StampsOf<S>>,
@@ -138,8 +139,10 @@ impl<S: Scheme> Validation<'_, S> {
         entry: &[u8],
         site: ConflictSite,
     ) -> Result<Option<Late<StampsOf<S>>>, Conflict> {
-        // An empty slot: an insert that is being undone.
-        let Some(head) = table.rows.slot(row).head() else { return Ok(None) };
+        let Some(head) = table.rows.slot(row).head() else {
+            // An insert that is being undone; or, with the snapshot that would keep it, no row that is being removed.
+            return if self.weighs_entries() { Ok(None) } else { Err(changed(site)) };
+        };
         let seen = visible::<S>(&self.engine.shared, self.begin, false, self.tid, head, || ());
         if !self.weighs_entries() {
             // A row of its own that lies over another transaction's is one that it had not found.

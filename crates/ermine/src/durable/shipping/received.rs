@@ -57,13 +57,24 @@ impl ReceivedLog {
             };
             self.last = Some(span);
             let at = self.at.max(span.start);
+            let mut failure = None;
             let to = files.read_segment(&span, at, end.min(span.end), &mut |header, block| {
-                if header.kind == BlockKind::Commit {
+                let mut show = || {
                     let rows = Rows::of_transaction(files, header, block)?;
-                    each(Received::of(header.lsn.stamp(), rows, &name_of)?)?;
+                    each(Received::of(header.lsn.stamp(), rows, &name_of)?)
+                };
+                if header.kind == BlockKind::Commit
+                    && let Err(error) = show()
+                {
+                    failure = Some((header.lsn.offset(), error));
+                    return Ok(ControlFlow::Break(()));
                 }
                 Ok(ControlFlow::Continue(()))
             })?;
+            if let Some((at, error)) = failure {
+                self.at = at;
+                return Err(error);
+            }
             // Of a segment without another block, the rest is shorter than a header.
             self.at = if to > at { to } else { span.end };
         }
