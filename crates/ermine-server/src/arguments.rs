@@ -192,7 +192,7 @@ pub struct Serve {
     ///
     /// Their transactions are read-only, at most REPEATABLE READ, and see what the node has received. For that, the
     /// primary's log has the keys of changed rows, as with --wal-level logical: use the same value on all nodes.
-    #[arg(help_heading = CLUSTER, long, default_value = "on", value_name = "WHETHER", requires = "replicate",
+    #[arg(help_heading = CLUSTER, long, default_value = "on", value_name = "WHETHER",
         action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     pub hot_standby: bool,
     /// Only follow: never become the primary

@@ -74,7 +74,8 @@ use crate::{
 /// }
 /// assert_eq!(image.run(|txn| txn.get(&there, &7))?, Some(100));
 /// assert!(image.run(|txn| txn.put(&there, &7, &0)).is_err());
-/// # drop((reader, db, image, standby));
+/// # drop(reader);
+/// # drop((db, image, standby));
 /// # std::fs::remove_dir_all(&path).unwrap();
 /// # Ok::<_, ermine::Error>(())
 /// ```
