@@ -81,6 +81,7 @@ mod engine;
 mod gate;
 #[cfg(not(loom))]
 mod handle;
+#[cfg(not(loom))]
 mod hot_standby;
 #[cfg(not(loom))]
 mod index_build;
