@@ -1,15 +1,6 @@
 //! Opens a database and owns every part of it.
 
-use std::{
-    any::TypeId,
-    io,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     access::sealed::Attempt,
@@ -45,6 +36,7 @@ use crate::{
     schema::Schema as _,
     sequence::Sequence,
     statistics::Statistics,
+    sync::{AtomicU64, Ordering},
     table::KeyOf,
     tables::{OpenTable, TableTypes},
     transaction::Transaction,
@@ -63,8 +55,6 @@ pub struct Database {
     order: Order,
     recovery: Recovery,
     helpers: Option<Helpers>,
-    /// The end of what a standby has replayed; `None`: the database is no standby.
-    replayed: Option<Arc<AtomicU64>>,
     /// Declared last: the directory is unlocked after everything else has ended.
     lock: Option<Lock>,
 }
@@ -192,7 +182,7 @@ impl Database {
         }
         let helpers = Helpers::start(&engine)?;
         let Options { durability, order, .. } = options;
-        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), replayed: None, lock: None })
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// Opens the image of a standby, without changing anything in its directory ([`crate::HotStandby`]).
@@ -203,23 +193,23 @@ impl Database {
     ) -> Result<Self> {
         let directory = OverlayDirectory::new(directory.clone());
         directory.remove(STANDBY).map_err(storage)?;
-        let image = Options { scheme: Scheme::Si, is_standby: true, archive: None, archive_in: None, ..options };
-        let mut database = Self::open_in(Arc::new(directory), image.durability(Durability::None))?;
-        database.replayed = Some(replayed);
-        Ok(database)
+        let replayed = Some(replayed);
+        let image = Options { scheme: Scheme::Si, replayed, archive: None, archive_in: None, ..options };
+        Self::open_in(Arc::new(directory), image.durability(Durability::None))
     }
 
     /// Returns whether the database is the image of a standby ([`crate::HotStandby`]), where all transactions are
     /// read-only.
     pub fn is_standby(&self) -> bool {
-        self.replayed.is_some()
+        with_engine!(&*self.engine, engine => engine.options.is_standby())
     }
 
     /// Returns the position of the original's log up to which the standby has replayed it: a transaction that begins
     /// now sees all that committed below. `None`: the database is no standby.
     pub fn replayed(&self) -> Option<u64> {
+        let replayed = with_engine!(&*self.engine, engine => engine.options.replayed.as_ref())?;
         // Acquire: pairs with the release of `HotStandby`.
-        self.replayed.as_ref().map(|replayed| replayed.load(Ordering::Acquire))
+        Some(replayed.load(Ordering::Acquire))
     }
 
     /// Returns why no transaction can commit any more, if that is so: [`Error::Poisoned`]. Readers go on, but a program
@@ -240,7 +230,7 @@ impl Database {
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
         let Options { durability, order, .. } = options;
-        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), replayed: None, lock: None })
+        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
     }
 
     /// Returns the identity that the handles of this database's tables are compared with.

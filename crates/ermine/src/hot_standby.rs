@@ -27,13 +27,7 @@
 //! anomaly: Fekete, O'Neil and O'Neil, 2004), so the image is one under snapshot isolation, and says so
 //! ([`Database::scheme`]).
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{path::Path, sync::Arc};
 
 use crate::{
     access::{Put, sealed::Attempt as _, sealed::Operations as _},
@@ -49,6 +43,7 @@ use crate::{
     error::{Error, Result},
     ids::TableId,
     options::{Isolation, Options, TxnOptions},
+    sync::{AtomicU64, Ordering},
 };
 
 /// A standby that answers read-only transactions while it receives the log of another database. See

@@ -156,9 +156,9 @@ pub struct Options {
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]
     pub memory_faults: Option<u64>,
-    /// The database is the image of another one, which a standby follows.
+    /// The database is the image of another one, whose log a standby has replayed up to this position.
     #[doc(hidden)]
-    pub is_standby: bool,
+    pub replayed: Option<Arc<AtomicU64>>,
     /// Whatever can leave memory is evicted all the time, for tests.
     #[doc(hidden)]
     pub evict_always: bool,
@@ -205,7 +205,7 @@ impl Default for Options {
             attempts_max: 1000,
             memory_limit: None,
             memory_faults: None,
-            is_standby: false,
+            replayed: None,
             evict_always: false,
             uncached_after: 256 << 10,
             timestamps_left: None,
@@ -237,6 +237,11 @@ impl Options {
     pub fn blob_after(mut self, bytes: u64) -> Self {
         self.blob_after = bytes;
         self
+    }
+
+    /// Whether the database is the image of another one, which only the replay of a standby writes.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.replayed.is_some()
     }
 
     /// Returns whether a value of this length is kept in a file of its own.
@@ -1058,7 +1063,7 @@ mod tests {
             checkpoint_syncs: _,
             archive_in: _,
             memory_faults: _,
-            is_standby: _,
+            replayed: _,
             evict_always: _,
             uncached_after: _,
             timestamps_left: _,

@@ -70,7 +70,7 @@ pub(crate) trait Schema: Begins + Sized {
 
     /// Changes the catalog, where there is one, in one transaction, which is durable when this returns.
     fn change_catalog(&self, change: impl Fn(&Self::Txn<'_>) -> Result<()>) -> Result<()> {
-        if self.options().is_standby {
+        if self.options().is_standby() {
             return Err(Error::Standby);
         }
         if !self.is_logged() {

@@ -21,8 +21,8 @@ impl SqlDatabase {
     /// rows visible, and sessions see changes of definitions together with them.
     ///
     /// # Errors
-    /// Those of `apply`, after which the transaction may be replayed again. After any other error the standby cannot go
-    /// on: the definitions could not be read.
+    /// Those of `apply`, and for definitions that cannot be read, after which the transaction may be replayed again;
+    /// otherwise the image has to be opened again.
     pub fn replay(
         &self,
         transaction: &CommittedTransaction,

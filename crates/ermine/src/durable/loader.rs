@@ -87,7 +87,7 @@ impl<S: Scheme> Engine<S> {
     /// Whether loading ends here: what is read on demand from now on would push loaded rows out of memory, or, on a
     /// standby, leave none for what is replayed.
     fn is_loaded(&self, store: &Store, stop: &AtomicBool) -> bool {
-        let is_filled = (self.evicts() || self.options.is_standby) && self.is_filled();
+        let is_filled = (self.evicts() || self.options.is_standby()) && self.is_filled();
         if is_filled {
             self.say_unloaded(store);
         }

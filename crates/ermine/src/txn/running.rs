@@ -96,7 +96,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
             trace.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };
         }
         let durability = durability.unwrap_or(engine.options.durability);
-        let read_only = read_only || snapshot || engine.options.is_standby && !replays;
+        let read_only = read_only || snapshot || engine.options.is_standby() && !replays;
         Ok(Self { engine, worker: Some(worker), pinned, read_only, isolation, durability, session })
     }
 
@@ -141,7 +141,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
     /// Works as [`Txn::operation`], for an operation that writes to a table.
     pub(super) fn writing_operation(&self, table: TableId) -> Result<Operation<'_, S>> {
         if self.read_only {
-            return Err(if self.engine.options.is_standby { Error::Standby } else { Error::ReadOnly });
+            return Err(if self.engine.options.is_standby() { Error::Standby } else { Error::ReadOnly });
         }
         self.worker().changed(table);
         self.operation()

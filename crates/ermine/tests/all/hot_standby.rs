@@ -17,7 +17,7 @@ use ermine::{Database, Error, HotStandby, LogReader, Options, Scheme, Table, Txn
 use ermine_testing::faulty::{FaultyDirectory, Keep};
 use fastrand::Rng;
 
-use super::shipping::{Past, Rows, crashed, keep, open, options, receiver, rows_in};
+use super::shipping::{Past, Rows, crashed, keep, open, options, receiver, reopened, rows_in};
 
 fn hot(directory: &FaultyDirectory) -> HotStandby {
     HotStandby::of(receiver(directory), Options::default()).map_err(|failed| failed.1).unwrap()
@@ -59,11 +59,7 @@ fn live(seed: u64) {
         match rng.u8(..8) {
             0 => drop(db.checkpoint().unwrap()),
             1 => {
-                if rng.bool() {
-                    original = crashed(&original, keep(rng));
-                }
-                drop((db, table));
-                (db, table) = open(&original);
+                (db, table) = reopened(&mut original, (db, table), rng);
                 reader = db.log_reader(Some(to.position())).unwrap();
             }
             2 => {
@@ -268,6 +264,105 @@ fn a_log_without_keys_is_refused_and_the_standby_still_receives() {
     let to = hot(&copy);
     let there = to.database().table::<u64, u64>("numbers").unwrap();
     assert_eq!(to.database().run(|txn| txn.get(&there, &1)).unwrap(), Some(2));
+}
+
+/// A replay that fails in the middle of what was received goes on in front of the transaction that failed.
+#[test]
+fn a_replay_that_failed_goes_on_where_it_was() {
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let table = db.table::<u64, u64>("numbers").unwrap();
+    let (copy, mut to, mut reader) = followed(&db);
+    (0..10).for_each(|n| db.run(|txn| txn.insert(&table, &n, &n)).unwrap());
+    let piece = reader.next(1 << 20).unwrap().unwrap();
+    let image = to.database().clone();
+    let there = image.table::<u64, u64>("numbers").unwrap();
+    let count = || image.run(|txn| txn.scan(&there, ..).count()).unwrap();
+
+    let mut shown = 0;
+    let failed = to.receive_with(&piece, &mut |_, apply| {
+        shown += 1;
+        if shown <= 4 { apply() } else { Err(Error::Limit("four")) }
+    });
+    assert!(matches!(failed, Err(Error::Limit("four"))), "{failed:?}");
+    assert_eq!((shown, count()), (5, 4));
+    assert!(image.replayed() < Some(to.position()));
+
+    // The function has to be called.
+    let forgotten = to.receive_with(&piece, &mut |_, _| Ok(()));
+    assert!(matches!(&forgotten, Err(Error::Options(_))), "{forgotten:?}");
+    assert_eq!(count(), 4);
+    to.receive(&piece).unwrap();
+    assert_eq!((count(), image.replayed()), (10, Some(to.position())));
+
+    // What was shown cannot be shown again.
+    db.run(|txn| txn.insert(&table, &10, &10)).unwrap();
+    let piece = reader.next(1 << 20).unwrap().unwrap();
+    let failed = to.receive_with(&piece, &mut |_, apply| {
+        apply()?;
+        Err(Error::Limit("behind"))
+    });
+    assert!(matches!(failed, Err(Error::Limit("behind"))), "{failed:?}");
+    db.run(|txn| txn.insert(&table, &11, &11)).unwrap();
+    let piece = reader.next(1 << 20).unwrap().unwrap();
+    let failed = to.receive(&piece);
+    assert!(matches!(&failed, Err(Error::Storage(why)) if why.contains("open the standby again")), "{failed:?}");
+    assert_eq!((count(), to.position()), (11, piece.to));
+    drop(to);
+    let to = hot(&copy);
+    let there = to.database().table::<u64, u64>("numbers").unwrap();
+    assert_eq!(to.database().run(|txn| txn.scan(&there, ..).count()).unwrap(), 12);
+}
+
+/// The original covers dropped tables by its checkpoints, and a standby makes none.
+#[test]
+fn any_number_of_dropped_tables_is_followed() {
+    const TABLES: u64 = 600;
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let (copy, to, mut reader) = followed(&db);
+    let mut to = to.into_receiver();
+    for number in 0..TABLES {
+        let name = format!("t{number}");
+        let table = db.table::<u64, u64>(&name).unwrap();
+        db.run(|txn| txn.insert(&table, &number, &number)).unwrap();
+        assert!(number == TABLES - 1 || db.drop_table(&name).unwrap());
+        if number % 100 == 99 {
+            db.checkpoint().unwrap();
+        }
+    }
+    while let Some(piece) = reader.next(1 << 20).unwrap() {
+        to.receive(&piece).unwrap();
+    }
+    drop(to);
+    let mut to = hot(&copy);
+    let last = format!("t{}", TABLES - 1);
+    assert_eq!(to.database().tables().iter().map(|table| &table.name).collect::<Vec<_>>(), [&last]);
+    db.drop_table(&last).unwrap();
+    ship_all(&mut reader, &mut to);
+    assert!(to.database().tables().is_empty());
+}
+
+/// An image with more rows than memory serves and follows as long as what is received has room.
+#[test]
+fn an_image_is_not_filled_with_rows_ahead_of_what_it_receives() {
+    const ROWS: u64 = 3000;
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let table = db.table::<u64, Vec<u8>>("rows").unwrap();
+    let value = |n: u64| vec![n as u8; 7000];
+    (0..ROWS).for_each(|n| db.run(|txn| txn.insert(&table, &n, &value(n))).unwrap());
+    let copy = FaultyDirectory::new();
+    db.backup_in(&copy).unwrap();
+    let limited = Options::default().memory_limit(16 << 20);
+    let mut to = HotStandby::of(receiver(&copy), limited).map_err(|failed| failed.1).unwrap();
+    let mut reader = db.log_reader(Some(to.position())).unwrap();
+    for n in 0..200 {
+        db.run(|txn| txn.put(&table, &n, &value(n + 1))).unwrap();
+        ship_all(&mut reader, &mut to);
+    }
+    let there = to.database().table::<u64, Vec<u8>>("rows").unwrap();
+    for n in [0, 199, 200, ROWS - 1] {
+        let expected = if n < 200 { value(n + 1) } else { value(n) };
+        assert_eq!(to.database().run(|txn| txn.get(&there, &n)).unwrap(), Some(expected), "row {n}");
+    }
 }
 
 /// Readers beside the replay see whole transactions, and later ones later.

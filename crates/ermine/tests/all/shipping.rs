@@ -112,6 +112,19 @@ pub(super) fn ship(reader: &mut LogReader<'_>, standby: &FaultyDirectory, to: &m
     false
 }
 
+/// Ends the original, in good order or not, and opens it again.
+pub(super) fn reopened(
+    original: &mut FaultyDirectory,
+    open_before: (Database, Table<u64, Vec<u8>>),
+    rng: &mut Rng,
+) -> (Database, Table<u64, Vec<u8>>) {
+    if rng.bool() {
+        *original = crashed(original, keep(rng));
+    }
+    drop(open_before);
+    open(original)
+}
+
 fn live(seed: u64) {
     let rng = &mut Rng::with_seed(seed);
     let (mut original, mut standby) = (FaultyDirectory::new(), FaultyDirectory::new());
@@ -130,12 +143,7 @@ fn live(seed: u64) {
         match rng.u8(..8) {
             0 => drop(db.checkpoint().unwrap()),
             1 => {
-                // The original ends, in good order or not, and is opened again.
-                if rng.bool() {
-                    original = crashed(&original, keep(rng));
-                }
-                drop((db, table));
-                (db, table) = open(&original);
+                (db, table) = reopened(&mut original, (db, table), rng);
                 reader = db.log_reader(Some(to.position())).unwrap();
             }
             2 => {
