@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use ermine::{Database, Error, HotStandby, LogReader, Options, Scheme, Table, TxnOptions, Uniqueness};
@@ -354,6 +355,17 @@ fn an_image_is_not_filled_with_rows_ahead_of_what_it_receives() {
     let limited = Options::default().memory_limit(16 << 20);
     let mut to = HotStandby::of(receiver(&copy), limited).map_err(|failed| failed.1).unwrap();
     let mut reader = db.log_reader(Some(to.position())).unwrap();
+    // Rows are read ahead meanwhile, as many as ever will be.
+    let (mut unloaded, mut unchanged) = (u64::MAX, 0);
+    for _ in 0..2000 {
+        let now = to.database().statistics().unloaded_rows;
+        unchanged = if now == unloaded { unchanged + 1 } else { 0 };
+        unloaded = now;
+        if unchanged == 100 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
     for n in 0..200 {
         db.run(|txn| txn.put(&table, &n, &value(n + 1))).unwrap();
         ship_all(&mut reader, &mut to);
