@@ -44,7 +44,6 @@ pub(crate) fn fence(_: Ordering) {}
 macro_rules! atomic {
     ($name:ident $(<$of:ident>)?, $standard:ty, $value:ty) => {
         #[repr(transparent)]
-        #[derive(Debug)]
         pub(crate) struct $name$(<$of>)?($standard);
 
         #[allow(dead_code, reason = "what one word needs, all have")]
