@@ -1,6 +1,15 @@
 //! Opens a database and owns every part of it.
 
-use std::{any::TypeId, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    any::TypeId,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{
     access::sealed::Attempt,
@@ -36,7 +45,6 @@ use crate::{
     schema::Schema as _,
     sequence::Sequence,
     statistics::Statistics,
-    sync::{AtomicU64, Ordering},
     table::KeyOf,
     tables::{OpenTable, TableTypes},
     transaction::Transaction,

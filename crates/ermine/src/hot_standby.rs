@@ -27,7 +27,13 @@
 //! anomaly: Fekete, O'Neil and O'Neil, 2004), so the image is one under snapshot isolation, and says so
 //! ([`Database::scheme`]).
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use crate::{
     access::{Put, sealed::Attempt as _, sealed::Operations as _},
@@ -43,7 +49,6 @@ use crate::{
     error::{Error, Result},
     ids::TableId,
     options::{Isolation, Options, TxnOptions},
-    sync::{AtomicU64, Ordering},
 };
 
 /// A standby that answers read-only transactions while it receives the log of another database. See

@@ -158,7 +158,7 @@ pub struct Options {
     pub memory_faults: Option<u64>,
     /// The database is the image of another one, whose log a standby has replayed up to this position.
     #[doc(hidden)]
-    pub replayed: Option<Arc<AtomicU64>>,
+    pub replayed: Option<Arc<std::sync::atomic::AtomicU64>>,
     /// Whatever can leave memory is evicted all the time, for tests.
     #[doc(hidden)]
     pub evict_always: bool,
