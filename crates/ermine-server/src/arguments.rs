@@ -385,7 +385,7 @@ impl Serve {
         options.drain_max = Duration::from_secs(self.drain_seconds);
         options.tls_required = self.tls_required;
         options.trust = self.trust || self.is_local();
-        options.threads = self.threads.map(|threads| threads as usize);
+        options.fixed.threads = self.threads.map(|threads| threads as usize);
         options.log_connections = self.log_connections;
         options.log_disconnections = self.log_disconnections;
         options.busy_poll = Duration::from_micros(self.busy_poll.into());

@@ -5,6 +5,7 @@
 //! | [`protocol`] | messages as bytes |
 //! | [`scram`] | whether a client knows a password |
 //! | [`hba`] | which clients may connect, from where |
+//! | [`read_lease`] | whether what a primary reads is the newest |
 //! | [`registry`] | the open connections |
 //! | [`connection`] | input and output of one client |
 //! | [`server`], [`shared`] | listening, and ending; what all connections share |
@@ -28,6 +29,7 @@ pub mod http;
 pub mod logger;
 pub mod options;
 pub mod protocol;
+pub mod read_lease;
 pub mod registry;
 pub mod scram;
 pub mod server;

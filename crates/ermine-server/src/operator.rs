@@ -116,7 +116,7 @@ impl Operator {
         // From here on, nothing is refused.
         self.server.change(|options| {
             let mut new = serve.options();
-            (new.rules, new.budget, new.threads) = (rules, options.budget.take(), options.threads);
+            (new.rules, new.fixed) = (rules, std::mem::take(&mut options.fixed));
             new.trust = serve.trust || self.began.is_local();
             // A certificate needs a restart: before it, no client could meet the condition.
             new.tls_required = serve.tls_required && self.began.tls_cert.is_some();

@@ -7,7 +7,7 @@ use std::{
 
 use ermine::Budget;
 
-use crate::{hba::Rules, traces::Traces};
+use crate::{hba::Rules, read_lease::ReadLease, traces::Traces};
 
 /// Upper bound of the number of clients.
 pub const CONNECTIONS_MAX: usize = 100_000;
@@ -39,18 +39,28 @@ pub struct ServerOptions {
     pub trust: bool,
     /// The rules for which clients may connect, from where, and by which proof.
     pub rules: Option<Arc<Rules>>,
-    /// The database's budget, against which long messages and held results count.
-    pub budget: Option<Arc<Budget>>,
     /// Whether the begin of each connection is logged, at the level info.
     pub log_connections: bool,
     /// Whether the end of each connection is logged, at the level info.
     pub log_disconnections: bool,
-    /// Where spans of statements go.
-    pub traces: Option<Traces>,
-    /// Threads that serve clients [default: two per core, and at least eight].
-    pub threads: Option<usize>,
     /// How long the thread of a lone client looks for input before it sleeps; zero: not at all.
     pub busy_poll: Duration,
+    /// What stays when options are read again.
+    pub fixed: Fixed,
+}
+
+/// What a server has from its begin to its end: options that are read again do not change it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Fixed {
+    /// The database's budget, against which long messages and held results count.
+    pub budget: Option<Arc<Budget>>,
+    /// The lease of the primary that is served; `None`: there is no other node.
+    pub lease: Option<ReadLease>,
+    /// Threads that serve clients [default: two per core, and at least eight].
+    pub threads: Option<usize>,
+    /// Where spans of statements go.
+    pub traces: Option<Traces>,
 }
 
 impl Default for ServerOptions {
@@ -67,12 +77,10 @@ impl Default for ServerOptions {
             tls_required: false,
             trust: false,
             rules: None,
-            budget: None,
             log_connections: false,
             log_disconnections: false,
-            traces: None,
-            threads: None,
             busy_poll: Duration::from_micros(50),
+            fixed: Fixed::default(),
         }
     }
 }
@@ -82,7 +90,7 @@ impl ServerOptions {
     /// connection where a statement takes long or a client reads slowly.
     pub fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.threads.unwrap_or((2 * cores).max(8)).max(1);
+        let threads = self.fixed.threads.unwrap_or((2 * cores).max(8)).max(1);
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             // The number of connections may be raised later.

@@ -17,6 +17,7 @@ use ermine_server::{
     http::{Pages, StandbyPages},
     logger,
     options::ServerOptions,
+    read_lease::ReadLease,
     server::{Control, Server},
     sql::SqlBackend,
     tls::Tls,
@@ -78,6 +79,7 @@ struct Leading {
     /// They are listened to already.
     signals: EndSignals,
     standbys: Arc<Standbys>,
+    lease: ReadLease,
 }
 
 /// The part that a server has in its cluster.
@@ -153,7 +155,8 @@ fn lead_and_serve(
         pages.abort();
         let _ = runtime.block_on(pages);
     }
-    let served = service.run(database, Role::Primary(Leading { signals, standbys: primary.standbys() }));
+    let (standbys, lease) = (primary.standbys(), primary.lease());
+    let served = service.run(database, Role::Primary(Leading { signals, standbys, lease }));
     runtime.block_on(primary.end());
     served
 }
@@ -190,10 +193,11 @@ impl Service {
         let mut options = options.clone();
         let runtime = options.runtime().map_err(failed)?;
         let (watched, waits) = (Arc::downgrade(&engine), engine.scheme().waits());
-        options.budget = Some(engine.budget().clone());
+        options.fixed.budget = Some(engine.budget().clone());
         let (database, signals, standbys, begun) = match role {
             Role::Alone => (SqlDatabase::open(engine).map_err(failed)?, None, None, None),
-            Role::Primary(Leading { signals, standbys }) => {
+            Role::Primary(Leading { signals, standbys, lease }) => {
+                options.fixed.lease = Some(lease);
                 (SqlDatabase::open(engine).map_err(failed)?, Some(signals), Some(standbys), None)
             }
             Role::Standby(database, begun) => (database, None, None, Some(begun)),
@@ -217,7 +221,7 @@ impl Service {
         let mut pid_file = None;
         let served = runtime.block_on(async {
             let traces = arguments.otlp.clone().map(Traces::start);
-            options.traces.clone_from(&traces);
+            options.fixed.traces.clone_from(&traces);
             let server = Server::listen(backend, options, tls.clone(), &arguments.listen)?;
             // Before the process can be known and signalled. The node of a standby listens to them itself.
             let signals = if is_standby { None } else { Some(signals.map_or_else(end_signals, Ok)?) };

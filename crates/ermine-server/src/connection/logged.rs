@@ -63,7 +63,7 @@ impl<B: Backend> Connection<'_, B> {
     /// Returns the span of the client that a text names, if spans are sent to a collector.
     #[inline]
     pub(super) fn parent_of(&self, text: &str) -> Option<Parent> {
-        self.options.traces.as_ref().and_then(|_| Parent::of(text))
+        self.options.fixed.traces.as_ref().and_then(|_| Parent::of(text))
     }
 
     /// Logs a statement that has ended, if it was slow, and makes its span.
@@ -118,7 +118,7 @@ impl<B: Backend> Connection<'_, B> {
 
     /// Makes the span of a statement, if spans are sent to a collector.
     fn trace(&self, statement: &Unsynced<B::Session>, synced: Duration) {
-        let Some(traces) = &self.options.traces else { return };
+        let Some(traces) = &self.options.fixed.traces else { return };
         let Unsynced { began, took, client, effort, parent, failure, .. } = statement;
         let mut attributes = vec![
             ("enduser.id", json!(self.user)),

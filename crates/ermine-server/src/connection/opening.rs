@@ -56,9 +56,8 @@ impl From<io::Error> for Refusal {
 
 /// Opens a connection.
 pub async fn open<B: Backend>(shared: &Shared<B>, socket: TcpStream) -> Result<Opened, Refusal> {
-    let counted = || Counted::new(shared.options.get().budget.clone());
-    let mut input = Input::new(counted());
-    let mut output = Output::new(Stream::Plain(socket), shared.options.get().stall_max, counted());
+    let mut input = Input::new(Counted::new(shared.options.get().fixed.budget.clone()));
+    let mut output = Output::new(Stream::Plain(socket), &shared.options.get());
     let startup = loop {
         let packet = match packet(&mut input, output.stream()).await? {
             Ok(packet) => packet,
@@ -155,8 +154,7 @@ async fn encrypt<B>(tls: &Tls, mut output: Output, shared: &Shared<B>) -> Result
     answer(&mut output, backend::ACCEPT_TLS).await?;
     let Stream::Plain(socket) = output.into_stream() else { return Err(Refusal::Silent) };
     let stream = tls.acceptor.accept(socket).await?;
-    let counted = Counted::new(shared.options.get().budget.clone());
-    Ok(Output::new(Stream::Tls(Box::new(stream)), shared.options.get().stall_max, counted))
+    Ok(Output::new(Stream::Tls(Box::new(stream)), &shared.options.get()))
 }
 
 enum Unknown {

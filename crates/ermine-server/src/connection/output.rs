@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! 1. No report of a commit leaves before the commit's receipt says that it is durable. If a receipt fails, the report
-//!    that depends on it is removed.
+//!    that depends on it is removed. Nor does anything leave while a primary may be one no longer ([`ReadLease`]).
 //! 2. The buffer is bounded: beyond [`BUFFER_MAX`] bytes the thread that fills it waits for the socket, up to the time
 //!    for which a client may read nothing. Statements are synchronous, so the wait blocks their thread, after it has
 //!    handed its other connections on. Only where several statements come as one text the output is kept until the last
@@ -22,7 +22,9 @@ use tokio::{io::AsyncWrite, io::AsyncWriteExt, runtime::Handle, task::block_in_p
 
 use super::{Stream, aside::pause, counted::Counted};
 use crate::{
+    options::ServerOptions,
     protocol::backend,
+    read_lease::ReadLease,
     registry::{Entry, Registry, Stage},
 };
 
@@ -60,25 +62,27 @@ pub struct Output {
     /// Whether nothing more can, or may, be written.
     is_broken: bool,
     stall_max: Duration,
+    lease: Option<ReadLease>,
     entry: Option<(Arc<Registry>, Arc<Entry>)>,
     /// Shows what is waited for.
     events: WaitEvents,
 }
 
 impl Output {
-    /// Returns the output to a client that may read nothing for `stall_max`.
-    pub fn new(stream: Stream, stall_max: Duration, counted: Counted) -> Self {
+    /// Returns the output to a client of a server with these options.
+    pub fn new(stream: Stream, options: &ServerOptions) -> Self {
         Self {
             stream,
             bytes: Vec::new(),
-            counted,
+            counted: Counted::new(options.fixed.budget.clone()),
             receipts: Vec::new(),
             held: None,
             group: None,
             is_due: false,
             left: 0,
             is_broken: false,
-            stall_max,
+            stall_max: options.stall_max,
+            lease: options.fixed.lease.clone(),
             entry: None,
             events: WaitEvents::default(),
         }
@@ -175,7 +179,7 @@ impl Output {
         }
     }
 
-    /// Writes everything, when it is durable.
+    /// Writes everything, when it is durable, and known to be the newest.
     pub async fn flush(&mut self) -> io::Result<()> {
         debug_assert!(self.held.is_none());
         if self.is_broken {
@@ -184,6 +188,7 @@ impl Output {
         self.is_due = false;
         self.left += 1;
         let durable = self.receive().await;
+        let durable = self.confirm().await.and(durable);
         let written = write(&mut self.stream, &self.bytes, self.stall_max, self.entry.as_ref(), &self.events).await;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
@@ -211,6 +216,20 @@ impl Output {
         Ok(())
     }
 
+    /// Waits until what was read for the output is known to be the newest, or takes all of it back.
+    async fn confirm(&mut self) -> io::Result<()> {
+        let Some(lease) = &self.lease else { return Ok(()) };
+        if lease.held().await {
+            return Ok(());
+        }
+        self.bytes.clear();
+        let message = "terminating connection because this node may no longer be the primary";
+        let error = SqlError::new(SqlState::ADMIN_SHUTDOWN, message)
+            .hint("Connect to the primary. Whether a commit that was not answered has happened is unknown.");
+        backend::error(&mut self.bytes, "FATAL", &error);
+        Err(io::Error::other(error))
+    }
+
     /// Called within a statement: makes room if the buffer is too full.
     #[inline]
     pub fn relieve(&mut self) -> Result<(), SqlError> {
@@ -229,7 +248,7 @@ impl Output {
         }
         pause();
         let mut written = 0;
-        if self.receipts.is_empty() {
+        if self.receipts.is_empty() && self.lease.as_ref().is_none_or(ReadLease::is_held) {
             let mut context = Context::from_waker(Waker::noop());
             while written < self.bytes.len() {
                 match Pin::new(&mut self.stream).poll_write(&mut context, &self.bytes[written..]) {

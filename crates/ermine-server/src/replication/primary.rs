@@ -12,6 +12,7 @@ use std::{
 
 use ermine::{CommitHold, Database, LogReader};
 use ermine_replication::{End, Identity, Position, PublishError, Publisher, ReplicatedLog as _, jetstream::JetStream};
+use ermine_server::read_lease::ReadLease;
 use tokio::{
     runtime::Handle,
     sync::{oneshot, watch},
@@ -111,6 +112,11 @@ impl Primary {
     /// Returns the standbys, as they tell of themselves.
     pub fn standbys(&self) -> Arc<Standbys> {
         self.standbys.clone()
+    }
+
+    /// Returns what shows that this node is still the primary.
+    pub fn lease(&self) -> ReadLease {
+        self.keeper.read_lease()
     }
 
     /// Publishes the rest, and gives the lease back, so that a standby takes over at once. No client is served any more;

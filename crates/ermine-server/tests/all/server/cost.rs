@@ -130,7 +130,7 @@ fn protocol_cost() {
         measure("bare, threads", connections, address, false);
         for (name, threads) in [("bare, tokio of 1", 1), ("bare, tokio of 8", 8)] {
             let mut options = options();
-            options.threads = Some(threads);
+            options.fixed.threads = Some(threads);
             let runtime = options.runtime().unwrap();
             let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
             let (address, reply) = (listener.local_addr().unwrap(), reply.clone());
@@ -147,7 +147,7 @@ fn protocol_cost() {
             [("inline, 8 threads", false, 8), ("inline, 1 thread", false, 1), ("block_in_place", true, 8)]
         {
             let mut options = options();
-            options.threads = Some(threads);
+            options.fixed.threads = Some(threads);
             let server = start_with(Fake { waits, ..Fake::default() }, options);
             measure(name, connections, server.address, true);
         }

@@ -25,7 +25,7 @@ pub struct Running {
 pub fn options() -> ServerOptions {
     let mut options = ServerOptions::default();
     options.trust = true;
-    options.threads = Some(4);
+    options.fixed.threads = Some(4);
     options.connections_reserved = 0;
     options.refusal_delay = Duration::from_millis(1);
     options

@@ -93,6 +93,8 @@ fn sampled_and_slow_statements_have_spans() {
     let collector = Collector::start(OK);
     let mut serving = start(&directory, &collector.url());
     let traced = |text: &str, flags: &str| format!("{text} /*traceparent='00-{TRACE}-b7ad6b7169203331-{flags}'*/");
+    // It concerns connections that begin later, which go on to be traced.
+    run(&serving, &["SELECT pg_reload_conf()"]);
     run(
         &serving,
         &[
