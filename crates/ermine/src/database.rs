@@ -220,6 +220,20 @@ impl Database {
         Some(replayed.load(Ordering::Acquire))
     }
 
+    /// Returns the position of the original's log up to which the standby's newest safe snapshot shows it
+    /// ([`TxnOptions::snapshot`]): all that committed below, and nothing that committed behind it. `None`: the standby
+    /// has none, or the database is none.
+    pub fn safe_replayed(&self) -> Option<u64> {
+        with_engine!(&*self.engine, engine => engine.safe_replayed())
+    }
+
+    /// Hands a standby's safe snapshot out no more; transactions get the next one. For layers that keep something of
+    /// their own, which has changed.
+    #[doc(hidden)]
+    pub fn forget_safe_snapshot(&self) {
+        with_engine!(&*self.engine, engine => engine.forget_safe_snapshot());
+    }
+
     /// Returns why no transaction can commit any more, if that is so: [`Error::Poisoned`]. Readers go on, but a program
     /// that serves clients had best end, and open the database again.
     pub fn failure(&self) -> Option<Error> {
@@ -695,6 +709,17 @@ impl Database {
     /// [`LogReceiver`]: crate::LogReceiver
     pub fn log_reader(&self, from: Option<u64>) -> Result<LogReader<'_>> {
         with_engine!(&*self.engine, engine => engine.log_reader(from))
+    }
+
+    /// Marks the present state in the log as a safe snapshot (SSN 5.2): standbys that replay the log show it to
+    /// transactions that ask for one ([`crate::HotStandby`]). As after [`Database::snapshot`], a transaction in flight
+    /// that precedes one that has committed already may lose a conflict.
+    ///
+    /// A program that ships the log calls this again and again, say every 20 ms. Returns whether nothing is to be marked
+    /// before the next commit; `false`: the log was in use, call again soon. Under a scheme that is not serializable, and
+    /// where there is no log or it is not shipped, nothing is ever marked.
+    pub fn mark_safe_snapshot(&self) -> bool {
+        with_engine!(&*self.engine, engine => engine.mark_safe_snapshot())
     }
 
     /// Reads the changes of committed transactions from the position `from` on, or from the durable end of the log on:

@@ -233,6 +233,21 @@ impl<S: Scheme> Engine<S> {
         self.log.as_ref().and_then(|log| log.check().err())
     }
 
+    /// Returns the position up to which a standby's safe snapshot shows its original, if there is one.
+    pub(crate) fn safe_replayed(&self) -> Option<u64> {
+        self.safe.adopted_to()
+    }
+
+    /// Makes the present state of a standby its safe snapshot.
+    pub(crate) fn adopt_safe_snapshot(&self, position: u64) {
+        self.safe.adopt(&self.shared.clock, position);
+    }
+
+    /// Hands a standby's safe snapshot out no more.
+    pub(crate) fn forget_safe_snapshot(&self) {
+        self.safe.forget();
+    }
+
     fn garbage_versions(&self) -> u64 {
         self.snapshots.iter().map(|(_, slot)| slot.garbage.load(Ordering::Relaxed)).sum()
     }

@@ -78,6 +78,9 @@ pub enum Error {
     ReadOnly,
     /// The database is a standby ([`crate::HotStandby`]), where nothing is written but what the original has committed.
     Standby,
+    /// A standby has no safe snapshot of its original: none has been marked since the standby was opened, or since
+    /// something changed that is not read from a snapshot ([`crate::Database::mark_safe_snapshot`]).
+    NoSnapshot,
     /// A savepoint that was released, or that came after one that was rolled back to, or that belongs to another
     /// transaction.
     NoSuchSavepoint,
@@ -263,6 +266,9 @@ impl fmt::Display for Error {
             Self::Standby => {
                 f.write_str("the database is a standby, which follows another one: write there, or promote the standby")
             }
+            Self::NoSnapshot => f.write_str(
+                "the standby has no safe snapshot: one comes when the original marks it, after its next commit",
+            ),
             Self::KeyFunction { index, panic } => write!(
                 f,
                 "the key function of index {index} panicked: {panic}; it must give a key for every row, depend on \

@@ -25,7 +25,8 @@
 //!
 //! Serializable? A snapshot of a prefix need not be one that a serial order of the original contains (the read-only
 //! anomaly: Fekete, O'Neil and O'Neil, 2004), so the image is one under snapshot isolation, and says so
-//! ([`Database::scheme`]).
+//! ([`Database::scheme`]). But the original can mark prefixes that are ([`Database::mark_safe_snapshot`]): a transaction
+//! that asks for a safe snapshot ([`Database::snapshot`]) reads the newest of them.
 
 use std::{
     path::Path,
@@ -109,11 +110,16 @@ impl HotStandby {
             Err(error) => return Err(Box::new((receiver, error))),
         };
         let log = ReceivedLog::new(receiver.position());
+        if ReceivedLog::ends_safely(&receiver) {
+            with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(receiver.position()));
+        }
         Ok(Self { receiver, database: Arc::new(database), log, replayed, is_broken: false })
     }
 
     /// Returns the image. All of its transactions are read-only, under snapshot isolation: a write, the creation of a
-    /// table and other changes fail with [`Error::Standby`]. To read by a secondary index, open it before the table's
+    /// table and other changes fail with [`Error::Standby`]. [`Database::snapshot`] is serializable with the original's
+    /// transactions: it reads the newest state that the original has marked ([`Database::mark_safe_snapshot`]), and fails
+    /// with [`Error::NoSnapshot`] where there is none. To read by a secondary index, open it before the table's
     /// next rows are received: as in any database, a table is written only when all its indexes are open.
     ///
     /// The image is a copy of its own in memory. Drop it before a promoted standby is opened.
@@ -164,7 +170,14 @@ impl HotStandby {
     ) -> Result<()> {
         let Self { receiver, database, log, replayed, is_broken } = self;
         let name_of = |table| with_engine!(&*database.engine, engine => engine.tables.name_of(table));
-        log.read(receiver, name_of, &mut |Received { committed, tables }| {
+        log.read(receiver, name_of, &mut |received| {
+            let (committed, tables) = match received {
+                Received::Committed(committed, tables) => (committed, tables),
+                Received::SafeSnapshot(position) => {
+                    with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(position));
+                    return Ok(());
+                }
+            };
             let at = committed.stamp.as_u64();
             let (mut written, mut is_applied) = (write(database, &tables, &committed)?, false);
             let mut apply = || {

@@ -31,7 +31,7 @@ use crate::{
         space::Span,
     },
     platform::file::Directory,
-    scheme::Scheme,
+    scheme::{Certifier as _, Scheme},
 };
 
 /// Bytes of log after the newest checkpoint from which on a backup makes a new checkpoint first.
@@ -94,6 +94,20 @@ impl<S: Scheme> Engine<S> {
     pub(crate) fn log_reader(&self, from: Option<u64>) -> Result<LogReader<'_>> {
         let (log, store) = self.log_and_store()?;
         LogReader::new(log, store, from)
+    }
+
+    /// Marks the present state in the log as a safe snapshot; returns whether the log ends with one, or has none.
+    pub(crate) fn mark_safe_snapshot(&self) -> bool {
+        /// Others may take the place first.
+        const ATTEMPTS: usize = 16;
+        let Some(log) = self.log.as_ref().filter(|_| self.options.scheme.is_serializable()) else { return true };
+        let mark = || {
+            log.try_mark(|claim| match S::Certifier::SNAPSHOT_IS_SERIAL {
+                true => claim(),
+                false => self.safe.mark(&self.shared.safe, claim),
+            })
+        };
+        (0..ATTEMPTS).any(|_| mark())
     }
 
     /// Reads the changes of committed transactions from a position on, or from the durable end of the log on.

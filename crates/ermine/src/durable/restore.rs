@@ -31,8 +31,9 @@ use super::{
 use crate::{
     error::{Error, Result},
     log::{
-        block::{BlockKind, HEADER_BYTES, Header},
+        block::BlockKind,
         identity::{Identity, Label, Said},
+        moment::Moment,
         scan::{Found, Scan},
         segment::name_of,
         space::Span,
@@ -260,7 +261,7 @@ impl Chain {
                 }
                 let header = match scan.next().map_err(storage)? {
                     Found::Block(header, block) => {
-                        moment = moment_of(&header, block).or(moment);
+                        moment = Moment::read(&header, block).and_then(|moment| moment.time()).or(moment);
                         header
                     }
                     Found::Invalid(_) if number + 1 == self.links.len() && !link.whole && at >= whole => break 'log,
@@ -393,13 +394,4 @@ fn content_end(link: &Link) -> Result<u64> {
         }
     }
     Ok(end)
-}
-
-/// The moment that a block notes.
-fn moment_of(header: &Header, block: &[u8]) -> Option<SystemTime> {
-    if header.kind != BlockKind::Clock {
-        return None;
-    }
-    let micros = block[HEADER_BYTES + header.descriptors as usize..].first_chunk()?;
-    UNIX_EPOCH.checked_add(Duration::from_micros(u64::from_le_bytes(*micros)))
 }

@@ -49,7 +49,7 @@ pub(crate) enum BlockKind {
     Skip = 2,
     /// A part of a transaction that a commit block will refer to; without that commit block it has no effect.
     Overflow = 3,
-    /// A point in time: the wall-clock time, in its payload.
+    /// A point in time, and whether the state there is a safe snapshot (`moment`).
     Clock = 4,
     /// Rows that were moved to the cold store.
     Cold = 5,

@@ -11,7 +11,8 @@ use super::{
     block::{BlockKind, Body, Sealed},
     chains::Chains,
     draft::Draft,
-    flusher::{Flusher, Moment},
+    flusher::Flusher,
+    moment::Moment,
     lsn::{GRANULE, Lsn, SEGMENTS},
     readers::Readers,
     ring::Ring,
@@ -47,6 +48,8 @@ pub(crate) struct Log {
     pub(super) clock_filling: Arc<Filling>,
     /// Announcements of threads that note the time on request.
     moment_filling: Mutex<Arc<Filling>>,
+    /// The end of the last block that marks a safe snapshot.
+    marked_to: AtomicU64,
     bytes: AtomicU64,
     flushes: LatencyRecorder,
     /// Sequence number of the first segment that has no file yet.
@@ -81,6 +84,7 @@ impl Log {
         let log = Arc::new(Self {
             clock_filling: space.join(),
             moment_filling: Mutex::new(space.join()),
+            marked_to: AtomicU64::new(0),
             space,
             ring,
             room: Room::new(files.directory().clone(), segment_bytes),
@@ -323,6 +327,33 @@ impl Log {
     pub(crate) fn try_note_moment(&self) {
         let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
         self.try_append(&filling, Moment::from(SystemTime::now()).body());
+    }
+
+    /// Marks the place of a safe snapshot, if that is possible at once; returns whether it is the end of the log.
+    /// `renew` makes a snapshot of the place that the function takes.
+    pub(crate) fn try_mark(&self, renew: impl FnOnce(&mut dyn FnMut() -> Option<Stamp>) -> Option<Stamp>) -> bool {
+        let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
+        if self.space.now() == self.marked_to() {
+            return true;
+        }
+        let moment = Moment::from(SystemTime::now()).safe();
+        let (body, mut piece) = (moment.body(), None);
+        let sealed = body.seal();
+        renew(&mut || {
+            piece = self.space.try_claim(&filling, body.size(), self.ring.free_to());
+            piece.map(|piece| piece.lsn.stamp())
+        });
+        let Some(piece) = piece else { return false };
+        self.fill(piece, sealed, body);
+        // Relaxed: the flusher may note the time once more.
+        self.marked_to.store(piece.lsn.offset() + piece.size, Ordering::Relaxed);
+        self.space.filled(&filling);
+        true
+    }
+
+    /// Returns the end of the last block that marks a safe snapshot.
+    pub(super) fn marked_to(&self) -> u64 {
+        self.marked_to.load(Ordering::Relaxed)
     }
 
     /// As [`Log::append`], but returns `None` if it would have to wait.

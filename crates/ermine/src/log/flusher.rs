@@ -30,7 +30,7 @@ use std::{
 
 use super::{
     Log,
-    block::{BlockKind, Body},
+    moment::Moment,
     lsn::Lsn,
     space::{PAGE_BYTES, Span},
 };
@@ -46,22 +46,6 @@ const GATHER_LARGE_MAX: Duration = Duration::from_millis(4);
 const CLOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes written at a time, so that the ring is freed bit by bit.
 const WRITE_BYTES: u64 = 1 << 20;
-
-/// A time as it is stored in the log: microseconds since 1970.
-pub(super) struct Moment([u8; 8]);
-
-impl From<SystemTime> for Moment {
-    fn from(time: SystemTime) -> Self {
-        let micros = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
-        Self(micros.to_le_bytes())
-    }
-}
-
-impl Moment {
-    pub(super) fn body(&self) -> Body<'_> {
-        Body::of(BlockKind::Clock, &[], &self.0)
-    }
-}
 
 /// State that the thread keeps between rounds.
 pub(super) struct Flusher {
@@ -172,7 +156,8 @@ impl Flusher {
     /// the last.
     fn note_moment(&mut self) {
         let now = SystemTime::now();
-        if self.log.space.filled_to() == self.moment_end
+        let filled_to = self.log.space.filled_to();
+        if [self.moment_end, self.log.marked_to()].contains(&filled_to)
             || now.duration_since(self.last_moment).is_ok_and(|passed| passed < CLOCK_INTERVAL)
         {
             return;
@@ -281,7 +266,7 @@ mod tests {
         clock::LogOffset,
         log::{
             Start,
-            block::Header,
+            block::{BlockKind, Header},
             lsn::GRANULE,
             scan::{Found, Scan},
             segment::SegmentFiles,

@@ -15,6 +15,7 @@
 //! | `space` | pieces, segments, what has been filled |
 //! | `ring` | the log buffer |
 //! | `flusher`, `waiters` | group commit |
+//! | `moment` | times in the log, and safe snapshots |
 //! | `segment`, `scan` | the files, and reading them |
 //! | `room` | space kept in reserve on a device that may become full |
 //! | `identity` | the database that a file belongs to, and how far the log extends |
@@ -53,6 +54,8 @@ mod loom_models;
 
 #[cfg(not(loom))]
 mod flusher;
+#[cfg(not(loom))]
+pub(crate) mod moment;
 #[cfg(not(loom))]
 mod receipt;
 #[cfg(not(loom))]

@@ -201,6 +201,17 @@ impl<P: InPlace> Engine<P> {
         self.log.as_ref().and_then(|log| log.check().err())
     }
 
+    /// Returns nothing: no standby has one version a row.
+    pub(crate) fn safe_replayed(&self) -> Option<u64> {
+        None
+    }
+
+    /// Makes no snapshot: no standby has one version a row.
+    pub(crate) fn adopt_safe_snapshot(&self, _position: u64) {}
+
+    /// Forgets no snapshot: no standby has one version a row.
+    pub(crate) fn forget_safe_snapshot(&self) {}
+
     /// Resets all records, so that timestamps can begin anew. No transaction runs meanwhile; takes time for each row.
     pub(super) fn begin_round(&self) -> Result<()> {
         let _alone = self.rounds.lock().expect("no code panics while it sets records back");

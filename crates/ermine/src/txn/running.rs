@@ -72,7 +72,17 @@ impl<'e, S: Scheme> Txn<'e, S> {
         };
         let isolation = if snapshot { Isolation::Scheme } else { isolation };
         let asks_less = isolation == Isolation::Snapshot;
-        let begin = if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
+        let begin = if snapshot && engine.options.is_standby() {
+            let Some(begin) = engine.safe.join(&worker.slot, pinned) else {
+                worker.pins.nodes.unpin();
+                if pinned {
+                    worker.pins.versions.unpin();
+                }
+                engine.workers.give(worker);
+                return Err(Error::NoSnapshot);
+            };
+            begin
+        } else if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
             engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned, after)
         } else {
             worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, pinned)

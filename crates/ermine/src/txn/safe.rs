@@ -12,10 +12,15 @@
 //!    everything.
 //! 3. A transaction in strict order gets a new snapshot: one that was taken before it began may lack commits that were
 //!    acknowledged since. A transaction in a session gets only a snapshot that its session's last commit is below.
-//! 4. While a snapshot may be handed out again, `holder` has it in its word, and the horizon reads that word before it
+//! 4. Older snapshots stay safe: a committer that comes after the newest one comes after them.
+//! 5. While a snapshot may be handed out again, `holder` has it in its word, and the horizon reads that word before it
 //!    asks which other slots there are (`snapshots`). A transaction gets the snapshot under the lock, and stores it
 //!    into its own word there. So a horizon that finds that the holder has moved on finds the transaction, even in a
 //!    new slot.
+//!
+//! *Marks.* For standbys, a snapshot is marked in the log: S is then the place of its block, so a standby that has
+//! replayed the log up to the block, and nothing behind it, has that snapshot. It adopts its own state there: no thread
+//! of a standby certifies anything, and a transaction that reads the adopted state is as safe as one of the original.
 
 use std::time::Duration;
 
@@ -38,12 +43,15 @@ impl SafeSnapshot {
         Self(AtomicU64::new(Self::NONE))
     }
 
-    /// Takes a snapshot of the present state; `take` reads the log offset. One caller at a time.
-    pub(crate) fn renew(&self, take: impl FnOnce() -> Stamp) -> Stamp {
+    /// Takes a snapshot of the present state; `take` reads the log offset, or takes a place in the log, and then it may
+    /// fail. One caller at a time.
+    pub(crate) fn renew(&self, take: impl FnOnce() -> Option<Stamp>) -> Option<Stamp> {
+        // Relaxed: only callers write it.
+        let before = self.0.load(Ordering::Relaxed);
         self.0.store(Self::ANNOUNCED, Ordering::SeqCst);
         total_order();
         let stamp = take();
-        self.0.store(stamp.0, Ordering::SeqCst);
+        self.0.store(stamp.map_or(before, |stamp| stamp.0), Ordering::SeqCst);
         stamp
     }
 
@@ -67,6 +75,8 @@ impl SafeSnapshot {
 /// Hands out safe snapshots.
 pub(crate) struct SafeSnapshots {
     newest: Mutex<Option<(Stamp, Instant)>>,
+    /// On a standby, the snapshot that transactions get, and the position of the original up to which it shows all.
+    adopted: Mutex<Option<(Stamp, u64)>>,
     holder: SnapshotSlot,
     /// The time during which a snapshot is handed out again.
     interval: Duration,
@@ -74,7 +84,7 @@ pub(crate) struct SafeSnapshots {
 
 impl SafeSnapshots {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { newest: Mutex::new(None), holder: SnapshotSlot::new(), interval }
+        Self { newest: Mutex::new(None), adopted: Mutex::new(None), holder: SnapshotSlot::new(), interval }
     }
 
     /// Returns the slot that keeps the newest snapshot while it may be handed out again.
@@ -100,7 +110,7 @@ impl SafeSnapshots {
             slot.join(stamp, runs_through);
             return stamp;
         }
-        let stamp = safe.renew(|| self.holder.take(clock, true, false));
+        let stamp = safe.renew(|| Some(self.holder.take(clock, true, false))).expect("an offset can be read");
         slot.join(stamp, runs_through);
         *newest = Some((stamp, Instant::now()));
         if self.interval.is_zero() {
@@ -109,8 +119,35 @@ impl SafeSnapshots {
         stamp
     }
 
-    /// Hands the newest snapshot out no more: transactions that begin now get a new one.
+    /// Marks a snapshot in the log; `claim` takes the place of its block, or fails.
+    pub(crate) fn mark(&self, safe: &SafeSnapshot, claim: impl FnOnce() -> Option<Stamp>) -> Option<Stamp> {
+        // One caller at a time.
+        let _newest = self.newest.lock().expect("no code panics while it takes a snapshot");
+        safe.renew(claim)
+    }
+
+    /// Adopts the present state of a standby, which shows the original up to a position where a snapshot was marked.
+    pub(crate) fn adopt(&self, clock: &LogOffset, position: u64) {
+        let mut adopted = self.adopted.lock().expect("no code panics while it takes a snapshot");
+        *adopted = Some((self.holder.take(clock, true, false), position));
+    }
+
+    /// Stores the adopted snapshot into a transaction's slot; `None`: there is none.
+    pub(crate) fn join(&self, slot: &SnapshotSlot, runs_through: bool) -> Option<Stamp> {
+        let adopted = self.adopted.lock().expect("no code panics while it takes a snapshot");
+        let (stamp, _) = (*adopted)?;
+        slot.join(stamp, runs_through);
+        Some(stamp)
+    }
+
+    /// Returns the position up to which the adopted snapshot shows the original.
+    pub(crate) fn adopted_to(&self) -> Option<u64> {
+        self.adopted.lock().expect("no code panics while it takes a snapshot").map(|(_, position)| position)
+    }
+
+    /// Hands the newest snapshot out no more: transactions that begin now get a new one, and on a standby the next one.
     pub(crate) fn forget(&self) {
+        *self.adopted.lock().expect("no code panics while it takes a snapshot") = None;
         *self.newest.lock().expect("no code panics while it takes a snapshot") = None;
         self.holder.leave();
     }

@@ -2,7 +2,8 @@
 //! else, while pieces arrive; it is never written.
 //! Method: as in `shipping`, a database whose states are known by the stamps of their commits ships its log; the image
 //! must have the rows of the last commit below its position, and snapshots that were taken before keep theirs. Then
-//! tables that come and go, indexes, and readers beside the replay.
+//! tables that come and go, indexes, and readers beside the replay. Safe snapshots: the read-only anomaly by hand, and
+//! reports of closed batches beside writers, under every serializable scheme.
 
 use std::{
     collections::BTreeMap,
@@ -59,6 +60,7 @@ fn live(seed: u64) {
         }
         match rng.u8(..8) {
             0 => drop(db.checkpoint().unwrap()),
+            3 => _ = db.mark_safe_snapshot(),
             1 => {
                 (db, table) = reopened(&mut original, (db, table), rng);
                 reader = db.log_reader(Some(to.position())).unwrap();
@@ -87,7 +89,15 @@ fn live(seed: u64) {
         let there = image.table::<u64, Vec<u8>>("rows").unwrap();
         assert_eq!(&rows_in(&image, &there), past.at(position), "at {position}");
         let snapshot = image.begin_owned(TxnOptions::default()).unwrap();
-        kept.push((snapshot, there, past.at(position).clone()));
+        kept.push((snapshot, there.clone(), past.at(position).clone()));
+        match image.begin_owned(TxnOptions::snapshot()) {
+            Ok(safe) => {
+                let shown = image.safe_replayed().unwrap();
+                assert!(shown <= position);
+                kept.push((safe, there, past.at(shown).clone()));
+            }
+            Err(error) => assert!(matches!(error, Error::NoSnapshot) && image.safe_replayed().is_none()),
+        }
         for (snapshot, there, expected) in &kept {
             let rows: Rows = snapshot.scan(there, ..).collect().unwrap().into_iter().collect();
             assert_eq!(&rows, expected, "a snapshot that was taken before {position}");
@@ -96,8 +106,11 @@ fn live(seed: u64) {
             kept.clear();
         }
     }
+    assert!(db.mark_safe_snapshot() && db.mark_safe_snapshot());
+    db.sync().unwrap();
     ship_all(&mut reader, &mut to);
     let position = to.position();
+    assert_eq!(to.database().safe_replayed(), Some(position));
     kept.clear();
     to.promote().unwrap();
     let promoted = crashed(&copy, Keep::Nothing);
@@ -427,4 +440,135 @@ fn readers_beside_the_replay_see_whole_transactions() {
         ship_all(&mut reader, &mut to);
         ended.store(true, Ordering::Release);
     });
+}
+
+fn serializable_schemes() -> impl Iterator<Item = Scheme> {
+    Scheme::ALL.into_iter().filter(|scheme| scheme.has_versions() && scheme.is_serializable())
+}
+
+/// The read-only anomaly (Fekete, O'Neil, O'Neil 2004): a receipt is written into a batch that was closed meanwhile. It
+/// comes before the close, so a reader that saw the close and not the receipt has seen what no serial order has.
+#[test]
+fn a_prefix_may_be_one_of_no_serial_order_and_a_safe_snapshot_is_not() {
+    for scheme in serializable_schemes() {
+        for marks in [false, true] {
+            let db = Database::open_in(Arc::new(FaultyDirectory::new()), options().scheme(scheme)).unwrap();
+            let [batch, receipts] = ["batch", "receipts"].map(|name| db.table::<u64, u64>(name).unwrap());
+            db.run(|txn| txn.put(&batch, &0, &1)).unwrap();
+            assert!(db.mark_safe_snapshot());
+            let (_copy, mut to, mut reader) = followed(&db);
+            let image = to.database().clone();
+            let there = ["batch", "receipts"].map(|name| image.table::<u64, u64>(name).unwrap());
+            let shown = |options: TxnOptions| {
+                let txn = image.begin(options).unwrap();
+                (txn.get(&there[0], &0).unwrap(), txn.get(&there[1], &7).unwrap())
+            };
+
+            let receipt = db.begin(TxnOptions::default()).unwrap();
+            let number = receipt.get(&batch, &0).unwrap().unwrap();
+            db.run(|txn| txn.put(&batch, &0, &2)).unwrap();
+            if marks {
+                assert!(db.mark_safe_snapshot());
+                db.sync().unwrap();
+            }
+            ship_all(&mut reader, &mut to);
+            assert_eq!(shown(TxnOptions::read_only()), (Some(2), None), "{scheme}");
+            let safe = if marks { 2 } else { 1 };
+            assert_eq!(shown(TxnOptions::snapshot()), (Some(safe), None), "{scheme}");
+
+            let written = receipt.put(&receipts, &7, &number).and_then(|_| receipt.commit().map(drop));
+            // Under mvocc, the order of commits is serial, and the receipt loses anyway.
+            assert_eq!(written.is_ok(), !marks && scheme != Scheme::MvOcc, "{scheme}, {marks}: {written:?}");
+            assert!(db.mark_safe_snapshot());
+            db.sync().unwrap();
+            ship_all(&mut reader, &mut to);
+            let expected = (Some(2), written.is_ok().then_some(1));
+            assert_eq!(shown(TxnOptions::snapshot()), expected, "{scheme}");
+            assert_eq!(shown(TxnOptions::read_only()), expected, "{scheme}");
+        }
+    }
+}
+
+/// Returns how many reports of closed batches on a standby were wrong: those of safe snapshots, and those of the newest
+/// prefix.
+fn wrong_reports(scheme: Scheme, rounds: usize) -> [usize; 2] {
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options().scheme(scheme)).unwrap();
+    let [batch, receipts] = ["batch", "receipts"].map(|name| db.table::<u64, u64>(name).unwrap());
+    db.run(|txn| txn.put(&batch, &0, &1)).unwrap();
+    let (_copy, mut to, mut reader) = followed(&db);
+    let image = to.database().clone();
+    let there = ["batch", "receipts"].map(|name| image.table::<u64, u64>(name).unwrap());
+    // The batch that was closed last, and the number of its receipts.
+    let report = |db: &Database, [batch, receipts]: &[Table<u64, u64>; 2], options| -> Option<(u64, usize)> {
+        let txn = db.begin(options).ok()?;
+        let closed = txn.get(batch, &0).unwrap()? - 1;
+        let all = txn.scan(receipts, ..).collect().unwrap();
+        Some((closed, all.iter().filter(|(_, number)| *number == closed).count()))
+    };
+    let (mut reports, ended) = ([const { Vec::new() }; 2], &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for clerk in 0..2 {
+            let (db, batch, receipts) = (&db, &batch, &receipts);
+            scope.spawn(move || {
+                let mut rng = Rng::with_seed(clerk);
+                for number in 0.. {
+                    if ended.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let txn = db.begin(TxnOptions::default()).unwrap();
+                    // One that loses a conflict is dropped.
+                    let Ok(Some(current)) = txn.get(batch, &0) else { continue };
+                    thread::sleep(Duration::from_micros(rng.u64(..500)));
+                    if txn.put(receipts, &(2 * number + clerk), &current).is_ok() {
+                        let _ = txn.commit();
+                    }
+                }
+            });
+        }
+        let mut rng = Rng::with_seed(9);
+        for _ in 0..rounds {
+            db.run(|txn| {
+                let number = txn.get(&batch, &0)?.unwrap();
+                txn.put(&batch, &0, &(number + 1))
+            })
+            .unwrap();
+            if rng.bool() {
+                db.mark_safe_snapshot();
+            }
+            db.sync().unwrap();
+            ship_all(&mut reader, &mut to);
+            for (reports, options) in reports.iter_mut().zip([TxnOptions::snapshot(), TxnOptions::read_only()]) {
+                reports.extend(report(&image, &there, options));
+            }
+            thread::sleep(Duration::from_micros(rng.u64(..1000)));
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    let all = db.run(|txn| txn.scan(&receipts, ..).collect()).unwrap();
+    assert!(all.len() > rounds / 10 && reports.iter().all(|reports| reports.len() > rounds / 10));
+    let is_wrong = |(closed, count): &&(u64, usize)| all.iter().filter(|(_, number)| number == closed).count() != *count;
+    reports.map(|reports| reports.iter().filter(is_wrong).count())
+}
+
+#[test]
+fn reports_of_closed_batches_stay_true() {
+    for scheme in serializable_schemes() {
+        let [safe, newest] = wrong_reports(scheme, 500);
+        println!("{scheme}: {newest} reports of the newest prefix were wrong");
+        assert_eq!(safe, 0, "{scheme}: reports of safe snapshots were wrong");
+    }
+}
+
+/// The rule that safe snapshots are for:
+/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
+#[cfg(ermine_mutants)]
+#[test]
+fn a_fault_of_safe_snapshots_on_purpose_is_found() {
+    use ermine::mutant::Mutant;
+    for scheme in serializable_schemes().filter(|scheme| *scheme != Scheme::MvOcc) {
+        Mutant::choose(Some(Mutant::NoSafeSnapshot));
+        let found = (1..=20).find(|_| wrong_reports(scheme, 500)[0] > 0);
+        Mutant::choose(None);
+        println!("NoSafeSnapshot under {scheme}: found in run {}", found.expect("a report was wrong"));
+    }
 }

@@ -77,6 +77,11 @@ impl<P: InPlace> Engine<P> {
         )))
     }
 
+    /// Marks nothing: the log is not shipped.
+    pub(crate) fn mark_safe_snapshot(&self) -> bool {
+        true
+    }
+
     /// Keeps nothing: no changes are read.
     pub(crate) fn keep_changes_from(&self, _position: Option<u64>) {}
 

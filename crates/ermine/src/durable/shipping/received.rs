@@ -1,4 +1,5 @@
-//! The committed transactions in the files of a standby, in the order of their commits.
+//! The committed transactions in the files of a standby, in the order of their commits, and the safe snapshots between
+//! them.
 //!
 //! Invariant: everything below the reader's position was shown to `each`, which succeeded; a transaction for which it
 //! failed is shown again.
@@ -13,7 +14,11 @@ use crate::{
     catalog::{CatalogRow, TableEntry},
     error::Result,
     ids::{Stamp, TableId},
-    log::{block::BlockKind, space::Span},
+    log::{
+        block::{BlockKind, Header},
+        moment::Moment,
+        space::Span,
+    },
 };
 
 /// A position in the log of a standby.
@@ -23,11 +28,12 @@ pub(crate) struct ReceivedLog {
     last: Option<Span>,
 }
 
-/// A committed transaction of the original.
-pub(crate) struct Received {
-    pub(crate) committed: CommittedTransaction,
-    /// The descriptions of tables that it wrote.
-    pub(crate) tables: Vec<TableEntry>,
+/// What the log of the original says.
+pub(crate) enum Received {
+    /// A transaction has committed; with the descriptions of tables that it wrote.
+    Committed(CommittedTransaction, Vec<TableEntry>),
+    /// What was committed up to this position is a safe snapshot.
+    SafeSnapshot(u64),
 }
 
 impl ReceivedLog {
@@ -41,7 +47,7 @@ impl ReceivedLog {
         self.at
     }
 
-    /// Shows all transactions up to the end of what was received. `name_of` returns the name that a table has now.
+    /// Shows everything up to the end of what was received. `name_of` returns the name that a table has now.
     pub(crate) fn read(
         &mut self,
         receiver: &LogReceiver,
@@ -59,13 +65,15 @@ impl ReceivedLog {
             let at = self.at.max(span.start);
             let mut failure = None;
             let to = files.read_segment(&span, at, end.min(span.end), &mut |header, block| {
-                let mut show = || {
-                    let rows = Rows::of_transaction(files, header, block)?;
-                    each(Received::of(header.lsn.stamp(), rows, &name_of)?)
+                let mut show = || match header.kind {
+                    BlockKind::Commit => {
+                        let rows = Rows::of_transaction(files, header, block)?;
+                        each(Received::transaction(header.lsn.stamp(), rows, &name_of)?)
+                    }
+                    _ if is_safe_snapshot(header, block) => each(Received::SafeSnapshot(header.end())),
+                    _ => Ok(()),
                 };
-                if header.kind == BlockKind::Commit
-                    && let Err(error) = show()
-                {
+                if let Err(error) = show() {
                     failure = Some((header.lsn.offset(), error));
                     return Ok(ControlFlow::Break(()));
                 }
@@ -81,6 +89,20 @@ impl ReceivedLog {
         Ok(())
     }
 
+    /// Whether what was received ends with a safe snapshot: nothing has been committed behind it.
+    pub(crate) fn ends_safely(receiver: &LogReceiver) -> bool {
+        let (files, end, mut is_safe) = (receiver.log_files(), receiver.position(), false);
+        let Some(span) = files.spans().ok().and_then(|spans| spans.into_iter().rfind(|span| span.start < end)) else {
+            return false;
+        };
+        let read = files.read_segment(&span, span.start, end.min(span.end), &mut |header, block| {
+            is_safe = is_safe_snapshot(header, block) || is_safe && header.kind != BlockKind::Commit;
+            Ok(ControlFlow::Continue(()))
+        });
+        // A segment of a backup may begin in its middle: then nothing is known before the next one.
+        is_safe && read.is_ok_and(|to| to >= end.min(span.end))
+    }
+
     /// Returns the segment that has the next block.
     fn span(&self, receiver: &LogReceiver) -> Result<Option<Span>> {
         if let Some(last) = self.last
@@ -93,14 +115,18 @@ impl ReceivedLog {
     }
 }
 
+fn is_safe_snapshot(header: &Header, block: &[u8]) -> bool {
+    Moment::read(header, block).is_some_and(|moment| moment.is_safe())
+}
+
 impl Received {
-    fn of(stamp: Stamp, rows: Rows<'_>, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Result<Self> {
+    fn transaction(stamp: Stamp, rows: Rows<'_>, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Result<Self> {
         let mut tables = Vec::new();
         for row in rows.catalog.present() {
             if let CatalogRow::Table(entry) = CatalogRow::decode(row)? {
                 tables.push(entry);
             }
         }
-        Ok(Self { committed: CommittedTransaction { stamp, changes: rows.changes(name_of) }, tables })
+        Ok(Self::Committed(CommittedTransaction { stamp, changes: rows.changes(name_of) }, tables))
     }
 }
