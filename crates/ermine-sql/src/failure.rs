@@ -52,6 +52,9 @@ pub fn sql_error(error: Error) -> SqlError {
         Error::ReadOnly | Error::Standby => {
             SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write in a read-only transaction")
         }
+        Error::NoSnapshot => {
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the standby has no safe snapshot")
+        }
         Error::KeyTooLong { bytes } => {
             let message = format!("index row size {bytes} exceeds maximum {}", ermine::MAX_KEY_BYTES);
             SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)

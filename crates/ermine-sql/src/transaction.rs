@@ -52,10 +52,12 @@ pub(crate) struct Following {
 
 impl Modes {
     fn begin(self, database: &Arc<ermine::Database>, following: &Following) -> Result<OwnedTransaction> {
+        let is_safe = match database.is_standby() {
+            true => self.level == Level::Serializable,
+            false => self.read_only && self.deferrable && database.scheme().has_snapshots(),
+        };
         let options = match self {
-            Self { read_only: true, deferrable: true, .. } if database.scheme().has_snapshots() => {
-                TxnOptions::snapshot()
-            }
+            _ if is_safe => TxnOptions::snapshot(),
             Self { read_only: true, .. } => TxnOptions::read_only(),
             Self { synchronous: Synchronous::Off, .. } => TxnOptions::default().durability(Durability::Async),
             _ => TxnOptions::default(),

@@ -32,6 +32,8 @@ fn main() -> Result<(), Error> {
     });
 
     db.run(|txn| txn.put(&stock, "tea", &70))?;
+    db.mark_safe_snapshot(); // for serializable readers of the standby
+    db.sync()?;
 
     let mut reader = db.log_reader(Some(from))?;
     while reader.wait(Duration::from_millis(50))? {
@@ -47,7 +49,10 @@ fn main() -> Result<(), Error> {
     let stock_there = image.table::<String, u64>("stock")?;
     let tea = image.run(|txn| txn.get(&stock_there, "tea"))?;
     assert_eq!(tea, Some(70));
+    let report = image.snapshot()?; // serializable with what the original commits
+    assert_eq!(report.get(&stock_there, "tea")?, Some(70));
     assert!(matches!(image.run(|txn| txn.put(&stock_there, "tea", &0)), Err(Error::Standby)));
+    drop(report);
     // ANCHOR_END: read
 
     // ANCHOR: promote

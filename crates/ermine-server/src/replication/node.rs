@@ -468,6 +468,11 @@ impl Node {
         }
     }
 
+    /// Whether clients read from standbys.
+    pub fn is_read(&self) -> bool {
+        self.reading.is_some()
+    }
+
     fn keep(&self, lease: Lease, since: Instant) -> Keeper {
         Keeper::begin(self.log.clone(), lease, self.cluster.lease_lifetime, since)
     }

@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ermine::{CommitHold, Database, LogReader};
@@ -30,6 +30,8 @@ use super::{
 const PIECE_BYTES: usize = 960 << 10;
 /// How long the publisher waits for commits before it looks whether it has to end.
 const WAIT: Duration = Duration::from_millis(100);
+/// Time between two safe snapshots, which serializable transactions of standbys read.
+const MARK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two attempts to publish the same piece.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time between two looks at whether a base is due; after failures, more and more of it.
@@ -83,6 +85,7 @@ impl Primary {
         };
         let replicated = watch::Sender::new(publisher.end());
         let published = replicated.subscribe();
+        let marked = node.is_read().then(Instant::now);
         let bases = Bases {
             node: node.clone(),
             identity,
@@ -98,6 +101,7 @@ impl Primary {
             replicated,
             lost: keeper.lost(),
             stop: stop.clone(),
+            marked,
             begun: Some(begun),
         };
         let database_of_thread = database.clone();
@@ -153,6 +157,8 @@ struct Publishing {
     /// Tells why the lease is lost.
     lost: watch::Receiver<Option<String>>,
     stop: Arc<AtomicBool>,
+    /// When a safe snapshot was marked last; `None`: none is, because standbys are not read.
+    marked: Option<Instant>,
     /// To be told when everything is replicated that was there.
     begun: Option<oneshot::Sender<()>>,
 }
@@ -165,7 +171,7 @@ impl Publishing {
             Err(error) => return log::error!("the log cannot be published: {error}"),
         };
         let hold = reader.hold_commits(position);
-        match self.publish_all(&mut reader, &hold) {
+        match self.publish_all(database, &mut reader, &hold) {
             // What commits from here on is not replicated.
             Ok(()) => hold.fail("this node has handed over to the next primary"),
             Err(why) => hold.fail(&format!("this node is no longer the primary: {why}")),
@@ -173,7 +179,12 @@ impl Publishing {
     }
 
     /// Publishes until told to stop, and then all that is durable.
-    fn publish_all(&mut self, reader: &mut LogReader<'_>, hold: &CommitHold<'_>) -> Result<(), String> {
+    fn publish_all(
+        &mut self,
+        database: &Database,
+        reader: &mut LogReader<'_>,
+        hold: &CommitHold<'_>,
+    ) -> Result<(), String> {
         loop {
             // Acquire: pairs with the store in `end`.
             let stops = self.stop.load(Ordering::Acquire);
@@ -191,6 +202,7 @@ impl Publishing {
                 let end = self.runtime.block_on(published)?;
                 hold.release_to(end.position.0);
                 self.replicated.send_replace(end);
+                self.mark(database);
             }
             if let Some(why) = &*self.lost.borrow() {
                 return Err(why.clone());
@@ -201,8 +213,19 @@ impl Publishing {
             if stops {
                 return Ok(());
             }
-            reader.wait(WAIT).map_err(text)?;
+            let wait = if self.mark(database) { WAIT } else { MARK_INTERVAL };
+            reader.wait(wait).map_err(text)?;
         }
+    }
+
+    /// Marks a safe snapshot, if that is due; returns whether none will be before the next commit.
+    fn mark(&mut self, database: &Database) -> bool {
+        let Some(marked) = &mut self.marked else { return true };
+        let is_due = marked.elapsed() >= MARK_INTERVAL;
+        if is_due {
+            *marked = Instant::now();
+        }
+        is_due && database.mark_safe_snapshot()
     }
 }
 

@@ -7,7 +7,7 @@
 //! Invariants
 //! 1. *Catalog and snapshot are of one moment*: a transaction takes both while it shares the gate
 //!    ([`CatalogStore::steady`]), and a change of definitions becomes visible, and is published to all databases, while
-//!    the gate is closed.
+//!    the gate is closed. A safe snapshot, which may be older, is given up meanwhile.
 //! 2. *The catalogs have exactly the stored definitions*: no statement of a standby changes one.
 
 use std::{
@@ -71,6 +71,8 @@ impl CatalogStore {
         let next = self.next(&changes).map_err(ermine::Error::other)?;
         let alone = gate.0.write().unwrap_or_else(PoisonError::into_inner);
         apply()?;
+        // The safe snapshot has the definitions from before.
+        self.database.forget_safe_snapshot();
         next.into_iter().for_each(|(store, catalog)| store.show(catalog));
         self.fill_new(&changes).map_err(ermine::Error::other)?;
         drop(alone);

@@ -74,6 +74,7 @@ use self::{
     row_wait::{RowWait, was_held},
     settings::{Extent, Settings},
     sizes::Sizes,
+    standby::is_without_snapshot,
     statement::{MadeFor, PlanKey, Sought},
     tree::Tree,
 };
@@ -725,10 +726,16 @@ impl Session {
     }
 
     fn open(&mut self, modes: Modes) -> Result<ActiveTransaction> {
-        self.wait_until_replayed()?;
         self.environment.transaction_began = self.environment.statement_began;
-        let (store, database) = (&self.shared.catalog, &self.shared.database);
-        let mut active = ActiveTransaction::begin(store, database, modes, self.following())?;
+        let mut active = loop {
+            self.wait_until_replayed(modes.level)?;
+            let (store, database) = (&self.shared.catalog, &self.shared.database);
+            let begun = ActiveTransaction::begin(store, database, modes, self.following());
+            // It may have been given up since.
+            if !matches!(&begun, Err(error) if is_without_snapshot(error)) {
+                break begun?;
+            }
+        };
         active.deferral.clone_from(&self.deferral);
         Ok(active)
     }

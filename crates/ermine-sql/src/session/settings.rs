@@ -108,7 +108,8 @@ impl Settings {
             _ if scheme.reads_snapshot() => Level::RepeatableRead,
             _ => Level::ReadCommitted,
         };
-        let strongest = level.max(Level::RepeatableRead);
+        // A standby has safe snapshots, if its original marks them.
+        let strongest = if database.is_standby() { Level::Serializable } else { level.max(Level::RepeatableRead) };
         let synchronous = match database.durability() {
             Durability::Durable => Synchronous::On,
             _ => Synchronous::Off,
@@ -138,7 +139,7 @@ impl Settings {
         }
         if self.usual.is_standby {
             // The values are also those of the primary that the server may become.
-            (self.usual.is_standby, self.strongest) = (false, Level::Serializable);
+            self.usual.is_standby = false;
         }
         self.set(name, Some(value), Extent::Session)?;
         Ok(self.get(name).unwrap_or(value).to_owned())
@@ -162,12 +163,6 @@ impl Settings {
     pub(super) fn promised(&self, level: Level) -> Result<Level> {
         if level <= self.strongest {
             return Ok(level);
-        }
-        if self.usual.is_standby {
-            let message = "cannot use serializable mode in a hot standby";
-            return Err(
-                SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint("You can use REPEATABLE READ instead.")
-            );
         }
         let (asked, strongest) = (level.name(), self.strongest.name());
         let what = format!("{asked} under the scheme of this database, whose strongest level is {strongest},");
@@ -328,13 +323,14 @@ fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration,
     let is_on = |name: &str| value(name) == Some("on");
     let duration = |name: &str| value(name).and_then(milliseconds).map(Duration::from_millis);
     let time = |name: &str| duration(name).unwrap_or_default();
-    let level = value("default_transaction_isolation").map_or(usual.level, Level::of);
+    const LEVEL: &str = "default_transaction_isolation";
+    let level = value(LEVEL).map_or(usual.level, Level::of);
     let modes = Modes {
         read_only: usual.is_standby || is_on("default_transaction_read_only"),
         deferrable: is_on("default_transaction_deferrable"),
         synchronous: value("synchronous_commit").map_or(usual.synchronous, Synchronous::of),
-        // That of a configuration may be the primary's.
-        level: if usual.is_standby { level.min(usual.level) } else { level },
+        // That of a configuration may be the primary's: a session of a standby says itself that it wants a safe snapshot.
+        level: if usual.is_standby && !values.contains_key(LEVEL) { level.min(usual.level) } else { level },
         tracks_all: false,
     };
     let work_mem = value("work_mem").and_then(|value| kilobytes(&value.to_ascii_lowercase()));

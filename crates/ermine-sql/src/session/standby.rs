@@ -9,6 +9,7 @@ use sqlparser::ast::Statement;
 use super::{Session, SqlDatabase, State, tree::Tree};
 use crate::{
     error::{Result, SqlError, SqlState},
+    level::Level,
     logical::lsn,
 };
 
@@ -30,6 +31,16 @@ impl SqlDatabase {
     ) -> ermine::Result<()> {
         self.0.first.replay(transaction, apply)
     }
+}
+
+/// Whether a transaction could not begin because there is no safe snapshot.
+pub(super) fn is_without_snapshot(error: &SqlError) -> bool {
+    matches!(engine_error(error), Some(ermine::Error::NoSnapshot))
+}
+
+/// Returns the engine's error behind an error.
+fn engine_error(error: &SqlError) -> Option<&ermine::Error> {
+    error.report().source.as_ref()?.downcast_ref()
 }
 
 impl Session {
@@ -54,8 +65,7 @@ impl Session {
     /// Returns the error of a statement that has met a table of the engine that is dropped: on a standby, that happens
     /// under transactions whose catalog has it. A newer transaction may do without it.
     pub(super) fn conflict_with_recovery(&self, error: SqlError) -> SqlError {
-        let source = error.report().source.as_ref().and_then(|source| source.downcast_ref::<ermine::Error>());
-        if !self.shared.database.is_standby() || !matches!(source, Some(ermine::Error::Schema(_))) {
+        if !self.shared.database.is_standby() || !matches!(engine_error(&error), Some(ermine::Error::Schema(_))) {
             return error;
         }
         let message = "canceling statement due to conflict with recovery";
@@ -69,25 +79,39 @@ impl Session {
         let begins = !matches!(&self.state, State::Block { active: Some(_), .. });
         if begins && tree.has_names() && self.settings.in_force().read_after > 0 {
             self.environment.interrupt.deadline = self.deadline();
-            self.wait_until_replayed()?;
+            self.wait_until_replayed(Level::ReadCommitted)?;
         }
         Ok(())
     }
 
-    /// On a standby, waits until the log is replayed up to `ermine.read_after`.
-    pub(super) fn wait_until_replayed(&self) -> Result<()> {
+    /// On a standby, waits until the log is replayed up to `ermine.read_after`, and for a serializable transaction until
+    /// there is a safe snapshot that shows all of it.
+    pub(super) fn wait_until_replayed(&self, level: Level) -> Result<()> {
         let (wanted, interrupt) = (self.settings.in_force().read_after, &self.environment.interrupt);
-        if wanted == 0 {
+        let (is_safe, database) = (level == Level::Serializable, &self.shared.database);
+        if wanted == 0 && !is_safe || !database.is_standby() {
             return Ok(());
         }
         for look in 0.. {
-            let Some(replayed) = self.shared.database.replayed().filter(|replayed| *replayed < wanted) else { break };
+            let replayed = if is_safe { database.safe_replayed() } else { database.replayed() };
+            if replayed.is_some_and(|replayed| replayed >= wanted) {
+                break;
+            }
             interrupt.check()?;
             if interrupt.deadline.is_none() && look == LOOKS_MAX {
-                let (replayed, wanted) = (lsn(replayed), lsn(wanted));
-                let message = format!("the standby has replayed the log up to {replayed}, not up to {wanted}");
-                return Err(SqlError::new(SqlState::QUERY_CANCELED, message)
-                    .hint("Read on the primary, or set ermine.read_after to an earlier position."));
+                let wanted = lsn(wanted);
+                let (message, hint) = match replayed {
+                    Some(replayed) => (
+                        format!("the standby has replayed the log up to {}, not up to {wanted}", lsn(replayed)),
+                        "Read on the primary, or set ermine.read_after to an earlier position.",
+                    ),
+                    None => (
+                        "the standby has no safe snapshot for a serializable transaction".into(),
+                        "The primary marks them while it runs, if its scheme is serializable. You can use REPEATABLE \
+                         READ instead.",
+                    ),
+                };
+                return Err(SqlError::new(SqlState::QUERY_CANCELED, message).hint(hint));
             }
             (interrupt.aside)(&mut || thread::sleep(LOOK_AGAIN));
         }

@@ -459,13 +459,10 @@ fn statements_that_write_are_refused() {
         let _ = run(&mut reader, "ROLLBACK");
     }
     let modes = "cannot set transaction read-write mode during recovery";
-    let serializable = "cannot use serializable mode in a hot standby";
     for (statement, code, expected) in [
         ("BEGIN READ WRITE", "0A000", modes),
         ("BEGIN; SET transaction_read_only = off", "0A000", modes),
         ("BEGIN; SET TRANSACTION READ WRITE", "0A000", modes),
-        ("BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000", serializable),
-        ("SET default_transaction_isolation = serializable", "0A000", serializable),
         ("SELECT pg_current_wal_lsn()", "55000", "recovery is in progress"),
         ("SELECT pg_current_wal_flush_lsn()", "55000", "recovery is in progress"),
     ] {
@@ -564,6 +561,51 @@ fn a_client_reads_what_it_has_written() {
     }
     // A primary has everything.
     ask(&mut writer, "SET ermine.read_after = 'FFFFFFFF/FFFFFFFF'; SELECT 1");
+}
+
+#[test]
+fn serializable_transactions_read_safe_snapshots() {
+    let mut pair = Pair::new("serializable", "CREATE TABLE t (id int)");
+    let mut reader = pair.reader();
+    let serializable = |query: &str| format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {query}; COMMIT");
+    let rows = serializable("SELECT count(*) FROM t");
+    let waits = |reader: &mut Session| {
+        ask(reader, "SET statement_timeout = '2ms'");
+        let waits = run(reader, &rows) == Err(SqlState::QUERY_CANCELED);
+        let _ = run(reader, "ROLLBACK");
+        ask(reader, "SET statement_timeout = 0");
+        waits
+    };
+    assert!(waits(&mut reader), "nothing is marked");
+    assert!(pair.engine.mark_safe_snapshot());
+    pair.ship();
+    assert_eq!(ask(&mut reader, &rows), ["0"]);
+
+    pair.write("INSERT INTO t VALUES (1)");
+    assert_eq!(ask(&mut reader, "SELECT count(*) FROM t"), ["1"]);
+    assert_eq!(ask(&mut reader, &rows), ["0"]);
+    let position = ask(&mut session(&pair.primary), "SELECT pg_current_wal_lsn()").concat();
+    ask(&mut reader, &format!("SET ermine.read_after = '{position}'"));
+    assert!(waits(&mut reader), "the safe snapshot is older");
+    assert!(pair.engine.mark_safe_snapshot());
+    pair.ship();
+    assert_eq!(ask(&mut reader, &rows), ["1"]);
+
+    // One that is open keeps its snapshot, and its definitions.
+    let mut open = pair.reader();
+    assert_eq!(ask(&mut open, "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT * FROM t"), ["1"]);
+    pair.write("ALTER TABLE t ADD COLUMN v int DEFAULT 5");
+    assert!(waits(&mut reader), "the safe snapshot has other definitions");
+    assert!(pair.engine.mark_safe_snapshot());
+    pair.ship();
+    assert_eq!(ask(&mut reader, &serializable("SELECT * FROM t")), ["1,5"]);
+    assert_eq!(ask(&mut open, "SELECT * FROM t; COMMIT"), ["1"]);
+
+    ask(&mut reader, "SET default_transaction_isolation = serializable");
+    assert_eq!(ask(&mut reader, "SHOW transaction_isolation"), ["serializable"]);
+    pair.write("INSERT INTO t VALUES (2)");
+    assert_eq!(ask(&mut reader, "SELECT count(*) FROM t"), ["1"]);
+    assert_eq!(ask(&mut reader, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; COMMIT"), ["2"]);
 }
 
 #[test]

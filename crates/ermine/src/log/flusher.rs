@@ -30,8 +30,8 @@ use std::{
 
 use super::{
     Log,
-    moment::Moment,
     lsn::Lsn,
+    moment::Moment,
     space::{PAGE_BYTES, Span},
 };
 use crate::platform::file::File;

@@ -165,9 +165,19 @@ impl<S: Scheme> Actor<S> {
     }
 
     /// Creates a reader of a safe snapshot.
-    fn safe(rows: &Arc<Rows<S>>) -> Self {
-        let begin = rows.shared.safe.renew(|| rows.shared.clock.now());
-        Self { begin, safe: true, ..Self::new(rows) }
+    fn safe(rows: &Arc<Rows<S>>) -> Option<Self> {
+        let begin = rows.shared.safe.renew(|| Some(rows.shared.clock.now()))?;
+        Some(Self { begin, safe: true, ..Self::new(rows) })
+    }
+
+    /// Creates a reader of a safe snapshot that is marked in the log, if no other thread takes the place first.
+    fn marked(rows: &Arc<Rows<S>>) -> Option<Self> {
+        let clock = &rows.shared.clock;
+        let begin = rows.shared.safe.renew(|| {
+            let at = clock.now();
+            clock.reserve_at(at, 16).then_some(at)
+        })?;
+        Some(Self { begin, safe: true, ..Self::new(rows) })
     }
 
     fn begun(rows: &Arc<Rows<S>>) -> Self {
@@ -571,27 +581,34 @@ fn loom_read_only_anomaly_of_untracked_reads_under_ssi() {
 }
 
 /// The same with an R that reads a safe snapshot: it never aborts, so U does, unless R sees U's write.
-fn safe_snapshot<S: Scheme>() {
-    let met = outcomes::<S>(3, || {
+fn safe_snapshot<S: Scheme>(reader: fn(&Arc<Rows<S>>) -> Option<Actor<S>>) -> BTreeSet<Vec<bool>> {
+    outcomes::<S>(3, move || {
         let rows = Rows::new();
         let [mut updater, writer] = [(); 2].map(|()| Actor::begun(&rows));
         updater.read(A).and_then(|()| updater.read(B)).unwrap();
         let wrote = writer.run(&[], &[B]);
         let updating = thread::spawn(move || updater.run(&[], &[A]));
-        let read = Actor::safe(&rows).run(&[A, B], &[]);
+        let read = reader(&rows).and_then(|reader| reader.run(&[A, B], &[]));
         vec![wrote, updating.join().unwrap(), read]
-    });
-    assert_eq!(met, BTreeSet::from([vec![true, true, true], vec![true, false, true]]));
+    })
+}
+
+fn safe_snapshots<S: Scheme>() {
+    let mut expected = BTreeSet::from([vec![true, true, true], vec![true, false, true]]);
+    assert_eq!(safe_snapshot::<S>(Actor::safe), expected);
+    // U has taken the place of the mark: there is no reader.
+    expected.insert(vec![true, true, false]);
+    assert_eq!(safe_snapshot::<S>(Actor::marked), expected);
 }
 
 #[test]
 fn loom_safe_snapshot_under_the_safety_net() {
-    safe_snapshot::<SiSsn>();
+    safe_snapshots::<SiSsn>();
 }
 
 #[test]
 fn loom_safe_snapshot_under_ssi() {
-    safe_snapshot::<SiSsi>();
+    safe_snapshots::<SiSsi>();
 }
 
 /// The same, but R writes a third row: U finds R through the bit, or R finds U through the mark.

@@ -546,7 +546,8 @@ fn wrong_reports(scheme: Scheme, rounds: usize) -> [usize; 2] {
     });
     let all = db.run(|txn| txn.scan(&receipts, ..).collect()).unwrap();
     assert!(all.len() > rounds / 10 && reports.iter().all(|reports| reports.len() > rounds / 10));
-    let is_wrong = |(closed, count): &&(u64, usize)| all.iter().filter(|(_, number)| number == closed).count() != *count;
+    let is_wrong =
+        |(closed, count): &&(u64, usize)| all.iter().filter(|(_, number)| number == closed).count() != *count;
     reports.map(|reports| reports.iter().filter(is_wrong).count())
 }
 
@@ -571,4 +572,20 @@ fn a_fault_of_safe_snapshots_on_purpose_is_found() {
         Mutant::choose(None);
         println!("NoSafeSnapshot under {scheme}: found in run {}", found.expect("a report was wrong"));
     }
+}
+
+#[test]
+fn a_safe_snapshot_at_the_end_of_a_backup_is_found() {
+    let original = FaultyDirectory::new();
+    let (db, table) = open(&original);
+    for number in 0..50 {
+        db.run(|txn| txn.put(&table, &number, &vec![1])).unwrap();
+    }
+    db.checkpoint().unwrap();
+    db.run(|txn| txn.put(&table, &50, &vec![2])).unwrap();
+    assert!(db.mark_safe_snapshot());
+    let (copy, to, _) = followed(&db);
+    assert_eq!(to.database().safe_replayed(), Some(to.position()));
+    drop(to);
+    assert!(hot(&crashed(&copy, Keep::Nothing)).database().safe_replayed().is_some());
 }
