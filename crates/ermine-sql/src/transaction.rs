@@ -210,6 +210,7 @@ impl ActiveTransaction {
         let _steady = store.steady();
         let (catalog, free_files) = (party.temporary.over(store.current())?, store.relation_files.count());
         let txn = modes.begin(database, &following)?;
+        store.note_seen(&party, modes.level);
         // Rows with one version support one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;
@@ -339,7 +340,9 @@ impl ActiveTransaction {
         let _steady = store.steady();
         self.catalog = self.end.party.temporary.over(store.current())?;
         self.version = self.catalog.version;
-        self.txn.renew_snapshot().sql()
+        self.txn.renew_snapshot().sql()?;
+        store.note_seen(&self.end.party, self.level);
+        Ok(())
     }
 
     /// Returns the current point for a later rollback.

@@ -222,9 +222,15 @@ impl Database {
 
     /// Returns the position of the original's log up to which the standby's newest safe snapshot shows it
     /// ([`TxnOptions::snapshot`]): all that committed below, and nothing that committed behind it. `None`: the standby
-    /// has none, or the database is none.
+    /// has none, or the database is none. A snapshot is given up when the original has marked none for a second of its log.
     pub fn safe_replayed(&self) -> Option<u64> {
         with_engine!(&*self.engine, engine => engine.safe_replayed())
+    }
+
+    /// Returns how often a standby was asked for its safe snapshot, by [`Database::snapshot`] and
+    /// [`Database::safe_replayed`]: an original that marks none, because nothing was asked for, had better begin to.
+    pub fn safe_snapshots_asked(&self) -> u64 {
+        with_engine!(&*self.engine, engine => engine.safe_snapshots_asked())
     }
 
     /// Hands a standby's safe snapshot out no more; transactions get the next one. For layers that keep something of
@@ -715,7 +721,8 @@ impl Database {
     /// transactions that ask for one ([`crate::HotStandby`]). As after [`Database::snapshot`], a transaction in flight
     /// that precedes one that has committed already may lose a conflict.
     ///
-    /// A program that ships the log calls this again and again, say every 20 ms. Returns whether nothing is to be marked
+    /// A program that ships the log calls this again and again, say every 20 ms, while standbys are asked for safe
+    /// snapshots ([`Database::safe_snapshots_asked`]). Returns whether nothing is to be marked
     /// before the next commit; `false`: the log was in use, call again soon. Under a scheme that is not serializable, and
     /// where there is no log or it is not shipped, nothing is ever marked.
     pub fn mark_safe_snapshot(&self) -> bool {

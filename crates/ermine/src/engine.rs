@@ -238,6 +238,11 @@ impl<S: Scheme> Engine<S> {
         self.safe.adopted_to()
     }
 
+    /// Returns how often a standby's safe snapshot was asked for.
+    pub(crate) fn safe_snapshots_asked(&self) -> u64 {
+        self.safe.asked()
+    }
+
     /// Makes the present state of a standby its safe snapshot.
     pub(crate) fn adopt_safe_snapshot(&self, position: u64) {
         self.safe.adopt(&self.shared.clock, position);

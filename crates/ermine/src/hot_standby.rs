@@ -34,6 +34,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, SystemTime},
 };
 
 use crate::{
@@ -85,8 +86,26 @@ pub struct HotStandby {
     database: Arc<Database>,
     log: ReceivedLog,
     replayed: Arc<AtomicU64>,
+    safe: Option<Safe>,
     /// A transaction has been applied to the image, and what had to follow has failed.
     is_broken: bool,
+}
+
+/// The safe snapshot of the image.
+struct Safe {
+    /// When it was marked, by the clock of the original.
+    time: SystemTime,
+    /// Nothing has been committed since.
+    is_newest: bool,
+}
+
+impl Safe {
+    /// Beyond this age, a transaction had better wait for the next one: the original marks none at present.
+    const AGE_MAX: Duration = Duration::from_secs(1);
+
+    fn is_old(&self, now: SystemTime) -> bool {
+        !self.is_newest && now.duration_since(self.time).is_ok_and(|age| age > Self::AGE_MAX)
+    }
 }
 
 /// Shows a transaction in the image; called once.
@@ -110,10 +129,11 @@ impl HotStandby {
             Err(error) => return Err(Box::new((receiver, error))),
         };
         let log = ReceivedLog::new(receiver.position());
-        if ReceivedLog::ends_safely(&receiver) {
+        let safe = ReceivedLog::safe_end(&receiver).map(|time| Safe { time, is_newest: true });
+        if safe.is_some() {
             with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(receiver.position()));
         }
-        Ok(Self { receiver, database: Arc::new(database), log, replayed, is_broken: false })
+        Ok(Self { receiver, database: Arc::new(database), log, replayed, safe, is_broken: false })
     }
 
     /// Returns the image. All of its transactions are read-only, under snapshot isolation: a write, the creation of a
@@ -168,13 +188,21 @@ impl HotStandby {
         &mut self,
         replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Self { receiver, database, log, replayed, is_broken } = self;
+        let Self { receiver, database, log, replayed, safe, is_broken } = self;
         let name_of = |table| with_engine!(&*database.engine, engine => engine.tables.name_of(table));
         log.read(receiver, name_of, &mut |received| {
             let (committed, tables) = match received {
                 Received::Committed(committed, tables) => (committed, tables),
-                Received::SafeSnapshot(position) => {
+                Received::SafeSnapshot(position, time) => {
+                    *safe = Some(Safe { time, is_newest: true });
                     with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(position));
+                    return Ok(());
+                }
+                Received::Moment(time) => {
+                    if safe.as_ref().is_some_and(|safe| safe.is_old(time)) {
+                        *safe = None;
+                        database.forget_safe_snapshot();
+                    }
                     return Ok(());
                 }
             };
@@ -196,9 +224,14 @@ impl HotStandby {
                 return Err(Error::Options("a transaction of the log was not applied: call the function".into()));
             }
             *is_broken |= shown.is_err() && is_applied;
+            safe.iter_mut().for_each(|safe| safe.is_newest &= !is_applied);
             shown
         })?;
         replayed.store(log.position(), Ordering::Release);
+        if safe.as_ref().is_some_and(|safe| safe.is_newest) {
+            // Nothing has been committed behind its mark.
+            with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(log.position()));
+        }
         Ok(())
     }
 

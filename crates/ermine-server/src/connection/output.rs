@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use ermine::OwnedReceipt;
+use ermine::{Error, OwnedReceipt};
 use ermine_sql::{Completion, SqlError, SqlState, WaitEvent, WaitEvents, outcome_unknown};
 use tokio::{io::AsyncWrite, io::AsyncWriteExt, runtime::Handle, task::block_in_place, time::timeout};
 
@@ -186,48 +186,60 @@ impl Output {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         self.is_due = false;
+        let checked = self.check().await;
+        self.send(checked).await
+    }
+
+    /// Writes everything.
+    async fn send(&mut self, checked: io::Result<()>) -> io::Result<()> {
         self.left += 1;
-        let durable = self.receive().await;
-        let durable = self.confirm().await.and(durable);
         let written = write(&mut self.stream, &self.bytes, self.stall_max, self.entry.as_ref(), &self.events).await;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
         self.counted.clear();
         self.group = self.group.map(|_| 0);
-        let done = written.and(durable);
+        let done = written.and(checked);
         self.is_broken = done.is_err();
         done
     }
 
-    /// Waits until every commit that the output reports is durable.
-    async fn receive(&mut self) -> io::Result<()> {
+    /// Waits until every commit that the output reports is durable, and what was read for it is known to be the newest;
+    /// otherwise takes back what may not be true, and says why.
+    async fn check(&mut self) -> io::Result<()> {
+        let reports = !self.receipts.is_empty();
+        let durable = self.receive().await;
+        let is_newest = match &self.lease {
+            None => true,
+            Some(lease) => lease.held().await,
+        };
+        let (from, error) = match durable {
+            Ok(()) if is_newest => return Ok(()),
+            Ok(()) if !reports => {
+                let message = "terminating connection because this node may no longer be the primary";
+                (0, SqlError::new(SqlState::ADMIN_SHUTDOWN, message).hint("Connect to the primary."))
+            }
+            Ok(()) => (0, outcome_unknown(&Error::Poisoned("this node may no longer be the primary".into()))),
+            Err((from, error)) => {
+                log::error!("a commit did not become durable: {error}");
+                (if is_newest { from } else { 0 }, outcome_unknown(&error))
+            }
+        };
+        self.bytes.truncate(from);
+        backend::error(&mut self.bytes, "FATAL", &error);
+        Err(io::Error::other(error))
+    }
+
+    /// Waits until every commit that the output reports is durable; otherwise returns where the output begins that
+    /// depends on one that is not.
+    async fn receive(&mut self) -> Result<(), (usize, Error)> {
         if self.receipts.is_empty() {
             return Ok(());
         }
         let _waiting = self.events.during(WaitEvent::WalSync);
         for (from, receipt) in std::mem::take(&mut self.receipts) {
-            if let Err(error) = receipt.await {
-                log::error!("a commit did not become durable: {error}");
-                self.bytes.truncate(from);
-                backend::error(&mut self.bytes, "FATAL", &outcome_unknown(&error));
-                return Err(io::Error::other(error));
-            }
+            receipt.await.map_err(|error| (from, error))?;
         }
         Ok(())
-    }
-
-    /// Waits until what was read for the output is known to be the newest, or takes all of it back.
-    async fn confirm(&mut self) -> io::Result<()> {
-        let Some(lease) = &self.lease else { return Ok(()) };
-        if lease.held().await {
-            return Ok(());
-        }
-        self.bytes.clear();
-        let message = "terminating connection because this node may no longer be the primary";
-        let error = SqlError::new(SqlState::ADMIN_SHUTDOWN, message)
-            .hint("Connect to the primary. Whether a commit that was not answered has happened is unknown.");
-        backend::error(&mut self.bytes, "FATAL", &error);
-        Err(io::Error::other(error))
     }
 
     /// Called within a statement: makes room if the buffer is too full.
@@ -248,7 +260,8 @@ impl Output {
         }
         pause();
         let mut written = 0;
-        if self.receipts.is_empty() && self.lease.as_ref().is_none_or(ReadLease::is_held) {
+        let is_checked = self.receipts.is_empty() && self.lease.as_ref().is_none_or(ReadLease::is_held);
+        if is_checked {
             let mut context = Context::from_waker(Waker::noop());
             while written < self.bytes.len() {
                 match Pin::new(&mut self.stream).poll_write(&mut context, &self.bytes[written..]) {
@@ -263,7 +276,9 @@ impl Output {
             self.group = self.group.map(|from| from.saturating_sub(written));
         }
         if !self.bytes.is_empty() {
-            block_in_place(|| Handle::current().block_on(self.flush())).map_err(|error| gone(&error))?;
+            // What was checked may be in the middle of a message now.
+            let rest = async { if is_checked { self.send(Ok(())).await } else { self.flush().await } };
+            block_in_place(|| Handle::current().block_on(rest)).map_err(|error| gone(&error))?;
         }
         Ok(())
     }
@@ -333,4 +348,61 @@ async fn ended(entry: Option<&(Arc<Registry>, Arc<Entry>)>) {
 
 fn gone(error: &io::Error) -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, format!("the client reads no more: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use ermine::{Database, Options, TxnOptions};
+    use tokio::{
+        io::AsyncReadExt as _,
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    /// Returns what a client receives of output that a primary has when its lease is lost.
+    async fn answered(completion: Option<Completion>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut options = ServerOptions::default();
+        let lease = ReadLease::new(Instant::now() + Duration::from_secs(3600));
+        options.fixed.lease = Some(lease.clone());
+        let mut output = Output::new(Stream::Plain(socket), &options);
+        output.bytes().extend_from_slice(b"read while it was held;");
+        output.flush().await.unwrap();
+        output.bytes().extend_from_slice(b"stale");
+        if let Some(completion) = completion {
+            let from = output.mark().length;
+            output.bytes().extend_from_slice(b"committed");
+            output.completed(from, completion);
+        }
+        lease.lose();
+        output.flush().await.unwrap_err();
+        drop(output);
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        String::from_utf8_lossy(&received).into_owned()
+    }
+
+    #[tokio::test]
+    async fn nothing_stale_leaves_when_the_lease_is_lost() {
+        let read = answered(None).await;
+        assert!(read.starts_with("read while it was held;") && read.contains("57P01"), "{read}");
+        let directory = std::env::temp_dir().join(format!("ermine-output-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let database = Arc::new(Database::open(&directory, Options::default()).unwrap());
+        let table = database.table::<u64, u64>("t").unwrap();
+        let txn = database.begin_owned(TxnOptions::default()).unwrap();
+        txn.put(&table, &1, &1).unwrap();
+        let completion = Completion { receipt: Some(txn.commit_async().unwrap()) };
+        // It has happened; but whether the primary still was one when it did is not known here.
+        let written = answered(Some(completion)).await;
+        assert!(written.contains("40003"), "{written}");
+        assert!([&read, &written].iter().all(|text| !text.contains("stale") && !text.contains("committed")));
+        drop((table, database));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -115,6 +115,15 @@ enum Copy {
     Standby(Box<ReadableCopy>),
 }
 
+impl Copy {
+    fn wants_safe_snapshots(&mut self) -> bool {
+        match self {
+            Self::Former => false,
+            Self::Standby(copy) => copy.wants_safe_snapshots(),
+        }
+    }
+}
+
 impl Node {
     /// Connects to the servers of NATS; tries again until one answers. A setting that does not fit is an error.
     /// While the node follows, it stores the position up to which it has everything in `position`.
@@ -350,7 +359,7 @@ impl Node {
                 told = Some(Instant::now());
                 // Relaxed: it guards nothing.
                 self.position.store(state.end.position.0, Ordering::Relaxed);
-                tell(&self.log, &self.cluster.node, state.end.position).await;
+                tell(&self.log, &self.cluster.node, state.end.position, copy.wants_safe_snapshots()).await;
             }
             let piece = tokio::select! {
                 biased;
@@ -466,11 +475,6 @@ impl Node {
         {
             block_in_place(|| copy.open_image(reading));
         }
-    }
-
-    /// Whether clients read from standbys.
-    pub fn is_read(&self) -> bool {
-        self.reading.is_some()
     }
 
     fn keep(&self, lease: Lease, since: Instant) -> Keeper {

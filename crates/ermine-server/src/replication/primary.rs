@@ -30,7 +30,7 @@ use super::{
 const PIECE_BYTES: usize = 960 << 10;
 /// How long the publisher waits for commits before it looks whether it has to end.
 const WAIT: Duration = Duration::from_millis(100);
-/// Time between two safe snapshots, which serializable transactions of standbys read.
+/// Time between two safe snapshots, while readers of standbys ask for them.
 const MARK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two attempts to publish the same piece.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -55,8 +55,7 @@ impl Primary {
         let Lead { keeper, publisher } = lead;
         let log = node.log.clone();
         match Self::publish(node, &keeper, publisher, database).await {
-            Ok(Publication { stop, publishing, bases, replicated }) => {
-                let standbys = Standbys::new(replicated);
+            Ok(Publication { stop, publishing, bases, standbys }) => {
                 let hearing = tokio::spawn(standbys.clone().hear(log));
                 Ok(Self { stop, publishing, bases, hearing, standbys, keeper })
             }
@@ -85,12 +84,12 @@ impl Primary {
         };
         let replicated = watch::Sender::new(publisher.end());
         let published = replicated.subscribe();
-        let marked = node.is_read().then(Instant::now);
+        let standbys = Standbys::new(published.clone());
         let bases = Bases {
             node: node.clone(),
             identity,
             database: Arc::downgrade(database),
-            replicated: published.clone(),
+            replicated: published,
             newest: None,
         };
         let stop = Arc::new(AtomicBool::new(false));
@@ -101,7 +100,8 @@ impl Primary {
             replicated,
             lost: keeper.lost(),
             stop: stop.clone(),
-            marked,
+            standbys: standbys.clone(),
+            marked: Instant::now(),
             begun: Some(begun),
         };
         let database_of_thread = database.clone();
@@ -110,7 +110,7 @@ impl Primary {
         let why = || database.failure().map_or_else(|| "its thread has ended".into(), |why| why.to_string());
         is_begun.await.map_err(|_| format!("the log could not be published: {}", why()))?;
         log::info!("this node is the primary of cluster {} in term {}", node.cluster.name, keeper.lease().term);
-        Ok(Publication { stop, publishing, bases: tokio::spawn(bases.keep()), replicated: published })
+        Ok(Publication { stop, publishing, bases: tokio::spawn(bases.keep()), standbys })
     }
 
     /// Returns the standbys, as they tell of themselves.
@@ -144,8 +144,7 @@ struct Publication {
     stop: Arc<AtomicBool>,
     publishing: JoinHandle<()>,
     bases: tokio::task::JoinHandle<()>,
-    /// The end of what is replicated.
-    replicated: watch::Receiver<End>,
+    standbys: Arc<Standbys>,
 }
 
 /// The thread that publishes the log.
@@ -157,8 +156,9 @@ struct Publishing {
     /// Tells why the lease is lost.
     lost: watch::Receiver<Option<String>>,
     stop: Arc<AtomicBool>,
-    /// When a safe snapshot was marked last; `None`: none is, because standbys are not read.
-    marked: Option<Instant>,
+    standbys: Arc<Standbys>,
+    /// When a safe snapshot was marked last, or was not wanted.
+    marked: Instant,
     /// To be told when everything is replicated that was there.
     begun: Option<oneshot::Sender<()>>,
 }
@@ -218,14 +218,13 @@ impl Publishing {
         }
     }
 
-    /// Marks a safe snapshot, if that is due; returns whether none will be before the next commit.
+    /// Marks a safe snapshot, if one is due and wanted; returns whether none will be before the next commit, or wish.
     fn mark(&mut self, database: &Database) -> bool {
-        let Some(marked) = &mut self.marked else { return true };
-        let is_due = marked.elapsed() >= MARK_INTERVAL;
-        if is_due {
-            *marked = Instant::now();
+        if self.marked.elapsed() < MARK_INTERVAL {
+            return false;
         }
-        is_due && database.mark_safe_snapshot()
+        self.marked = Instant::now();
+        !self.standbys.want_safe_snapshots() || database.mark_safe_snapshot()
     }
 }
 

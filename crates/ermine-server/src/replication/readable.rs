@@ -24,6 +24,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// How often the time is doubled.
 const DOUBLED_MAX: u32 = 6;
 
+/// How long safe snapshots are wanted after a reader has asked for one.
+const WANTED_FOR: Duration = Duration::from_secs(60);
+
 /// How readers of a standby are served.
 pub struct Reading {
     /// Of the image.
@@ -72,6 +75,8 @@ pub struct ReadableCopy {
     /// When the image could not be used.
     failed: Option<Instant>,
     failures: u32,
+    /// How often readers of the image had asked for a safe snapshot, and when that number was last another one.
+    asked: (u64, Option<Instant>),
 }
 
 enum State {
@@ -89,7 +94,7 @@ struct Image {
 impl ReadableCopy {
     /// Begins without an image.
     pub fn new(receiver: LogReceiver) -> Self {
-        Self { state: Some(State::Receiving(receiver)), failed: None, failures: 0 }
+        Self { state: Some(State::Receiving(receiver)), failed: None, failures: 0, asked: (0, None) }
     }
 
     /// Whether the image should be opened now: there is none, and the last failure was a while ago. Readers whose server
@@ -102,6 +107,19 @@ impl ReadableCopy {
         let doubled = self.failures.saturating_sub(1).min(DOUBLED_MAX);
         matches!(self.state, Some(State::Receiving(_)))
             && self.failed.is_none_or(|at| at.elapsed() > AGAIN_AFTER * 2_u32.pow(doubled))
+    }
+
+    /// Whether readers have asked for safe snapshots a short time ago.
+    pub fn wants_safe_snapshots(&mut self) -> bool {
+        let asked = match &self.state {
+            Some(State::Read(image)) => image.standby.database().safe_snapshots_asked(),
+            _ => 0,
+        };
+        if asked > self.asked.0 {
+            self.asked.1 = Some(Instant::now());
+        }
+        self.asked.0 = asked;
+        self.asked.1.is_some_and(|at| at.elapsed() < WANTED_FOR)
     }
 
     /// Opens the image, which is due, and serves readers from it. Takes as long as a recovery.

@@ -1,8 +1,8 @@
 //! How far the standbys of a cluster have come, as they tell the primary: what `pg_stat_replication`, the metrics and
-//! the live page show. Nothing that has to be right depends on it.
+//! the live page show; and whether their readers ask for safe snapshots. Nothing that has to be right depends on it.
 //!
-//! A standby sends a note about once a second: `POSITION NODE`, the position up to which its files have everything, and
-//! its name. The primary keeps the last note of each node, until the node has been silent for a while.
+//! A standby sends a note about once a second: `POSITION WISH NODE`, the position up to which its files have everything,
+//! whether safe snapshots are wanted (`1`, or `0`), and its name. The primary keeps the last note of each node, until the node has been silent for a while.
 
 use std::{
     collections::BTreeMap,
@@ -35,22 +35,24 @@ pub struct Standbys {
 
 struct Heard {
     position: Position,
+    wants_safe_snapshots: bool,
     at: Instant,
 }
 
 /// Tells the primary how far this node has come, if one listens.
-pub async fn tell(log: &JetStream, node: &str, position: Position) {
+pub async fn tell(log: &JetStream, node: &str, position: Position, wants_safe_snapshots: bool) {
     // The next note comes soon.
-    let _ = log.tell(note(node, position).into()).await;
+    let _ = log.tell(note(node, position, wants_safe_snapshots).into()).await;
 }
 
-fn note(node: &str, position: Position) -> String {
-    format!("{position} {node}")
+fn note(node: &str, position: Position, wants_safe_snapshots: bool) -> String {
+    format!("{position} {} {node}", u8::from(wants_safe_snapshots))
 }
 
-fn read(note: &[u8]) -> Option<(&str, Position)> {
-    let (position, node) = str::from_utf8(note).ok()?.split_once(' ')?;
-    Some((node, Position(position.parse().ok()?)))
+fn read(note: &[u8]) -> Option<(&str, Position, bool)> {
+    let (position, rest) = str::from_utf8(note).ok()?.split_once(' ')?;
+    let (wish, node) = rest.split_once(' ')?;
+    Some((node, Position(position.parse().ok()?), wish == "1"))
 }
 
 impl Standbys {
@@ -76,11 +78,11 @@ impl Standbys {
     }
 
     fn take_in(&self, note: &[u8]) {
-        let Some((node, position)) = read(note) else { return };
+        let Some((node, position, wants_safe_snapshots)) = read(note) else { return };
         let (mut heard, at) = (self.heard(), Instant::now());
         heard.retain(|_, of| at - of.at < SILENCE_MAX);
         if heard.len() < NODES_MAX || heard.contains_key(node) {
-            heard.insert(node.to_owned(), Heard { position, at });
+            heard.insert(node.to_owned(), Heard { position, wants_safe_snapshots, at });
         }
     }
 
@@ -100,6 +102,11 @@ impl Standbys {
             .collect()
     }
 
+    /// Whether a standby wants safe snapshots, for its readers.
+    pub fn want_safe_snapshots(&self) -> bool {
+        self.heard().values().any(|of| of.wants_safe_snapshots && of.at.elapsed() < SILENCE_MAX)
+    }
+
     fn heard(&self) -> MutexGuard<'_, BTreeMap<String, Heard>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,15 +124,18 @@ mod tests {
         let (_published, receiver) = watch::channel(end);
         let standbys = Standbys::new(receiver);
         let told = [("b", 100), ("node c", 400), ("b", 450), ("ahead", 600)];
-        told.iter().for_each(|(node, position)| standbys.take_in(note(node, Position(*position)).as_bytes()));
-        for nonsense in [&b""[..], b"12", b"x b", b"-1 b", &[0xff, b' ', 1]] {
+        told.iter().for_each(|(node, position)| standbys.take_in(note(node, Position(*position), false).as_bytes()));
+        for nonsense in [&b""[..], b"12", b"12 1", b"x 0 b", b"-1 0 b", &[0xff, b' ', 1]] {
             standbys.take_in(nonsense);
         }
+        assert!(!standbys.want_safe_snapshots());
+        standbys.take_in(note("b", Position(450), true).as_bytes());
+        assert!(standbys.want_safe_snapshots());
         let all: Vec<_> = standbys.all().into_iter().map(|of| (of.name, of.sent, of.received)).collect();
         let wanted = [("ahead", 600, 600), ("b", 500, 450), ("node c", 500, 400)];
         assert_eq!(all, wanted.map(|(node, sent, received)| (node.to_owned(), sent, received)));
         for number in 0..2 * NODES_MAX {
-            standbys.take_in(note(&number.to_string(), Position(0)).as_bytes());
+            standbys.take_in(note(&number.to_string(), Position(0), false).as_bytes());
         }
         assert_eq!(standbys.all().len(), NODES_MAX);
     }

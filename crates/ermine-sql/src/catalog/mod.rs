@@ -375,7 +375,7 @@ impl CatalogStore {
     pub(crate) fn party(&self, footprint: Arc<Footprint>) -> Arc<Party> {
         let (waits, queues) = (self.current().sessions.waits.clone(), self.row_queues.clone());
         let temporary = Temporary::new(self.database.clone());
-        Arc::new(Party { footprint, waits, queues, temporary })
+        Arc::new(Party { footprint, waits, queues, temporary, seen: AtomicU64::new(0) })
     }
 
     /// Reads the catalog of the first database.

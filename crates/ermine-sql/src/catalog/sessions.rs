@@ -89,6 +89,8 @@ pub(crate) struct Party {
     pub(crate) queues: Arc<RowQueues>,
     /// The temporary objects of the session.
     pub(crate) temporary: Temporary,
+    /// The position of the primary up to which transactions of the session have seen a standby.
+    pub(crate) seen: AtomicU64,
 }
 
 struct Connection {

@@ -12,15 +12,16 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, atomic::Ordering},
 };
 
 use ermine::CommittedTransaction;
 
 use super::{
-    Catalog, CatalogStore, Change, MAIN_DATABASE, SharedTable, definition::ObjectId, row_of_definition, stored,
+    Catalog, CatalogStore, Change, MAIN_DATABASE, SharedTable, definition::ObjectId, row_of_definition,
+    sessions::Party, stored,
 };
-use crate::{error::Result, failure::EngineResult as _, storage::RawKey};
+use crate::{error::Result, failure::EngineResult as _, level::Level, storage::RawKey};
 
 /// Shared by transactions that begin, and closed while a change of definitions is replayed.
 #[derive(Default)]
@@ -53,6 +54,16 @@ impl CatalogStore {
     /// On a standby, keeps the current catalog that of the newest snapshot for as long as the result exists.
     pub(crate) fn steady(&self) -> Option<RwLockReadGuard<'_, ()>> {
         self.gate.as_ref().map(|gate| gate.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// On a standby, notes what a session's transaction may see that has just begun, or has a new snapshot.
+    pub(crate) fn note_seen(&self, party: &Party, level: Level) {
+        if self.is_standby() {
+            let is_safe = level == Level::Serializable;
+            let seen = if is_safe { self.database.safe_replayed() } else { self.database.replayed() };
+            // Relaxed: for later transactions of the same session.
+            party.seen.fetch_max(seen.unwrap_or(0), Ordering::Relaxed);
+        }
     }
 
     /// Makes a transaction of the original visible, by `apply`, and its changes of definitions with it; called for the

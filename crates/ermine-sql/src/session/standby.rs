@@ -1,7 +1,7 @@
 //! Sessions of a standby: what they do not run, and waiting for the log. That they only read is a mode of their
 //! transactions (`settings`).
 
-use std::{thread, time::Duration};
+use std::{sync::atomic::Ordering, thread, time::Duration};
 
 use ermine::CommittedTransaction;
 use sqlparser::ast::Statement;
@@ -85,13 +85,16 @@ impl Session {
     }
 
     /// On a standby, waits until the log is replayed up to `ermine.read_after`, and for a serializable transaction until
-    /// there is a safe snapshot that shows all of it.
+    /// there is a safe snapshot that shows all of it, and whatever the session has seen before.
     pub(super) fn wait_until_replayed(&self, level: Level) -> Result<()> {
         let (wanted, interrupt) = (self.settings.in_force().read_after, &self.environment.interrupt);
         let (is_safe, database) = (level == Level::Serializable, &self.shared.database);
         if wanted == 0 && !is_safe || !database.is_standby() {
             return Ok(());
         }
+        // At weaker levels, later transactions see more anyway.
+        let seen = if is_safe { self.party.seen.load(Ordering::Relaxed) } else { 0 };
+        let wanted = wanted.max(seen);
         for look in 0.. {
             let replayed = if is_safe { database.safe_replayed() } else { database.replayed() };
             if replayed.is_some_and(|replayed| replayed >= wanted) {

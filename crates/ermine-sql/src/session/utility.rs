@@ -22,6 +22,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     exec::Run,
     expr::Frame,
+    level::Level,
     parameters::{Parameter, shown_name},
     result::{Column, RowSink},
     synchronous::Synchronous,
@@ -709,7 +710,12 @@ impl Session {
             let detail = format!("Expected {} parameters but got {}.", named.bound.parameters.len(), given.len());
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
         }
-        let modes = Modes { read_only: true, ..self.modes() };
+        // The values come from functions. On a standby, a safe snapshot for them would have to be waited for.
+        let level = match self.shared.database.is_standby() {
+            true => Level::RepeatableRead,
+            false => self.modes().level,
+        };
+        let modes = Modes { read_only: true, level, ..self.modes() };
         let active = ActiveTransaction::begin(&self.shared.catalog, &self.shared.database, modes, self.following())?;
         let mut run = Run::new(&active.txn, &active.catalog, parameters, &self.environment, &self.given);
         let number = match &self.state {

@@ -582,20 +582,24 @@ fn serializable_transactions_read_safe_snapshots() {
     assert_eq!(ask(&mut reader, &rows), ["0"]);
 
     pair.write("INSERT INTO t VALUES (1)");
-    assert_eq!(ask(&mut reader, "SELECT count(*) FROM t"), ["1"]);
     assert_eq!(ask(&mut reader, &rows), ["0"]);
+    let mut other = pair.reader();
+    assert_eq!(ask(&mut other, "SELECT count(*) FROM t"), ["1"]);
+    assert!(waits(&mut other), "the session has seen more");
     let position = ask(&mut session(&pair.primary), "SELECT pg_current_wal_lsn()").concat();
     ask(&mut reader, &format!("SET ermine.read_after = '{position}'"));
     assert!(waits(&mut reader), "the safe snapshot is older");
     assert!(pair.engine.mark_safe_snapshot());
     pair.ship();
     assert_eq!(ask(&mut reader, &rows), ["1"]);
+    assert_eq!(ask(&mut other, &rows), ["1"]);
 
     // One that is open keeps its snapshot, and its definitions.
     let mut open = pair.reader();
     assert_eq!(ask(&mut open, "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT * FROM t"), ["1"]);
     pair.write("ALTER TABLE t ADD COLUMN v int DEFAULT 5");
     assert!(waits(&mut reader), "the safe snapshot has other definitions");
+    assert_eq!(ask(&mut open, "PREPARE p (int) AS SELECT $1 + id FROM t; EXECUTE p (3)"), ["4"]);
     assert!(pair.engine.mark_safe_snapshot());
     pair.ship();
     assert_eq!(ask(&mut reader, &serializable("SELECT * FROM t")), ["1,5"]);

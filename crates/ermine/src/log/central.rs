@@ -48,6 +48,8 @@ pub(crate) struct Log {
     pub(super) clock_filling: Arc<Filling>,
     /// Announcements of threads that note the time on request.
     moment_filling: Mutex<Arc<Filling>>,
+    /// Announcements of threads that mark safe snapshots.
+    mark_filling: Mutex<Arc<Filling>>,
     /// The end of the last block that marks a safe snapshot.
     marked_to: AtomicU64,
     bytes: AtomicU64,
@@ -84,6 +86,7 @@ impl Log {
         let log = Arc::new(Self {
             clock_filling: space.join(),
             moment_filling: Mutex::new(space.join()),
+            mark_filling: Mutex::new(space.join()),
             marked_to: AtomicU64::new(0),
             space,
             ring,
@@ -332,18 +335,25 @@ impl Log {
     /// Marks the place of a safe snapshot, if that is possible at once; returns whether it is the end of the log.
     /// `renew` makes a snapshot of the place that the function takes.
     pub(crate) fn try_mark(&self, renew: impl FnOnce(&mut dyn FnMut() -> Option<Stamp>) -> Option<Stamp>) -> bool {
-        let filling = self.moment_filling.lock().expect("no code panics while it notes the time");
-        if self.space.now() == self.marked_to() {
+        let filling = self.mark_filling.lock().expect("no code panics while it marks a snapshot");
+        let now = self.space.now();
+        if now == self.marked_to() {
             return true;
         }
         let moment = Moment::from(SystemTime::now()).safe();
-        let (body, mut piece) = (moment.body(), None);
+        let (body, free_to, mut piece) = (moment.body(), self.ring.free_to(), None);
         let sealed = body.seal();
         renew(&mut || {
-            piece = self.space.try_claim(&filling, body.size(), self.ring.free_to());
+            piece = self.space.try_claim(&filling, body.size(), free_to);
             piece.map(|piece| piece.lsn.stamp())
         });
-        let Some(piece) = piece else { return false };
+        let Some(piece) = piece else {
+            if self.space.now() == now && now + body.size() <= free_to {
+                // Neither another thread nor the buffer was in the way: the segment is full. This opens the next one.
+                self.append(&filling, moment.plain().body());
+            }
+            return false;
+        };
         self.fill(piece, sealed, body);
         // Relaxed: the flusher may note the time once more.
         self.marked_to.store(piece.lsn.offset() + piece.size, Ordering::Relaxed);

@@ -28,6 +28,12 @@ impl Moment {
         self
     }
 
+    /// Says nothing of the state.
+    pub(super) fn plain(mut self) -> Self {
+        self.0[8] = 0;
+        self
+    }
+
     pub(super) fn body(&self) -> Body<'_> {
         Body::of(BlockKind::Clock, &[], &self.0)
     }

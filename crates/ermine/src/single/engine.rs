@@ -206,6 +206,11 @@ impl<P: InPlace> Engine<P> {
         None
     }
 
+    /// Returns zero: no standby has one version a row.
+    pub(crate) fn safe_snapshots_asked(&self) -> u64 {
+        0
+    }
+
     /// Makes no snapshot: no standby has one version a row.
     pub(crate) fn adopt_safe_snapshot(&self, _position: u64) {}
 

@@ -22,7 +22,7 @@
 //! replayed the log up to the block, and nothing behind it, has that snapshot. It adopts its own state there: no thread
 //! of a standby certifies anything, and a transaction that reads the adopted state is as safe as one of the original.
 
-use std::time::Duration;
+use std::{ops::DerefMut, time::Duration};
 
 use crate::{
     clock::LogOffset,
@@ -72,11 +72,19 @@ impl SafeSnapshot {
     }
 }
 
+/// On a standby, the snapshot that transactions get.
+#[derive(Default)]
+struct Adopted {
+    /// With the position of the original up to which it shows all.
+    snapshot: Option<(Stamp, u64)>,
+    /// How often one was asked for.
+    asked: u64,
+}
+
 /// Hands out safe snapshots.
 pub(crate) struct SafeSnapshots {
     newest: Mutex<Option<(Stamp, Instant)>>,
-    /// On a standby, the snapshot that transactions get, and the position of the original up to which it shows all.
-    adopted: Mutex<Option<(Stamp, u64)>>,
+    adopted: Mutex<Adopted>,
     holder: SnapshotSlot,
     /// The time during which a snapshot is handed out again.
     interval: Duration,
@@ -84,7 +92,7 @@ pub(crate) struct SafeSnapshots {
 
 impl SafeSnapshots {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { newest: Mutex::new(None), adopted: Mutex::new(None), holder: SnapshotSlot::new(), interval }
+        Self { newest: Mutex::new(None), adopted: Mutex::default(), holder: SnapshotSlot::new(), interval }
     }
 
     /// Returns the slot that keeps the newest snapshot while it may be handed out again.
@@ -128,26 +136,38 @@ impl SafeSnapshots {
 
     /// Adopts the present state of a standby, which shows the original up to a position where a snapshot was marked.
     pub(crate) fn adopt(&self, clock: &LogOffset, position: u64) {
-        let mut adopted = self.adopted.lock().expect("no code panics while it takes a snapshot");
-        *adopted = Some((self.holder.take(clock, true, false), position));
+        let mut adopted = self.adopted();
+        adopted.snapshot = Some((self.holder.take(clock, true, false), position));
+    }
+
+    fn adopted(&self) -> impl DerefMut<Target = Adopted> + '_ {
+        self.adopted.lock().expect("no code panics while it takes a snapshot")
     }
 
     /// Stores the adopted snapshot into a transaction's slot; `None`: there is none.
     pub(crate) fn join(&self, slot: &SnapshotSlot, runs_through: bool) -> Option<Stamp> {
-        let adopted = self.adopted.lock().expect("no code panics while it takes a snapshot");
-        let (stamp, _) = (*adopted)?;
+        let mut adopted = self.adopted();
+        adopted.asked += 1;
+        let (stamp, _) = adopted.snapshot?;
         slot.join(stamp, runs_through);
         Some(stamp)
     }
 
-    /// Returns the position up to which the adopted snapshot shows the original.
+    /// Returns the position up to which the adopted snapshot shows the original, for a transaction that wants one.
     pub(crate) fn adopted_to(&self) -> Option<u64> {
-        self.adopted.lock().expect("no code panics while it takes a snapshot").map(|(_, position)| position)
+        let mut adopted = self.adopted();
+        adopted.asked += 1;
+        adopted.snapshot.map(|(_, position)| position)
+    }
+
+    /// Returns how often an adopted snapshot was asked for.
+    pub(crate) fn asked(&self) -> u64 {
+        self.adopted().asked
     }
 
     /// Hands the newest snapshot out no more: transactions that begin now get a new one, and on a standby the next one.
     pub(crate) fn forget(&self) {
-        *self.adopted.lock().expect("no code panics while it takes a snapshot") = None;
+        self.adopted().snapshot = None;
         *self.newest.lock().expect("no code panics while it takes a snapshot") = None;
         self.holder.leave();
     }

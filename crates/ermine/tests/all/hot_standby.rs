@@ -32,6 +32,13 @@ fn ship_all(reader: &mut LogReader<'_>, to: &mut HotStandby) {
     }
 }
 
+/// Marks a safe snapshot, durably, at the end of the log.
+fn mark(db: &Database) {
+    // The flusher notes the time now and then, and a segment may be full.
+    assert!((0..100).any(|_| db.mark_safe_snapshot()));
+    db.sync().unwrap();
+}
+
 /// Makes a standby of a database, and a reader for it.
 fn followed(db: &Database) -> (FaultyDirectory, HotStandby, LogReader<'_>) {
     let copy = FaultyDirectory::new();
@@ -106,8 +113,7 @@ fn live(seed: u64) {
             kept.clear();
         }
     }
-    assert!(db.mark_safe_snapshot() && db.mark_safe_snapshot());
-    db.sync().unwrap();
+    mark(&db);
     ship_all(&mut reader, &mut to);
     let position = to.position();
     assert_eq!(to.database().safe_replayed(), Some(position));
@@ -455,7 +461,7 @@ fn a_prefix_may_be_one_of_no_serial_order_and_a_safe_snapshot_is_not() {
             let db = Database::open_in(Arc::new(FaultyDirectory::new()), options().scheme(scheme)).unwrap();
             let [batch, receipts] = ["batch", "receipts"].map(|name| db.table::<u64, u64>(name).unwrap());
             db.run(|txn| txn.put(&batch, &0, &1)).unwrap();
-            assert!(db.mark_safe_snapshot());
+            mark(&db);
             let (_copy, mut to, mut reader) = followed(&db);
             let image = to.database().clone();
             let there = ["batch", "receipts"].map(|name| image.table::<u64, u64>(name).unwrap());
@@ -468,8 +474,7 @@ fn a_prefix_may_be_one_of_no_serial_order_and_a_safe_snapshot_is_not() {
             let number = receipt.get(&batch, &0).unwrap().unwrap();
             db.run(|txn| txn.put(&batch, &0, &2)).unwrap();
             if marks {
-                assert!(db.mark_safe_snapshot());
-                db.sync().unwrap();
+                mark(&db);
             }
             ship_all(&mut reader, &mut to);
             assert_eq!(shown(TxnOptions::read_only()), (Some(2), None), "{scheme}");
@@ -479,8 +484,7 @@ fn a_prefix_may_be_one_of_no_serial_order_and_a_safe_snapshot_is_not() {
             let written = receipt.put(&receipts, &7, &number).and_then(|_| receipt.commit().map(drop));
             // Under mvocc, the order of commits is serial, and the receipt loses anyway.
             assert_eq!(written.is_ok(), !marks && scheme != Scheme::MvOcc, "{scheme}, {marks}: {written:?}");
-            assert!(db.mark_safe_snapshot());
-            db.sync().unwrap();
+            mark(&db);
             ship_all(&mut reader, &mut to);
             let expected = (Some(2), written.is_ok().then_some(1));
             assert_eq!(shown(TxnOptions::snapshot()), expected, "{scheme}");
@@ -583,9 +587,52 @@ fn a_safe_snapshot_at_the_end_of_a_backup_is_found() {
     }
     db.checkpoint().unwrap();
     db.run(|txn| txn.put(&table, &50, &vec![2])).unwrap();
-    assert!(db.mark_safe_snapshot());
+    mark(&db);
     let (copy, to, _) = followed(&db);
     assert_eq!(to.database().safe_replayed(), Some(to.position()));
     drop(to);
     assert!(hot(&crashed(&copy, Keep::Nothing)).database().safe_replayed().is_some());
+}
+
+/// A mark needs room in a segment, and must not wait for the next commit to open one.
+#[test]
+fn the_last_commit_of_a_segment_is_marked() {
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let table = db.table::<u64, Vec<u8>>("rows").unwrap();
+    let mut rng = Rng::with_seed(3);
+    for number in 0..4000 {
+        db.run(|txn| txn.put(&table, &(number % 7), &vec![1; rng.usize(..400)])).unwrap();
+        mark(&db);
+    }
+}
+
+#[test]
+fn a_safe_snapshot_is_given_up_when_no_other_follows() {
+    let (original, name) = (FaultyDirectory::new(), "rows");
+    let db = Database::open_in(Arc::new(original), options()).unwrap();
+    let table = db.table::<u64, u64>(name).unwrap();
+    let (_copy, mut to, mut reader) = followed(&db);
+    let image = to.database().clone();
+    let put = |value| db.run(|txn| txn.put(&table, &1, &value)).unwrap();
+    put(1);
+    mark(&db);
+    ship_all(&mut reader, &mut to);
+    // As long as nothing is committed, the newest state stays safe.
+    thread::sleep(Duration::from_millis(1100));
+    ship_all(&mut reader, &mut to);
+    assert_eq!((image.safe_replayed(), image.replayed()), (Some(to.position()), Some(to.position())));
+    assert!(image.snapshot().is_ok());
+    let asked = image.safe_snapshots_asked();
+    // The log notes the time behind a commit, soon.
+    let is_given_up = (0..1000).any(|value| {
+        put(value);
+        ship_all(&mut reader, &mut to);
+        thread::sleep(Duration::from_millis(1));
+        image.safe_replayed().is_none()
+    });
+    assert!(is_given_up && matches!(image.snapshot(), Err(Error::NoSnapshot)));
+    assert!(image.safe_snapshots_asked() > asked);
+    mark(&db);
+    ship_all(&mut reader, &mut to);
+    assert!(image.snapshot().is_ok());
 }

@@ -4,7 +4,7 @@
 //! Invariant: everything below the reader's position was shown to `each`, which succeeded; a transaction for which it
 //! failed is shown again.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc, time::SystemTime};
 
 use super::{
     changes::{CommittedTransaction, Rows},
@@ -32,8 +32,10 @@ pub(crate) struct ReceivedLog {
 pub(crate) enum Received {
     /// A transaction has committed; with the descriptions of tables that it wrote.
     Committed(CommittedTransaction, Vec<TableEntry>),
-    /// What was committed up to this position is a safe snapshot.
-    SafeSnapshot(u64),
+    /// What was committed up to this position is a safe snapshot, at this time.
+    SafeSnapshot(u64, SystemTime),
+    /// The log came to this time.
+    Moment(SystemTime),
 }
 
 impl ReceivedLog {
@@ -70,8 +72,7 @@ impl ReceivedLog {
                         let rows = Rows::of_transaction(files, header, block)?;
                         each(Received::transaction(header.lsn.stamp(), rows, &name_of)?)
                     }
-                    _ if is_safe_snapshot(header, block) => each(Received::SafeSnapshot(header.end())),
-                    _ => Ok(()),
+                    _ => Received::moment(header, block).map_or(Ok(()), &mut *each),
                 };
                 if let Err(error) = show() {
                     failure = Some((header.lsn.offset(), error));
@@ -89,18 +90,19 @@ impl ReceivedLog {
         Ok(())
     }
 
-    /// Whether what was received ends with a safe snapshot: nothing has been committed behind it.
-    pub(crate) fn ends_safely(receiver: &LogReceiver) -> bool {
-        let (files, end, mut is_safe) = (receiver.log_files(), receiver.position(), false);
-        let Some(span) = files.spans().ok().and_then(|spans| spans.into_iter().rfind(|span| span.start < end)) else {
-            return false;
-        };
+    /// Returns the time of a safe snapshot with which what was received ends: nothing has been committed behind it.
+    pub(crate) fn safe_end(receiver: &LogReceiver) -> Option<SystemTime> {
+        let (files, end, mut safe) = (receiver.log_files(), receiver.position(), None);
+        let span = files.spans().ok()?.into_iter().rfind(|span| span.start < end)?;
         let read = files.read_segment(&span, span.start, end.min(span.end), &mut |header, block| {
-            is_safe = is_safe_snapshot(header, block) || is_safe && header.kind != BlockKind::Commit;
+            safe = match Received::moment(header, block) {
+                Some(Received::SafeSnapshot(_, time)) => Some(time),
+                _ => safe.filter(|_| header.kind != BlockKind::Commit),
+            };
             Ok(ControlFlow::Continue(()))
         });
         // A segment of a backup may begin in its middle: then nothing is known before the next one.
-        is_safe && read.is_ok_and(|to| to >= end.min(span.end))
+        safe.filter(|_| read.is_ok_and(|to| to >= end.min(span.end)))
     }
 
     /// Returns the segment that has the next block.
@@ -115,11 +117,14 @@ impl ReceivedLog {
     }
 }
 
-fn is_safe_snapshot(header: &Header, block: &[u8]) -> bool {
-    Moment::read(header, block).is_some_and(|moment| moment.is_safe())
-}
-
 impl Received {
+    /// Returns what a block says of the time.
+    fn moment(header: &Header, block: &[u8]) -> Option<Self> {
+        let moment = Moment::read(header, block)?;
+        let time = moment.time()?;
+        Some(if moment.is_safe() { Self::SafeSnapshot(header.end(), time) } else { Self::Moment(time) })
+    }
+
     fn transaction(stamp: Stamp, rows: Rows<'_>, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Result<Self> {
         let mut tables = Vec::new();
         for row in rows.catalog.present() {
