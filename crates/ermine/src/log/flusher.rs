@@ -266,7 +266,7 @@ mod tests {
         clock::LogOffset,
         log::{
             Start,
-            block::{BlockKind, Header},
+            block::{BlockKind, Body, Header},
             lsn::GRANULE,
             scan::{Found, Scan},
             segment::SegmentFiles,

@@ -92,7 +92,12 @@ pub(crate) struct SafeSnapshots {
 
 impl SafeSnapshots {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { newest: Mutex::new(None), adopted: Mutex::default(), holder: SnapshotSlot::new(), interval }
+        Self {
+            newest: Mutex::new(None),
+            adopted: Mutex::new(Adopted::default()),
+            holder: SnapshotSlot::new(),
+            interval,
+        }
     }
 
     /// Returns the slot that keeps the newest snapshot while it may be handed out again.
