@@ -191,7 +191,8 @@ pub struct Serve {
     /// Let clients read on this node while it is a standby: on or off
     ///
     /// Their transactions are read-only, REPEATABLE READ unless they ask for SERIALIZABLE, and see what the node has
-    /// received. For that, the primary's log has the keys of changed rows, as with --wal-level logical: use the same value on all nodes.
+    /// received. For that, the primary's log has the keys of changed rows, as with --wal-level logical: use the same
+    /// value on all nodes.
     #[arg(help_heading = CLUSTER, long, default_value = "on", value_name = "WHETHER",
         action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     pub hot_standby: bool,

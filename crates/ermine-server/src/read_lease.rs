@@ -1,8 +1,8 @@
 //! The lease of a primary, as its sessions see it.
 //!
-//! Invariant: *no stale answer*. Output leaves for a client only when the lease was held at a time behind everything that
-//! was read for it. So no other node was the primary before that, and nothing was missed that another one committed.
-//! Whatever stops the process or its machine in between, the clock shows afterwards.
+//! Invariant: *no stale answer*. Output leaves for a client only when the lease was held at a time behind everything
+//! that was read for it. So no other node was the primary before that, and nothing was missed that another one
+//! committed. Whatever stops the process or its machine in between, the clock shows afterwards.
 
 use std::{
     sync::{

@@ -53,7 +53,8 @@ pub fn sql_error(error: Error) -> SqlError {
             SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write in a read-only transaction")
         }
         Error::NoSnapshot => {
-            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the standby has no safe snapshot")
+            let message = "the standby has no safe snapshot";
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).source(error)
         }
         Error::KeyTooLong { bytes } => {
             let message = format!("index row size {bytes} exceeds maximum {}", ermine::MAX_KEY_BYTES);

@@ -222,7 +222,8 @@ impl Database {
 
     /// Returns the position of the original's log up to which the standby's newest safe snapshot shows it
     /// ([`TxnOptions::snapshot`]): all that committed below, and nothing that committed behind it. `None`: the standby
-    /// has none, or the database is none. A snapshot is given up when the original has marked none for a second of its log.
+    /// has none, or the database is none. A snapshot is given up when the original has marked none for a second of its
+    /// log.
     pub fn safe_replayed(&self) -> Option<u64> {
         with_engine!(&*self.engine, engine => engine.safe_replayed())
     }
@@ -723,8 +724,8 @@ impl Database {
     ///
     /// A program that ships the log calls this again and again, say every 20 ms, while standbys are asked for safe
     /// snapshots ([`Database::safe_snapshots_asked`]). Returns whether nothing is to be marked
-    /// before the next commit; `false`: the log was in use, call again soon. Under a scheme that is not serializable, and
-    /// where there is no log or it is not shipped, nothing is ever marked.
+    /// before the next commit; `false`: the log was in use, call again soon. Under a scheme that is not serializable,
+    /// and where there is no log or it is not shipped, nothing is ever marked.
     pub fn mark_safe_snapshot(&self) -> bool {
         with_engine!(&*self.engine, engine => engine.mark_safe_snapshot())
     }

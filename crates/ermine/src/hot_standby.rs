@@ -25,8 +25,8 @@
 //!
 //! Serializable? A snapshot of a prefix need not be one that a serial order of the original contains (the read-only
 //! anomaly: Fekete, O'Neil and O'Neil, 2004), so the image is one under snapshot isolation, and says so
-//! ([`Database::scheme`]). But the original can mark prefixes that are ([`Database::mark_safe_snapshot`]): a transaction
-//! that asks for a safe snapshot ([`Database::snapshot`]) reads the newest of them.
+//! ([`Database::scheme`]). But the original can mark prefixes that are ([`Database::mark_safe_snapshot`]): a
+//! transaction that asks for a safe snapshot ([`Database::snapshot`]) reads the newest of them.
 
 use std::{
     path::Path,
@@ -138,8 +138,8 @@ impl HotStandby {
 
     /// Returns the image. All of its transactions are read-only, under snapshot isolation: a write, the creation of a
     /// table and other changes fail with [`Error::Standby`]. [`Database::snapshot`] is serializable with the original's
-    /// transactions: it reads the newest state that the original has marked ([`Database::mark_safe_snapshot`]), and fails
-    /// with [`Error::NoSnapshot`] where there is none. To read by a secondary index, open it before the table's
+    /// transactions: it reads the newest state that the original has marked ([`Database::mark_safe_snapshot`]), and
+    /// fails with [`Error::NoSnapshot`] where there is none. To read by a secondary index, open it before the table's
     /// next rows are received: as in any database, a table is written only when all its indexes are open.
     ///
     /// The image is a copy of its own in memory. Drop it before a promoted standby is opened.

@@ -1,8 +1,9 @@
 //! How far the standbys of a cluster have come, as they tell the primary: what `pg_stat_replication`, the metrics and
 //! the live page show; and whether their readers ask for safe snapshots. Nothing that has to be right depends on it.
 //!
-//! A standby sends a note about once a second: `POSITION WISH NODE`, the position up to which its files have everything,
-//! whether safe snapshots are wanted (`1`, or `0`), and its name. The primary keeps the last note of each node, until the node has been silent for a while.
+//! A standby sends a note about once a second: `POSITION WISH NODE`, the position up to which its files have
+//! everything, whether safe snapshots are wanted (`1`, or `0`), and its name. The primary keeps the last note of each
+//! node, until the node has been silent for a while.
 
 use std::{
     collections::BTreeMap,

@@ -329,7 +329,8 @@ fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration,
         read_only: usual.is_standby || is_on("default_transaction_read_only"),
         deferrable: is_on("default_transaction_deferrable"),
         synchronous: value("synchronous_commit").map_or(usual.synchronous, Synchronous::of),
-        // That of a configuration may be the primary's: a session of a standby says itself that it wants a safe snapshot.
+        // That of a configuration may be the primary's: a session of a standby says itself that it wants a safe
+        // snapshot.
         level: if usual.is_standby && !values.contains_key(LEVEL) { level.min(usual.level) } else { level },
         tracks_all: false,
     };

@@ -84,8 +84,8 @@ impl Session {
         Ok(())
     }
 
-    /// On a standby, waits until the log is replayed up to `ermine.read_after`, and for a serializable transaction until
-    /// there is a safe snapshot that shows all of it, and whatever the session has seen before.
+    /// On a standby, waits until the log is replayed up to `ermine.read_after`, and for a serializable transaction
+    /// until there is a safe snapshot that shows all of it, and whatever the session has seen before.
     pub(super) fn wait_until_replayed(&self, level: Level) -> Result<()> {
         let (wanted, interrupt) = (self.settings.in_force().read_after, &self.environment.interrupt);
         let (is_safe, database) = (level == Level::Serializable, &self.shared.database);
