@@ -210,7 +210,6 @@ impl ActiveTransaction {
         let _steady = store.steady();
         let (catalog, free_files) = (party.temporary.over(store.current())?, store.relation_files.count());
         let txn = modes.begin(database, &following)?;
-        store.note_seen(&party, modes.level);
         // Rows with one version support one level.
         let level = if database.scheme().has_versions() { modes.level } else { Level::Serializable };
         let version = catalog.version;

@@ -4,10 +4,7 @@ use std::{
     any::TypeId,
     io,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -33,7 +30,7 @@ use crate::{
     job::Job,
     log::Receipt,
     maintenance::Helpers,
-    options::{Durability, IndexOptions, Options, Order, Scheme, TableOptions, TxnOptions, Uniqueness},
+    options::{Durability, IndexOptions, Options, Order, Replayed, Scheme, TableOptions, TxnOptions, Uniqueness},
     platform::{
         budget::Budget,
         file::{
@@ -197,7 +194,7 @@ impl Database {
     pub(crate) fn open_image(
         directory: &Arc<dyn Directory>,
         options: Options,
-        replayed: Arc<AtomicU64>,
+        replayed: Arc<Replayed>,
     ) -> Result<Self> {
         let directory = OverlayDirectory::new(directory.clone());
         directory.remove(STANDBY).map_err(storage)?;
@@ -217,7 +214,15 @@ impl Database {
     pub fn replayed(&self) -> Option<u64> {
         let replayed = with_engine!(&*self.engine, engine => engine.options.replayed.as_ref())?;
         // Acquire: pairs with the release of `HotStandby`.
-        Some(replayed.load(Ordering::Acquire))
+        Some(replayed.to.load(Ordering::Acquire))
+    }
+
+    /// Returns a position of the original's log above which a standby shows nothing to a transaction that has begun.
+    #[doc(hidden)]
+    pub fn shown_below(&self) -> Option<u64> {
+        let replayed = with_engine!(&*self.engine, engine => engine.options.replayed.as_ref())?;
+        // Acquire: pairs with the releases of `HotStandby`.
+        Some(replayed.to.load(Ordering::Acquire).max(replayed.begun_to.load(Ordering::Acquire)))
     }
 
     /// Returns the position of the original's log up to which the standby's newest safe snapshot shows it

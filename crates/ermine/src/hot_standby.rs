@@ -30,10 +30,7 @@
 
 use std::{
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime},
 };
 
@@ -50,7 +47,7 @@ use crate::{
     },
     error::{Error, Result},
     ids::TableId,
-    options::{Isolation, Options, TxnOptions},
+    options::{Isolation, Options, Replayed, TxnOptions},
 };
 
 /// A standby that answers read-only transactions while it receives the log of another database. See
@@ -85,7 +82,7 @@ pub struct HotStandby {
     receiver: LogReceiver,
     database: Arc<Database>,
     log: ReceivedLog,
-    replayed: Arc<AtomicU64>,
+    replayed: Arc<Replayed>,
     safe: Option<Safe>,
     /// A transaction has been applied to the image, and what had to follow has failed.
     is_broken: bool,
@@ -104,7 +101,9 @@ impl Safe {
     const AGE_MAX: Duration = Duration::from_secs(1);
 
     fn is_old(&self, now: SystemTime) -> bool {
-        !self.is_newest && now.duration_since(self.time).is_ok_and(|age| age > Self::AGE_MAX)
+        // The clock may have been set back, or be that of another machine.
+        let age = now.duration_since(self.time).unwrap_or_else(|ahead| ahead.duration());
+        !self.is_newest && age > Self::AGE_MAX
     }
 }
 
@@ -123,7 +122,7 @@ impl HotStandby {
 
     /// Opens the image of a standby that receives. A failure gives the receiver back, which goes on without an image.
     pub fn of(receiver: LogReceiver, options: Options) -> Result<Self, Box<(LogReceiver, Error)>> {
-        let replayed = Arc::new(AtomicU64::new(receiver.position()));
+        let replayed = Arc::new(Replayed::new(receiver.position()));
         let database = match Database::open_image(receiver.directory(), options, replayed.clone()) {
             Ok(database) => database,
             Err(error) => return Err(Box::new((receiver, error))),
@@ -209,6 +208,8 @@ impl HotStandby {
             let at = committed.stamp.as_u64();
             let (mut written, mut is_applied) = (write(database, &tables, &committed)?, false);
             let mut apply = || {
+                // Release: pairs with `Database::shown_below`, for a transaction that sees this one.
+                replayed.begun_to.store(at + 1, Ordering::Release);
                 if let Some(txn) = written.take() {
                     drop(txn.commit_async()?);
                 }
@@ -216,7 +217,7 @@ impl HotStandby {
                 drop_tables(database, &committed)?;
                 // Release: pairs with `Database::replayed`. The stamp is where the transaction's block begins: all that
                 // committed up to there has been applied.
-                replayed.store(at + 1, Ordering::Release);
+                replayed.to.store(at + 1, Ordering::Release);
                 Ok(())
             };
             let shown = replay(&committed, &mut apply);
@@ -227,7 +228,7 @@ impl HotStandby {
             safe.iter_mut().for_each(|safe| safe.is_newest &= !is_applied);
             shown
         })?;
-        replayed.store(log.position(), Ordering::Release);
+        replayed.to.store(log.position(), Ordering::Release);
         if safe.as_ref().is_some_and(|safe| safe.is_newest) {
             // Nothing has been committed behind its mark.
             with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(log.position()));

@@ -156,9 +156,9 @@ pub struct Options {
     /// Requests for memory are refused at random once the database is open, by this seed, for tests.
     #[doc(hidden)]
     pub memory_faults: Option<u64>,
-    /// The database is the image of another one, whose log a standby has replayed up to this position.
+    /// The database is the image of another one, whose log a standby has replayed so far.
     #[doc(hidden)]
-    pub replayed: Option<Arc<std::sync::atomic::AtomicU64>>,
+    pub replayed: Option<Arc<Replayed>>,
     /// Whatever can leave memory is evicted all the time, for tests.
     #[doc(hidden)]
     pub evict_always: bool,
@@ -984,6 +984,21 @@ impl TxnOptions {
     pub fn session(mut self, session: &Session) -> Self {
         self.session = Some(session.clone());
         self
+    }
+}
+
+/// How far an image has replayed the log of its original, as positions in it.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Everything below is shown.
+    pub(crate) to: std::sync::atomic::AtomicU64,
+    /// The end of the transaction that began last to be shown.
+    pub(crate) begun_to: std::sync::atomic::AtomicU64,
+}
+
+impl Replayed {
+    pub(crate) fn new(to: u64) -> Self {
+        Self { to: to.into(), begun_to: to.into() }
     }
 }
 

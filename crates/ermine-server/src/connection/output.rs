@@ -9,6 +9,7 @@
 //!    has ended, because the first may have committed: up to [`HELD_MAX`].
 
 use std::{
+    collections::VecDeque,
     io,
     pin::Pin,
     sync::Arc,
@@ -51,7 +52,7 @@ pub struct Output {
     /// Counts the results that are held.
     counted: Counted,
     /// Receipts, each with the place where the output that depends on it begins.
-    receipts: Vec<(usize, OwnedReceipt)>,
+    receipts: VecDeque<(usize, OwnedReceipt)>,
     /// The place from which on it is not known yet which receipts the output depends on.
     held: Option<usize>,
     /// The place where the output of the statements since the last `Sync` begins.
@@ -75,7 +76,7 @@ impl Output {
             stream,
             bytes: Vec::new(),
             counted: Counted::new(options.fixed.budget.clone()),
-            receipts: Vec::new(),
+            receipts: VecDeque::new(),
             held: None,
             group: None,
             is_due: false,
@@ -151,7 +152,7 @@ impl Output {
     pub fn completed(&mut self, from: usize, completion: Completion) {
         let from = self.held.take().unwrap_or(from);
         if let Some(receipt) = completion.receipt {
-            self.receipts.push((from, receipt));
+            self.receipts.push_back((from, receipt));
         }
     }
 
@@ -193,6 +194,8 @@ impl Output {
     /// Writes everything.
     async fn send(&mut self, checked: io::Result<()>) -> io::Result<()> {
         self.left += 1;
+        // Also where this is given up on in the middle of a message.
+        self.is_broken = true;
         let written = write(&mut self.stream, &self.bytes, self.stall_max, self.entry.as_ref(), &self.events).await;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
@@ -216,7 +219,8 @@ impl Output {
             Ok(()) if is_newest => return Ok(()),
             Ok(()) if !reports => {
                 let message = "terminating connection because this node may no longer be the primary";
-                (0, SqlError::new(SqlState::ADMIN_SHUTDOWN, message).hint("Connect to the primary."))
+                let hint = "Connect to the primary. Whether a commit that was not answered has happened is unknown.";
+                (0, SqlError::new(SqlState::ADMIN_SHUTDOWN, message).hint(hint))
             }
             Ok(()) => (0, outcome_unknown(&Error::Poisoned("this node may no longer be the primary".into()))),
             Err((from, error)) => {
@@ -236,8 +240,11 @@ impl Output {
             return Ok(());
         }
         let _waiting = self.events.during(WaitEvent::WalSync);
-        for (from, receipt) in std::mem::take(&mut self.receipts) {
-            receipt.await.map_err(|error| (from, error))?;
+        // One that is not waited for to its end stays.
+        while let Some((from, receipt)) = self.receipts.front_mut() {
+            let (from, durable) = (*from, receipt.await);
+            durable.map_err(|error| (from, error))?;
+            self.receipts.pop_front();
         }
         Ok(())
     }
@@ -266,8 +273,8 @@ impl Output {
             while written < self.bytes.len() {
                 match Pin::new(&mut self.stream).poll_write(&mut context, &self.bytes[written..]) {
                     Poll::Ready(Ok(count)) if count > 0 => written += count,
-                    Poll::Ready(Ok(_)) => return Err(gone(&io::ErrorKind::WriteZero.into())),
-                    Poll::Ready(Err(error)) => return Err(gone(&error)),
+                    Poll::Ready(Ok(_)) => return Err(self.broken(&io::ErrorKind::WriteZero.into())),
+                    Poll::Ready(Err(error)) => return Err(self.broken(&error)),
                     Poll::Pending => break,
                 }
             }
@@ -281,6 +288,12 @@ impl Output {
             block_in_place(|| Handle::current().block_on(rest)).map_err(|error| gone(&error))?;
         }
         Ok(())
+    }
+
+    /// Nothing more is written: the last message may have left in part.
+    fn broken(&mut self, error: &io::Error) -> SqlError {
+        self.is_broken = true;
+        gone(error)
     }
 
     /// Closes the connection, and gives the client time to read the last output: a socket that is closed with unread

@@ -60,7 +60,7 @@ impl CatalogStore {
     pub(crate) fn note_seen(&self, party: &Party, level: Level) {
         if self.is_standby() {
             let is_safe = level == Level::Serializable;
-            let seen = if is_safe { self.database.safe_replayed() } else { self.database.replayed() };
+            let seen = if is_safe { self.database.safe_replayed() } else { self.database.shown_below() };
             // Relaxed: for later transactions of the same session.
             party.seen.fetch_max(seen.unwrap_or(0), Ordering::Relaxed);
         }

@@ -736,6 +736,7 @@ impl Session {
                 break begun?;
             }
         };
+        self.shared.catalog.note_seen(&self.party, modes.level);
         active.deferral.clone_from(&self.deferral);
         Ok(active)
     }

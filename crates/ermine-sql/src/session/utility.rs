@@ -710,6 +710,9 @@ impl Session {
             let detail = format!("Expected {} parameters but got {}.", named.bound.parameters.len(), given.len());
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).detail(detail));
         }
+        if given.is_empty() {
+            return Ok(Vec::new());
+        }
         // The values come from functions. On a standby, a safe snapshot for them would have to be waited for.
         let level = match self.shared.database.is_standby() {
             true => Level::RepeatableRead,

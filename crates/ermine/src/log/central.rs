@@ -348,7 +348,7 @@ impl Log {
             piece.map(|piece| piece.lsn.stamp())
         });
         let Some(piece) = piece else {
-            if self.space.now() == now && now + body.size() <= free_to {
+            if self.space.now() == now && now + 2 * body.size() <= free_to {
                 // Neither another thread nor the buffer was in the way: the segment is full. This opens the next one.
                 self.append(&filling, moment.plain().body());
             }
