@@ -12,15 +12,16 @@
 //!    everything.
 //! 3. A transaction in strict order gets a new snapshot: one that was taken before it began may lack commits that were
 //!    acknowledged since. A transaction in a session gets only a snapshot that its session's last commit is below.
-//! 4. Older snapshots stay safe: a committer that comes after the newest one comes after them.
-//! 5. While a snapshot may be handed out again, `holder` has it in its word, and the horizon reads that word before it
+//! 4. While a snapshot may be handed out again, `holder` has it in its word, and the horizon reads that word before it
 //!    asks which other slots there are (`snapshots`). A transaction gets the snapshot under the lock, and stores it
 //!    into its own word there. So a horizon that finds that the holder has moved on finds the transaction, even in a
 //!    new slot.
+//! 5. Older snapshots stay safe: a committer that comes after the newest one comes after them.
 //!
-//! *Marks.* For standbys, a snapshot is marked in the log: S is then the place of its block, so a standby that has
-//! replayed the log up to the block, and nothing behind it, has that snapshot. It adopts its own state there: no thread
-//! of a standby certifies anything, and a transaction that reads the adopted state is as safe as one of the original.
+//! *Marks.* For standbys, a snapshot is marked in the log: S is then the place of its block, which is taken where
+//! invariant 1 reads the offset, so a standby that has replayed the log up to the block, and nothing behind it, has
+//! that snapshot. It adopts its own state there: no thread of a standby certifies anything, and a transaction that
+//! reads the adopted state is as safe as one of the original.
 
 use std::{ops::DerefMut, time::Duration};
 
