@@ -363,7 +363,7 @@ impl Log {
 
     /// Returns the end of the last block that marks a safe snapshot.
     pub(super) fn marked_to(&self) -> u64 {
-        // Relaxed: as in `try_mark`, whose caller holds the lock.
+        // Relaxed: one caller holds the lock under which it is stored; the flusher may note the time once more.
         self.marked_to.load(Ordering::Relaxed)
     }
 
