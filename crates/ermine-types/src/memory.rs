@@ -371,8 +371,8 @@ impl Drop for Held {
 /// Bytes that an allocation takes besides its own.
 pub const ALLOCATION: usize = 16;
 
-/// Bytes that a key takes in a set or a map besides its own: its allocation, and its place in a table of which up to
-/// half is empty and that is copied when it grows.
+/// Bytes that a key in an allocation of its own takes in a map besides that: its place in a table of which up to half
+/// is empty and that is copied when it grows.
 pub const ENTRY: usize = 24 + 3 * size_of::<(Box<[u8]>, usize)>();
 
 /// Bytes that a row takes, approximately.

@@ -8,7 +8,7 @@ use super::{Array, Json, Numeric, Record, Scalar, SqlType, bits::Bits, network::
 ///
 /// `==` compares representations: 1.0 and 1.00 differ, and NaN differs from itself. SQL's order is
 /// [`order::compare`](super::order::compare).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub enum Value {
     /// NULL, of any type.
     #[default]
@@ -88,7 +88,58 @@ pub enum Value {
     Macaddr8([u8; 8]),
 }
 
+impl Clone for Value {
+    // Inlined, copies of the most frequent types are written where they stay: a value that is moved as a whole, right
+    // after it was written in parts, has to wait for these to leave the store buffer.
+    #[inline]
+    fn clone(&self) -> Self {
+        match self {
+            Self::Null => Self::Null,
+            Self::Int4(value) => Self::Int4(*value),
+            Self::Int8(value) => Self::Int8(*value),
+            Self::Text(value) => Self::Text(value.clone()),
+            other => other.clone_other(),
+        }
+    }
+}
+
 impl Value {
+    /// Returns a copy of a value of any type. It has no arm for several of them, so that none is forgotten.
+    #[inline(never)]
+    fn clone_other(&self) -> Self {
+        match self {
+            Self::Null => Self::Null,
+            Self::Bool(value) => Self::Bool(*value),
+            Self::Int2(value) => Self::Int2(*value),
+            Self::Int4(value) => Self::Int4(*value),
+            Self::Int8(value) => Self::Int8(*value),
+            Self::Float4(value) => Self::Float4(*value),
+            Self::Float8(value) => Self::Float8(*value),
+            Self::Numeric(value) => Self::Numeric(value.clone()),
+            Self::Text(value) => Self::Text(value.clone()),
+            Self::Char(value) => Self::Char(value.clone()),
+            Self::Bytea(value) => Self::Bytea(value.clone()),
+            Self::Date(value) => Self::Date(*value),
+            Self::Time(value) => Self::Time(*value),
+            Self::Timestamp(value) => Self::Timestamp(*value),
+            Self::TimestampTz(value) => Self::TimestampTz(*value),
+            Self::Interval { months, days, micros } => Self::Interval { months: *months, days: *days, micros: *micros },
+            Self::Uuid(value) => Self::Uuid(*value),
+            Self::Jsonb(value) => Self::Jsonb(value.clone()),
+            Self::Json(value) => Self::Json(value.clone()),
+            Self::Oid(value) => Self::Oid(*value),
+            Self::Enum { of, position } => Self::Enum { of: *of, position: *position },
+            Self::Inet(value) => Self::Inet(*value),
+            Self::Macaddr(value) => Self::Macaddr(*value),
+            Self::TimeTz { micros, ahead } => Self::TimeTz { micros: *micros, ahead: *ahead },
+            Self::Jsonpath(value) => Self::Jsonpath(value.clone()),
+            Self::Array(value) => Self::Array(value.clone()),
+            Self::Record(value) => Self::Record(value.clone()),
+            Self::Bit(value) => Self::Bit(value.clone()),
+            Self::Macaddr8(value) => Self::Macaddr8(*value),
+        }
+    }
+
     /// Creates a text.
     pub fn text(text: impl Into<SmolStr>) -> Self {
         Self::Text(text.into())

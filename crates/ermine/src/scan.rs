@@ -88,6 +88,39 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
         self.run(|key, value| visit(key, framing.view::<V>(value)?))
     }
 
+    /// As [`Scan::for_each`], with the rows' keys as they are encoded instead of decoded: for an application that
+    /// compares keys, copies them or does not need them.
+    ///
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// use ermine::{Key, Uniqueness};
+    ///
+    /// # let db = ermine::Database::open_in_memory(ermine::Options::default())?;
+    /// let people = db.table::<u64, String>("people")?;
+    /// let by_name = db.index(&people, "people by name", Uniqueness::NonUnique, |_, name: &str| name.to_owned())?;
+    /// db.run(|txn| {
+    ///     txn.put(&people, &1, "Zoe")?;
+    ///     txn.put(&people, &2, "Ann")?;
+    ///     let mut keys = Vec::new();
+    ///     txn.scan_by(&by_name, ..).for_each_encoded(|mut key, name| {
+    ///         keys.push((u64::decode(&mut key)?, name.to_owned()));
+    ///         Ok(ControlFlow::Continue(()))
+    ///     })?;
+    ///     assert_eq!(keys, [(2, "Ann".to_owned()), (1, "Zoe".to_owned())]);
+    ///     Ok::<_, ermine::Error>(())
+    /// })?;
+    /// # Ok::<_, ermine::Error>(())
+    /// ```
+    pub fn for_each_encoded(self, mut visit: impl FnMut(&[u8], V::View<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
+        let (framing, skip) = (self.framing, self.skip);
+        self.run_encoded(|mut key, value| {
+            if let Some(skip) = skip {
+                skip(&mut key)?;
+            }
+            visit(key, framing.view::<V>(value)?)
+        })
+    }
+
     /// Returns all rows, copied out.
     pub fn collect(self) -> Result<Vec<(K, V)>> {
         let (framing, mut rows) = (self.framing, Vec::new());

@@ -52,6 +52,32 @@ pub(super) fn is_volatile_itself(expr: &Expr) -> bool {
     }
 }
 
+/// Whether a query and some expressions on its rows read no table, in no query in them either, and no state of the
+/// system: its rows are the same whatever its statement has written meanwhile, and no scan is in the middle of a table
+/// while they are shown.
+pub(crate) fn is_generated(query: &Query, exprs: &[Expr]) -> bool {
+    let mut reads = false;
+    let mut see = |expr: &Expr| reads |= matches!(expr, Expr::Subquery(_) | Expr::Lookup(..));
+    visit_query(query, &mut see);
+    exprs.iter().for_each(|expr| expr.visit(&mut see));
+    !reads && has_generated_rows(query)
+}
+
+/// Whether a query is made from functions and given values only. Those of its expressions that read are none of these.
+fn has_generated_rows(query: &Query) -> bool {
+    let is_generated = |source: &Source| match &source.kind {
+        SourceKind::Derived(query) | SourceKind::Once(query) => has_generated_rows(query),
+        SourceKind::Function { .. } | SourceKind::Members(_) => true,
+        SourceKind::Table(_) | SourceKind::Lateral(_) | SourceKind::System(_) => false,
+    };
+    match &query.body {
+        Body::Select(select) => select.sources.iter().all(is_generated),
+        Body::Set { sides, .. } => sides.iter().all(has_generated_rows),
+        Body::Values(_) | Body::WorkTable(_) => true,
+        Body::Returned(_) => false,
+    }
+}
+
 /// Visits all expressions of a query, including those of queries it is made from, but not those of queries in
 /// expressions.
 fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
@@ -73,6 +99,12 @@ fn visit_query(query: &Query, see: &mut dyn FnMut(&Expr)) {
 
 /// Visits the expressions of a query's body that are evaluated on its own rows, or on none.
 fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
+    visit_sources(select, see);
+    visit_results(select, see);
+}
+
+/// Visits the expressions that are evaluated on the joined rows, or before, apart from the results.
+fn visit_sources(select: &Select, see: &mut dyn FnMut(&Expr)) {
     for source in &select.sources {
         source.on.iter().chain(&source.filter).for_each(|expr| expr.visit(see));
         source.hash.iter().flat_map(|hash| hash.exprs()).for_each(|expr| expr.visit(see));
@@ -86,12 +118,17 @@ fn visit_select(select: &Select, see: &mut dyn FnMut(&Expr)) {
     }
     select.before.iter().for_each(|expr| expr.visit(see));
     if let Some(group) = &select.group {
-        group.keys.iter().chain(&group.having).for_each(|expr| expr.visit(see));
+        group.keys.iter().for_each(|expr| expr.visit(see));
         for call in &group.aggregates {
             call.exprs().for_each(|expr| expr.visit(see));
         }
     }
-    // In a grouped query these are places of keys and aggregates, and references to outer rows.
+}
+
+/// Visits the expressions that are evaluated on the joined rows, or on the groups: in a grouped query, their places are
+/// those of keys and aggregates.
+fn visit_results(select: &Select, see: &mut dyn FnMut(&Expr)) {
+    select.group.iter().flat_map(|group| &group.having).for_each(|expr| expr.visit(see));
     select.windows.exprs().chain(select.sets.exprs()).for_each(|expr| expr.visit(see));
     select.output.iter().for_each(|expr| expr.visit(see));
 }
@@ -370,11 +407,15 @@ pub(super) fn places_in(expr: &Expr, places: &mut BTreeSet<usize>) {
 /// not evaluated.
 pub(super) fn need(select: &mut Select) {
     let mut places = BTreeSet::new();
-    visit_select(select, &mut |expr| match expr {
+    let mut see = |expr: &Expr| match expr {
         Expr::Column(at) => drop(places.insert(*at)),
         Expr::Subquery(subquery) => outer_places(&subquery.query, 1, &mut places),
         _ => {}
-    });
+    };
+    visit_sources(select, &mut see);
+    if select.group.is_none() {
+        visit_results(select, &mut see);
+    }
     for source in &mut select.sources {
         let own = source.first..source.first + source.width;
         let needed = own.filter(|at| places.contains(at)).map(|at| at - source.first).collect();

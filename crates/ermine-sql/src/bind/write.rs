@@ -13,7 +13,7 @@ use sqlparser::{
 use super::{
     Binder, Scope, ScopeColumn, Typed,
     generated::check_given,
-    join_order::order_joins,
+    join_order::{is_generated, order_joins},
     names::{name_of, simple_name},
     pull_up::replace_all,
     references::References,
@@ -69,6 +69,17 @@ pub(crate) struct Insert {
     pub(crate) conflict: Option<OnConflict>,
     /// Evaluated on the row.
     pub(crate) returning: Option<Vec<Expr>>,
+}
+
+impl Insert {
+    /// Returns its query, and whole rows computed from the query's rows, if these can be written as they come: nothing
+    /// that is evaluated before the last of them depends on what the statement writes.
+    pub(crate) fn streamed(&self) -> Option<(&Query, &[Expr])> {
+        let InsertSource::Query(query, exprs) = &self.source else { return None };
+        let updates = self.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
+        let is_streamed = !updates && self.rules.policies.is_empty() && is_generated(query, exprs);
+        is_streamed.then_some((query, exprs))
+    }
 }
 
 pub(crate) enum InsertSource {

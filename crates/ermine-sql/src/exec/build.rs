@@ -38,9 +38,9 @@ use crate::{
 /// Calls `each` with all rows of a table.
 fn for_each_row(run: &Run<'_>, table: &Table, each: &mut EachRow<'_>) -> Result<()> {
     let (mut failure, mark) = (None, run.environment.memory.mark());
-    let scanned = run.txn.scan(&table.rows, ..).for_each(|RawKey(key), bytes| {
+    let scanned = run.txn.scan(&table.rows, ..).for_each_encoded(|key, bytes| {
         run.next_row(mark);
-        let done = run.check_cancelled().and_then(|()| each(&key, bytes, &whole_row(table, bytes)?));
+        let done = run.check_cancelled().and_then(|()| each(key, bytes, &whole_row(table, bytes)?));
         Ok(match done {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {

@@ -2,23 +2,24 @@
 //!
 //! Each row belongs to a group of each grouping set: with several sets a row is added as often as there are sets.
 
-use std::{mem, ops::ControlFlow, slice};
+use std::{borrow::Cow, ops::ControlFlow, slice};
 
-use hashbrown::{HashMap, HashSet};
+use ermine::KeyBuffer;
+use smallvec::SmallVec;
 
-use super::{
-    Emit, Run,
-    query::{is_new, key_of},
-    sort::one_key,
-};
+use super::{Emit, Run, key_set::KeySet, query::key_of, sort::one_key};
 use crate::{
     error::{Result, SqlError},
     expr::Frame,
     functions::Accumulator,
-    memory::{ENTRY, Kept, bytes_of},
+    key::write_key,
+    memory::{ALLOCATION, Kept, bytes_of},
     query::{AggregateCall, Group, Select},
     types::{Environment, Value},
 };
+
+/// The values of a row that decide about its groups.
+type Keys<'r> = SmallVec<[Cow<'r, Value>; 4]>;
 
 /// The state of one group.
 struct InGroup {
@@ -34,7 +35,7 @@ pub(super) struct Gathering {
     /// Bytes that are counted for the accumulator itself.
     counted: usize,
     /// The values added so far, if each distinct value is added once.
-    seen: Option<HashSet<Box<[u8]>>>,
+    seen: Option<KeySet>,
     /// Rows that are to be added in an order: their sort keys, and the arguments.
     waiting: Vec<(Vec<Value>, Vec<Value>)>,
 }
@@ -49,43 +50,41 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let mut groups: Vec<InGroup> = Vec::new();
-        let mut by_key: HashMap<Box<[u8]>, usize> = HashMap::new();
+        // The groups of keys, by the number of the key.
+        let (mut keyed, mut by_key) = (KeySet::default(), Vec::new());
         let mut kept = Kept::new(&self.environment.memory);
-        let add_group = |key: &[u8], keys: Vec<Value>, set, groups: &mut Vec<InGroup>, kept: &mut Kept<'_>| {
-            let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
-            kept.add(key.len() + ENTRY + bytes_of(&keys) + own)?;
+        let add_group = |keys: Vec<Value>, set, groups: &mut Vec<InGroup>, kept: &mut Kept<'_>| {
+            let own = 2 * (size_of::<InGroup>() + size_of::<usize>()) + group.aggregates.len() * size_of::<Gathering>();
+            kept.add(ALLOCATION + bytes_of(&keys) + own)?;
             groups.push(InGroup::new(set, keys, &group.aggregates));
             Ok::<_, SqlError>(groups.len() - 1)
         };
-        let mut whole = vec![None; group.sets.len()];
+        let (mut whole, mut key) = (vec![None; group.sets.len()], KeyBuffer::new());
         for (set, _) in group.sets.iter().enumerate().filter(|(_, set)| set.is_empty()) {
             let keys = vec![Value::Null; group.keys.len()];
-            whole[set] = Some(add_group(&[], keys, set, &mut groups, &mut kept)?);
+            whole[set] = Some(add_group(keys, set, &mut groups, &mut kept)?);
         }
         let _ = self.joined(select, outer, &mut |row| {
             let frame = Frame { row, outer };
-            let keys = group.keys.iter().map(|key| Ok(key.eval(&frame, self)?.into_owned()));
-            let mut keys = keys.collect::<Result<Vec<_>>>()?;
+            let mut keys = Keys::new();
+            for expr in &group.keys {
+                keys.push(expr.eval(&frame, self)?);
+            }
             for (set, places) in group.sets.iter().enumerate() {
                 let at = match whole[set] {
                     Some(at) => at,
                     None => {
-                        let own = match group.sets.len() {
-                            1 => mem::take(&mut keys),
-                            _ => masked(&keys, places),
-                        };
-                        let mut key = key_of(&own);
+                        key.clear();
+                        masked(&keys, places).for_each(|value| write_key(value, false, &mut key));
                         if group.sets.len() > 1 {
                             key.extend_from_slice(&set.to_be_bytes());
                         }
-                        match by_key.get(&key[..]) {
-                            Some(at) => *at,
-                            None => {
-                                let at = add_group(&key, own, set, &mut groups, &mut kept)?;
-                                by_key.insert(key[..].into(), at);
-                                at
-                            }
+                        let (number, is_new) = keyed.add(&key, &mut kept)?;
+                        if is_new {
+                            let own = masked(&keys, places).cloned().collect();
+                            by_key.push(add_group(own, set, &mut groups, &mut kept)?);
                         }
+                        by_key[number]
                     }
                 };
                 for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {
@@ -135,7 +134,7 @@ impl Run<'_> {
         let arguments = call.arguments.iter().map(|argument| Ok(argument.eval(frame, self)?.into_owned()));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         if let Some(seen) = &mut gathering.seen
-            && !is_new(seen, &key_of(&arguments), kept)?
+            && !seen.is_new(&key_of(&arguments), kept)?
         {
             return Ok(());
         }
@@ -154,9 +153,9 @@ impl Run<'_> {
 }
 
 /// Returns the keys of a grouping set, with NULL in the places of the others.
-fn masked(keys: &[Value], set: &[usize]) -> Vec<Value> {
+fn masked<'k>(keys: &'k Keys<'_>, set: &'k [usize]) -> impl Iterator<Item = &'k Value> {
     let keys = keys.iter().enumerate();
-    keys.map(|(at, key)| if set.contains(&at) { key.clone() } else { Value::Null }).collect()
+    keys.map(|(at, key)| if set.contains(&at) { &**key } else { &Value::Null })
 }
 
 /// Returns the result of GROUPING: a bit for each key, 1 if the grouping set lacks it; the last key has the lowest bit.
@@ -175,7 +174,7 @@ impl Gathering {
         Self {
             accumulator: call.aggregate.accumulator(),
             counted: 0,
-            seen: call.is_distinct.then(HashSet::new),
+            seen: call.is_distinct.then(KeySet::default),
             waiting: Vec::new(),
         }
     }

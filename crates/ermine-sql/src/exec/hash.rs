@@ -9,17 +9,16 @@
 
 use std::{
     cell::{Cell, RefCell},
-    hash::BuildHasher,
     ops::ControlFlow,
     rc::Rc,
 };
 
 use ermine::KeyBuffer;
-use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{
     EachJoined, Run,
     instrumentation::{OneRun, Step},
+    key_set::KeySet,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -46,24 +45,16 @@ struct HashedRows<'r> {
     places: Vec<usize>,
     /// The values of all rows, one after the other.
     values: Vec<Value>,
-    /// The bytes of all keys, one after the other.
-    keys: Vec<u8>,
-    rows: Vec<HashedRow>,
-    /// The first and the last row of each key.
-    chains: HashTable<(u32, u32)>,
-    hasher: DefaultHashBuilder,
+    keys: KeySet,
+    /// The first and the last row of each key, by its number.
+    chains: Vec<(u32, u32)>,
+    /// For each row, the next one with the same key; itself: none.
+    next: Vec<u32>,
     /// Of a full join: whether a row has met another.
     met: RefCell<Vec<bool>>,
     /// Of a full join: the row that is being emitted.
     current: Cell<usize>,
     kept: Kept<'r>,
-}
-
-struct HashedRow {
-    /// The end of its key; the key begins where that of the row before ends.
-    key_end: usize,
-    /// The next row with the same key; itself: none.
-    next: u32,
 }
 
 impl<'r> HashedRows<'r> {
@@ -77,53 +68,42 @@ impl<'r> HashedRows<'r> {
         Self {
             places,
             values: Vec::new(),
-            keys: Vec::new(),
-            rows: Vec::new(),
-            chains: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
+            keys: KeySet::default(),
+            chains: Vec::new(),
+            next: Vec::new(),
             met: RefCell::default(),
             current: Cell::new(0),
             kept,
         }
     }
 
-    fn key(&self, row: u32) -> &[u8] {
-        key_at(&self.rows, &self.keys, row)
-    }
-
     /// Adds the row of the source in `row`.
     fn push(&mut self, key: &[u8], row: &[Value]) -> Result<()> {
-        let number = u32::try_from(self.rows.len())
+        let number = u32::try_from(self.next.len())
             .map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a hash join of more than 2^32 rows"))?;
         let bytes: usize = self.places.iter().map(|at| row[*at].bytes()).sum();
         // Lists that grow have room for twice as much.
-        let own = self.places.len() * size_of::<Value>() + size_of::<HashedRow>() + 2 * size_of::<(u32, u32)>();
-        self.kept.add(bytes + 2 * (own + key.len()))?;
+        let own = self.places.len() * size_of::<Value>() + size_of::<(u32, u32)>() + size_of::<u32>();
+        self.kept.add(bytes + 2 * own)?;
         self.values.extend(self.places.iter().map(|at| row[*at].clone()));
-        self.keys.extend_from_slice(key);
-        self.rows.push(HashedRow { key_end: self.keys.len(), next: number });
-        let Self { rows, keys, chains, hasher, .. } = self;
-        let hash = hasher.hash_one(key);
-        match chains.find_mut(hash, |(first, _)| key_at(rows, keys, *first) == key) {
-            Some((_, last)) => {
-                rows[*last as usize].next = number;
-                *last = number;
-            }
-            None => {
-                let _ = chains
-                    .insert_unique(hash, (number, number), |(first, _)| hasher.hash_one(key_at(rows, keys, *first)));
-            }
+        self.next.push(number);
+        let (at, is_new) = self.keys.add(key, &mut self.kept)?;
+        if is_new {
+            self.chains.push((number, number));
+        } else {
+            let (_, last) = &mut self.chains[at];
+            self.next[*last as usize] = number;
+            *last = number;
         }
         Ok(())
     }
 
     /// Returns the numbers of the rows with a key, in the order in which they were added.
     fn find(&self, key: &[u8]) -> impl Iterator<Item = u32> {
-        let found = self.chains.find(self.hasher.hash_one(key), |(first, _)| self.key(*first) == key);
-        let mut at = found.map(|(first, _)| *first);
+        let mut at = self.keys.number(key).map(|key| self.chains[key].0);
         std::iter::from_fn(move || {
             let number = at?;
-            at = Some(self.rows[number as usize].next).filter(|next| *next != number);
+            at = Some(self.next[number as usize]).filter(|next| *next != number);
             Some(number)
         })
     }
@@ -136,12 +116,6 @@ impl<'r> HashedRows<'r> {
             row[*at].clone_from(value);
         }
     }
-}
-
-fn key_at<'k>(rows: &[HashedRow], keys: &'k [u8], row: u32) -> &'k [u8] {
-    let row = row as usize;
-    let start = row.checked_sub(1).map_or(0, |before| rows[before].key_end);
-    &keys[start..rows[row].key_end]
 }
 
 impl<'r> Run<'r> {
@@ -247,7 +221,7 @@ impl<'r> Run<'r> {
             Ok(ControlFlow::Continue(()))
         })?;
         if source.join == Join::Full {
-            rows.met = RefCell::new(vec![false; rows.rows.len()]);
+            rows.met = RefCell::new(vec![false; rows.next.len()]);
         }
         if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
             instrumentation.holds(source, Step::Whole, rows.kept.bytes());
@@ -296,7 +270,7 @@ impl<'r> Run<'r> {
     ) -> Result<ControlFlow<()>> {
         let Some(rows) = self.hashed(source, hash, row, outer)? else { return Ok(ControlFlow::Continue(())) };
         let mark = self.environment.memory.mark();
-        for number in 0..rows.rows.len() {
+        for number in 0..rows.next.len() {
             if rows.met.borrow()[number] {
                 continue;
             }

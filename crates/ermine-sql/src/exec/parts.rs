@@ -11,12 +11,11 @@
 use std::ops::ControlFlow;
 
 use ermine::KeyBuffer;
-use hashbrown::HashSet;
 
 use super::{
     Emit, Run,
     instrumentation::{OneRun, Step},
-    query::is_new,
+    key_set::KeySet,
     references::Owed,
     write::primary_key,
 };
@@ -45,7 +44,7 @@ pub(super) enum RowWrite {
 /// The writes of a statement, before they are done.
 pub(super) struct Pending<'m> {
     /// The rows that are changed or deleted, by their table and key.
-    taken: HashSet<Box<[u8]>>,
+    taken: KeySet,
     kept: Kept<'m>,
 }
 
@@ -53,7 +52,7 @@ impl Pending<'_> {
     /// Notes that a row is changed; returns whether it was not before.
     pub(super) fn take(&mut self, table: ObjectId, key: &[u8]) -> Result<bool> {
         let place = [&table.to_be_bytes()[..], key].concat();
-        is_new(&mut self.taken, &place, &mut self.kept)
+        self.taken.is_new(&place, &mut self.kept)
     }
 
     pub(super) fn keep(&mut self, write: &RowWrite) -> Result<()> {
@@ -77,7 +76,7 @@ impl Run<'_> {
     /// Runs a statement with parts; returns the number of rows that it wrote or returned.
     pub(crate) fn parts(&self, parts: &Parts, emit: &mut Emit<'_>) -> Result<u64> {
         let memory = &self.environment.memory;
-        let mut pending = Pending { taken: HashSet::new(), kept: Kept::new(memory) };
+        let mut pending = Pending { taken: KeySet::default(), kept: Kept::new(memory) };
         let mut kept = Kept::new(memory);
         let mut keep = |rows: &mut RowBuffer, row: &[Value]| {
             kept.add_row(row)?;
@@ -155,7 +154,7 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<Vec<RowWrite>> {
         let mark = self.environment.memory.mark();
-        let (mut writes, mut proposed) = (Vec::new(), HashSet::new());
+        let (mut writes, mut proposed) = (Vec::new(), KeySet::default());
         let mut propose = |exprs: &[Expr], on: &[Value]| -> Result<()> {
             self.next_row(mark);
             self.check_cancelled()?;
@@ -185,7 +184,7 @@ impl Run<'_> {
         &self,
         insert: &Insert,
         mut row: Vec<Value>,
-        proposed: &mut HashSet<Box<[u8]>>,
+        proposed: &mut KeySet,
         pending: &mut Pending<'_>,
     ) -> Result<Option<RowWrite>> {
         let Insert { table, rules, conflict, .. } = insert;
@@ -217,7 +216,7 @@ impl Run<'_> {
             (None, _) => {}
         }
         for key in own {
-            is_new(proposed, &key, &mut pending.kept)?;
+            proposed.is_new(&key, &mut pending.kept)?;
         }
         Ok(Some(RowWrite::Insert(row)))
     }

@@ -1,21 +1,23 @@
 //! Queries.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{ops::ControlFlow, slice};
 
 use ermine::KeyBuffer;
-use hashbrown::{HashMap, HashSet};
 
 use super::{
     EachJoined, Emit, Run,
     instrumentation::{OneRun, Step},
+    key_set::KeySet,
     sort::Sorter,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
     key::write_key,
-    memory::{ENTRY, Kept},
-    query::{Body, Distinct, Join, Members, Query, Select, SetOperation, Source, SourceKind, TableSource, Wait},
+    memory::Kept,
+    query::{
+        Body, Distinct, Join, Members, Query, Select, SetOperation, SortKey, Source, SourceKind, TableSource, Wait,
+    },
     types::Value,
 };
 
@@ -105,11 +107,11 @@ impl Run<'_> {
         let wanted = limit
             .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
             .map(|limit| usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX));
-        let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
+        let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
         let mut shown = |row: &[Value]| {
             if !first_of.is_empty() {
                 let key: Vec<_> = first_of.iter().map(|at| row[*at].clone()).collect();
-                if !is_new(&mut seen, &key_of(&key), &mut kept)? {
+                if !seen.is_new(&key_of(&key), &mut kept)? {
                     return Ok(ControlFlow::Continue(()));
                 }
             }
@@ -216,47 +218,37 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         let mut kept = Kept::new(&self.environment.memory);
         if operation == SetOperation::Union {
-            let mut seen = HashSet::new();
+            let mut seen = KeySet::default();
             let mut fresh = |row: &[Value]| {
-                if all || is_new(&mut seen, &key_of(row), &mut kept)? {
-                    emit(row)
-                } else {
-                    Ok(ControlFlow::Continue(()))
-                }
+                if all || seen.is_new(&key_of(row), &mut kept)? { emit(row) } else { Ok(ControlFlow::Continue(())) }
             };
             if self.query(left, outer, &mut fresh)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             return self.query(right, outer, &mut fresh);
         }
-        let mut others: HashMap<Box<[u8]>, usize> = HashMap::new();
+        let (mut others, mut counts) = (KeySet::default(), Vec::<usize>::new());
         let _ = self.query(right, outer, &mut |row| {
-            let key = key_of(row);
-            match others.get_mut(&key[..]) {
-                Some(count) => *count += 1,
-                None => {
-                    kept.add(key.len() + ENTRY)?;
-                    others.insert(key[..].into(), 1);
-                }
+            let (number, is_new) = others.add(&key_of(row), &mut kept)?;
+            if is_new {
+                kept.add(2 * size_of::<usize>())?;
+                counts.push(0);
             }
+            counts[number] += 1;
             Ok(ControlFlow::Continue(()))
         })?;
-        let mut seen = HashSet::new();
+        let mut seen = KeySet::default();
         self.query(left, outer, &mut |row| {
             let key = key_of(row);
-            let found = match others.get_mut(&key[..]) {
-                Some(count) if *count > 0 => {
-                    *count -= usize::from(all);
+            let found = match others.number(&key) {
+                Some(number) if counts[number] > 0 => {
+                    counts[number] -= usize::from(all);
                     true
                 }
                 _ => false,
             };
             let is_wanted = found == (operation == SetOperation::Intersect);
-            if is_wanted && (all || is_new(&mut seen, &key, &mut kept)?) {
-                emit(row)
-            } else {
-                Ok(ControlFlow::Continue(()))
-            }
+            if is_wanted && (all || seen.is_new(&key, &mut kept)?) { emit(row) } else { Ok(ControlFlow::Continue(())) }
         })
     }
 
@@ -264,9 +256,9 @@ impl Run<'_> {
         match &select.distinct {
             Distinct::No => self.plain_select(select, outer, emit),
             Distinct::Rows => {
-                let (mut seen, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
+                let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
                 let mut fresh = |row: &[Value]| {
-                    let is_new = is_new(&mut seen, &key_of(row), &mut kept)?;
+                    let is_new = seen.is_new(&key_of(row), &mut kept)?;
                     if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
                 };
                 self.step(select, Step::Results, &mut fresh, |emit| self.plain_select(select, outer, emit))
@@ -456,15 +448,11 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let (mut values, mut kept) = (BTreeMap::new(), Kept::new(&self.environment.memory));
-        let mut add = |value: &Value| {
-            if value.is_null() {
-                return Ok(());
-            }
-            let key = key_of(std::slice::from_ref(value));
-            kept.add(key.len() + ENTRY + value.bytes() + size_of::<Value>())?;
-            values.insert(key, value.clone());
-            Ok::<_, SqlError>(())
+        let order = [SortKey { at: 0, descending: false, nulls_first: false }];
+        let mut values = Sorter::new(&order, None, order.len(), &self.environment.memory);
+        let mut add = |value: &Value| match value {
+            Value::Null => Ok(()),
+            value => values.push(slice::from_ref(value)),
         };
         let frame = Frame { row, outer };
         match members {
@@ -479,24 +467,15 @@ impl Run<'_> {
             }
             Members::Query(_) => {}
         }
-        for value in values.into_values() {
+        for value in values.finish() {
             self.check_cancelled()?;
-            row[first] = value;
+            row[first].clone_from(&value[0]);
             if each(row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
-}
-
-/// Adds a key to a set; returns whether the set lacked it.
-pub(super) fn is_new(seen: &mut HashSet<Box<[u8]>>, key: &[u8], kept: &mut Kept<'_>) -> Result<bool> {
-    if seen.contains(key) {
-        return Ok(false);
-    }
-    kept.add(key.len() + ENTRY)?;
-    Ok(seen.insert(key.into()))
 }
 
 /// Returns a key of some values; equal values have equal keys.

@@ -6,12 +6,7 @@
 
 use std::{mem, ops::ControlFlow, sync::Arc};
 
-use hashbrown::HashSet;
-
-use super::{
-    Emit, Run,
-    query::{is_new, key_of},
-};
+use super::{Emit, Run, key_set::KeySet, query::key_of};
 use crate::{
     error::Result,
     expr::Frame,
@@ -46,11 +41,11 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let memory = &self.environment.memory;
-        let (mut seen, mut seen_kept) = (HashSet::new(), Kept::new(memory));
+        let (mut seen, mut seen_kept) = (KeySet::default(), Kept::new(memory));
         let (mut rows, mut kept): (Vec<Box<[Value]>>, _) = (Vec::new(), Kept::new(memory));
         let mut run = |query: &Query, rows: &mut Vec<Box<[Value]>>, kept: &mut Kept<'_>| {
             self.query(query, outer, &mut |row| {
-                if !all && !is_new(&mut seen, &key_of(row), &mut seen_kept)? {
+                if !all && !seen.is_new(&key_of(row), &mut seen_kept)? {
                     return Ok(ControlFlow::Continue(()));
                 }
                 kept.add_row(row)?;

@@ -34,7 +34,7 @@ use crate::{
     key::write_key,
     memory::{ALLOCATION, Held, Memory, bytes_of},
     query::Path,
-    storage::{RawKey, RawRange},
+    storage::RawRange,
     types::{Value, cast, text},
 };
 
@@ -400,8 +400,8 @@ impl Run<'_> {
                 }
             }
         };
-        let scanned = self.txn.scan(rows, range).for_each(|RawKey(entry), value| {
-            Ok(each(&entry, value).unwrap_or_else(|error| {
+        let scanned = self.txn.scan(rows, range).for_each_encoded(|entry, value| {
+            Ok(each(entry, value).unwrap_or_else(|error| {
                 failure = Some(error);
                 ControlFlow::Break(())
             }))

@@ -17,7 +17,7 @@ use crate::{
     failure::EngineResult as _,
     key::write_key,
     query::{Access, Bound, Path, TableSource},
-    storage::{RawKey, RawRange, successor},
+    storage::{RawRange, successor},
     types::{SqlType, Value, row::RowReader},
 };
 
@@ -109,8 +109,8 @@ impl Run<'_> {
         let mut ended = Ok(ControlFlow::Continue(()));
         let scan = self.txn.scan(rows, range);
         let scan = if reverse { scan.rev() } else { scan };
-        let scanned = scan.for_each(|RawKey(key), bytes| {
-            ended = self.check_cancelled().and_then(|()| each(&key, bytes));
+        let scanned = scan.for_each_encoded(|key, bytes| {
+            ended = self.check_cancelled().and_then(|()| each(key, bytes));
             Ok(match ended {
                 Ok(flow) => flow,
                 Err(_) => ControlFlow::Break(()),
@@ -160,7 +160,7 @@ impl Run<'_> {
     fn fill(&self, source: &TableSource, key: &[u8], bytes: &[u8], first: usize, row: &mut [Value]) -> Result<()> {
         let reader = RowReader::new(bytes, &source.table.types)?;
         let stored = reader.stored();
-        reader.read(&source.needed, |column, value| row[first + column] = value)?;
+        reader.read_into(&source.needed, &mut row[first..])?;
         for &column in source.needed.iter().skip_while(|column| **column < stored) {
             row[first + column] = match source.table.def.columns.get(column) {
                 Some(column) => missing(column)?,

@@ -1,18 +1,19 @@
 //! Rows in an order that no path provides.
 //!
-//! Rows are stored one after the other; sorting moves only their numbers, each with a prefix of its first key as a
-//! number, which decides most comparisons. Rows that are not wanted, those past a limit and duplicates, are dropped
-//! whenever there are twice as many rows as were left the last time: memory is bounded by the wanted rows, and each row
-//! is sorted a few times at most.
+//! Rows are stored one after the other; sorting moves only their numbers, each with a prefix of its keys, which decides
+//! most comparisons. Rows that are not wanted, those past a limit and duplicates, are dropped whenever there are twice
+//! as many rows as were left the last time: memory is bounded by the wanted rows, and each row is sorted a few times at
+//! most. A row that comes behind all wanted ones is not taken at all, once there are as many.
 
 use std::{cmp::Ordering, mem};
 
+use super::prefix::{Prefix, prefix};
 use crate::{
     error::Result,
     expr::compare,
     memory::{Kept, Memory, bytes_of},
     query::SortKey,
-    types::{Value, order::without_padding},
+    types::Value,
 };
 
 /// The number of rows that may always be held, however few are wanted.
@@ -29,12 +30,18 @@ pub(super) struct Sorter<'q> {
     rows: Vec<Row>,
     /// The number of rows at which they are sorted and thinned out.
     room: usize,
+    /// Once as many rows as are wanted were left: the prefix of the last one; no row with a greater prefix is wanted.
+    /// The greatest number before that.
+    last: Prefix,
     kept: Kept<'q>,
 }
 
+/// Bytes that a row takes besides its values, in a list of which up to half is empty.
+const ROW: usize = 2 * size_of::<Row>();
+
 /// A row by its number, which is in the order of arrival.
 struct Row {
-    prefix: u64,
+    prefix: Prefix,
     number: usize,
 }
 
@@ -43,15 +50,29 @@ impl<'q> Sorter<'q> {
         let is_all = wanted.is_none() && distinct == 0;
         let wanted = wanted.unwrap_or(usize::MAX);
         let room = if is_all { usize::MAX } else { ROOM_MIN };
-        Self { order, wanted, distinct, width: 0, values: Vec::new(), rows: Vec::new(), room, kept: Kept::new(memory) }
+        let (values, rows) = (Vec::new(), Vec::new());
+        Self {
+            order,
+            wanted,
+            distinct,
+            width: 0,
+            values,
+            rows,
+            room,
+            last: (u64::MAX, u64::MAX),
+            kept: Kept::new(memory),
+        }
     }
 
     pub(super) fn push(&mut self, row: &[Value]) -> Result<()> {
-        self.kept.add_row(row)?;
+        let prefix = prefix(self.order.iter().map(|key| (&row[key.at], key.descending, key.nulls_first)));
+        if prefix > self.last {
+            return Ok(());
+        }
+        self.kept.add(bytes_of(row) + size_of_val(row) + ROW)?;
         self.width = row.len();
         self.values.extend_from_slice(row);
-        let first = &self.order[0];
-        self.rows.push(Row { prefix: prefix(&row[first.at], first), number: self.rows.len() });
+        self.rows.push(Row { prefix, number: self.rows.len() });
         if self.rows.len() >= self.room {
             self.thin_out();
         }
@@ -98,8 +119,11 @@ impl<'q> Sorter<'q> {
         }
         self.values = kept;
         let rows = self.values.chunks(self.width.max(1));
-        self.kept.shrink_to(rows.map(|row| bytes_of(row) + size_of_val(row)).sum());
+        self.kept.shrink_to(rows.map(|row| bytes_of(row) + size_of_val(row) + ROW).sum());
         self.room = ROOM_MIN.max(2 * self.rows.len());
+        if let Some(last) = self.rows.last().filter(|_| self.rows.len() == self.wanted) {
+            self.last = last.prefix;
+        }
     }
 
     /// Compares rows by the keys, then by the values that distinguish rows.
@@ -113,29 +137,6 @@ impl<'q> Sorter<'q> {
             others.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         })
     }
-}
-
-/// Returns a number for a value: if it is less than another value's number, the value sorts before that one.
-fn prefix(value: &Value, key: &SortKey) -> u64 {
-    const SIGN: u64 = 1 << 63;
-    let ascending = match value {
-        Value::Null => return if key.nulls_first { 0 } else { u64::MAX },
-        Value::Int2(number) => *number as u64 ^ SIGN,
-        Value::Int4(number) | Value::Date(number) => *number as u64 ^ SIGN,
-        Value::Int8(number) | Value::Timestamp(number) | Value::TimestampTz(number) => *number as u64 ^ SIGN,
-        Value::Text(text) => beginning(text),
-        Value::Char(text) => beginning(without_padding(text)),
-        _ => 0,
-    };
-    if key.descending { !ascending } else { ascending }
-}
-
-/// Returns the first bytes of a text as a number.
-fn beginning(text: &str) -> u64 {
-    let mut bytes = [0; 8];
-    let length = text.len().min(8);
-    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-    u64::from_be_bytes(bytes)
 }
 
 /// Compares two values, with NULLs at one of the ends.
@@ -156,17 +157,19 @@ pub(super) fn one_key(left: &Value, right: &Value, descending: bool, nulls_first
 mod tests {
     use super::*;
 
-    fn random_value(random: &mut fastrand::Rng) -> Value {
-        match random.u8(..8) {
-            0 => Value::Null,
-            _ => Value::Int4(random.i32(-20..20)),
-        }
-    }
-
-    fn random_text(random: &mut fastrand::Rng) -> Value {
-        match random.u8(..8) {
-            0 => Value::Null,
-            1 => Value::text(format!("the same beginning {}", random.u8(..20))),
+    /// Returns a value of one of some types: of those whose beginning is in a prefix, and of one that is not.
+    fn random_value(ty: usize, random: &mut fastrand::Rng) -> Value {
+        let small = random.i32(-3..3);
+        let number = if random.bool() { small } else { random.i32(..) };
+        match ty {
+            _ if random.u8(..8) == 0 => Value::Null,
+            0 => Value::Int4(number),
+            1 => Value::Int2(number as i16),
+            2 => Value::Int8(i64::from(number) << random.u32(..32)),
+            3 => Value::Bool(random.bool()),
+            4 => Value::Float8(f64::from(small)),
+            5 => Value::text(format!("the same beginning {}", random.u8(..20))),
+            6 => Value::Char(format!("{}{}", small.abs(), &"    "[..random.usize(..4)]).into()),
             _ => Value::text((0..random.usize(..3)).map(|_| random.char('a'..'d')).collect::<String>()),
         }
     }
@@ -178,7 +181,9 @@ mod tests {
         let mut sorted = rows.to_vec();
         sorted.sort_by(|left, right| reference.compare(left, right));
         if distinct > 0 {
-            sorted.dedup_by(|later, earlier| later[..distinct] == earlier[..distinct]);
+            // Not by `==`, to which blanks at the end of a `char(n)` count.
+            let is_equal = |left: &Value, right: &Value| one_key(left, right, false, false).is_eq();
+            sorted.dedup_by(|later, earlier| (0..distinct).all(|at| is_equal(&later[at], &earlier[at])));
         }
         sorted.truncate(wanted.unwrap_or(usize::MAX));
         sorted
@@ -191,15 +196,17 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..200 {
             let count = [3, 100, 5000][random.usize(..3)];
-            // The third value distinguishes rows with equal keys: they stay in the order of arrival.
+            let types = [random.usize(..8), random.usize(..8), random.usize(..8)];
+            // The last value distinguishes rows with equal keys: they stay in the order of arrival.
             let row = |random: &mut fastrand::Rng, number: usize| {
-                vec![random_text(random), random_value(random), Value::Int8(number as i64)]
+                let values = types.iter().map(|ty| random_value(*ty, random));
+                values.chain([Value::Int8(number as i64)]).collect()
             };
-            let rows: Vec<_> = (0..count).map(|number| row(&mut random, number)).collect();
-            let mut key = || SortKey { at: random.usize(..2), descending: random.bool(), nulls_first: random.bool() };
-            let order = [key(), key()];
+            let rows: Vec<Vec<_>> = (0..count).map(|number| row(&mut random, number)).collect();
+            let mut key = || SortKey { at: random.usize(..3), descending: random.bool(), nulls_first: random.bool() };
+            let order: Vec<_> = [key(), key(), key()].into_iter().take(random.usize(1..4)).collect();
             let wanted = [None, Some(random.usize(1..2000))][random.usize(..2)];
-            let distinct = [0, 2][random.usize(..2)];
+            let distinct = [0, 3][random.usize(..2)];
             let memory = Memory::default();
             let mut sorter = Sorter::new(&order, wanted, distinct, &memory);
             let mut held = 0;

@@ -2,12 +2,7 @@
 
 use std::{ops::ControlFlow, slice, sync::Arc};
 
-use hashbrown::HashSet;
-
-use super::{
-    Run,
-    query::{is_new, key_of},
-};
+use super::{Run, key_set::KeySet, query::key_of};
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Comparison, Expr, Frame, Quantifier, Subquery, SubqueryKind, compare},
@@ -17,7 +12,7 @@ use crate::{
 };
 
 /// The values of a query by their keys, without NULL, and whether there is NULL, in rows too.
-pub(super) type MemberSet = (HashSet<Box<[u8]>>, bool);
+pub(super) type MemberSet = (KeySet, bool);
 
 /// Maximum number of values that are compared one by one.
 const SCANNED_MAX: usize = 8;
@@ -51,7 +46,7 @@ impl Run<'_> {
                     && values.len() > SCANNED_MAX
                     && let Some(members) = self.members(subquery, &values, Value::is_null)?
                 {
-                    return Ok(match members.0.contains(&*key_of(slice::from_ref(&*operand))) {
+                    return Ok(match members.0.contains(&key_of(slice::from_ref(&*operand))) {
                         _ if operand.is_null() => Value::Null,
                         true => Value::Bool(!*all),
                         false if members.1 => Value::Null,
@@ -98,7 +93,7 @@ impl Run<'_> {
             && !has_null(&row)
             && let Some(members) = self.members(subquery, &rows, has_null)?
         {
-            let is_member = members.0.contains(&*key_of(slice::from_ref(&*row)));
+            let is_member = members.0.contains(&key_of(slice::from_ref(&*row)));
             // Beside a NULL in another row the result may be NULL, which depends on the other values of that row.
             if is_member || !members.1 {
                 return Ok(Value::Bool(is_member != all));
@@ -134,9 +129,9 @@ impl Run<'_> {
                 return Ok(None);
             }
         }
-        let (mut set, mut kept) = (HashSet::new(), Kept::new(&self.environment.memory));
+        let (mut set, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
         for value in values.iter().filter(|value| !value.is_null()) {
-            is_new(&mut set, &key_of(slice::from_ref(value)), &mut kept)?;
+            set.is_new(&key_of(slice::from_ref(value)), &mut kept)?;
         }
         kept.stays();
         let members = Arc::new((set, values.iter().any(is_unknown)));

@@ -11,6 +11,7 @@ use super::{
     Emit, Run,
     group::Gathering,
     partition::{Edges, Partition},
+    prefix::{Prefix, prefix},
     sort::one_key,
 };
 use crate::{
@@ -120,9 +121,14 @@ impl Run<'_> {
         };
         let partitioned = 0..window.partition.len();
         let all = 0..exprs.len();
-        order.sort_by(|left, right| compare(*left, *right, all.clone()));
-        // Two numbers for each row of a partition.
-        own.add(4 * order.len() * size_of::<usize>())?;
+        // Two numbers for each row of a partition; while they are sorted, prefixes and numbers.
+        own.add(2 * order.len() * size_of::<(Prefix, usize)>())?;
+        if !exprs.is_empty() {
+            let prefix_of = |number| prefix(key(number).iter().zip(&ways).map(|(key, way)| (key, way.0, way.1)));
+            let mut sorted: Vec<_> = order.iter().map(|number| (prefix_of(*number), *number)).collect();
+            sorted.sort_by(|left, right| left.0.cmp(&right.0).then_with(|| compare(left.1, right.1, all.clone())));
+            order.iter_mut().zip(sorted).for_each(|(place, (_, number))| *place = number);
+        }
         let same_partition = |left: &usize, right: &usize| compare(*left, *right, partitioned.clone()).is_eq();
         for numbers in order.chunk_by(same_partition) {
             let are_peers = |left: usize, right: usize| compare(left, right, all.clone()).is_eq();

@@ -3,12 +3,11 @@
 use std::{borrow::Cow, ops::ControlFlow};
 
 use ermine::{Error, KeyBuffer};
-use hashbrown::HashSet;
 
 use super::{
     Emit, Run,
     instrumentation::{OneRun, Step},
-    query::is_new,
+    key_set::KeySet,
     references::Owed,
     scan::whole_row,
 };
@@ -26,7 +25,7 @@ use crate::{
     expr::{Expr, Frame},
     failure::{EngineResult as _, sql_error},
     key::write_key,
-    memory::{ALLOCATION, ENTRY, Kept, Memory, bytes_of},
+    memory::{ALLOCATION, Kept, Memory, bytes_of},
     query::Path,
     storage::RawTable,
     types::{SqlType, Value, row::row_bytes, text},
@@ -62,9 +61,20 @@ impl Run<'_> {
             let frame = Frame { row: on, outer: None };
             exprs.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned())).collect()
         };
+        let memory = &self.environment.memory;
+        let (mut written, mut touched) = (0, Touched::new(memory));
+        let mut owed = Owed::new(insert.references.clone(), memory);
+        if let Some((query, exprs)) = insert.streamed() {
+            let _ = self.query(query, None, &mut |row| {
+                self.check_cancelled()?;
+                written += self.insert_one(insert, whole(exprs, row)?, &mut touched, &mut owed, emit)?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            owed.settle(self)?;
+            return Ok(written);
+        }
         // Gathers all rows first: a statement does not see its own writes.
         let mut rows: Vec<Vec<Value>> = Vec::new();
-        let memory = &self.environment.memory;
         let (mark, mut kept) = (memory.mark(), Kept::new(memory));
         match &insert.source {
             InsertSource::Rows(given) => {
@@ -92,8 +102,6 @@ impl Run<'_> {
                 self.check_policies(&insert.table, &insert.rules.policies, row)?;
             }
         }
-        let (mut written, mut touched) = (0, Touched::new(memory));
-        let mut owed = Owed::new(insert.references.clone(), memory);
         for row in rows {
             self.next_row(mark);
             self.check_cancelled()?;
@@ -318,16 +326,11 @@ impl Run<'_> {
     /// the first one counts.
     pub(super) fn rows_to_change(&self, change: &Change, each: &mut EachFound<'_>) -> Result<()> {
         let key_at = change.key_at;
-        let mut seen: HashSet<Box<[u8]>> = HashSet::new();
-        let mut kept = Kept::new(&self.environment.memory);
+        let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
         let _ = self.query(&change.rows, None, &mut |row| {
             let key = key_of(row, key_at)?;
-            if row.len() > key_at + 1 {
-                if seen.contains(key) {
-                    return Ok(ControlFlow::Continue(()));
-                }
-                kept.add(ENTRY + key.len())?;
-                seen.insert(key.into());
+            if row.len() > key_at + 1 && !seen.is_new(key, &mut kept)? {
+                return Ok(ControlFlow::Continue(()));
             }
             each(key, row)?;
             Ok(ControlFlow::Continue(()))
@@ -599,18 +602,18 @@ impl Run<'_> {
 
 /// Keys of rows that ON CONFLICT DO UPDATE has written, and must not meet again.
 struct Touched<'m> {
-    keys: HashSet<Box<[u8]>>,
+    keys: KeySet,
     kept: Kept<'m>,
 }
 
 impl<'m> Touched<'m> {
     fn new(memory: &'m Memory) -> Self {
-        Self { keys: HashSet::new(), kept: Kept::new(memory) }
+        Self { keys: KeySet::default(), kept: Kept::new(memory) }
     }
 
     /// Adds a key; returns false if it is already present.
     fn insert(&mut self, key: &[u8]) -> Result<bool> {
-        is_new(&mut self.keys, key, &mut self.kept)
+        self.keys.is_new(key, &mut self.kept)
     }
 }
 

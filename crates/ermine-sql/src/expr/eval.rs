@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use super::{Binary, BoundDomain, Call, Comparison, Conversion, Elementwise, Expr, Function};
+use super::{Binary, BoundDomain, Call, Conversion, Elementwise, Expr, Function};
 use crate::{
     error::{Result, SqlError, SqlState},
     types::{Array, Environment, Record, SqlType, Value, cast::cast, order},
@@ -68,7 +68,6 @@ impl Expr {
                 if operand.is_null() { NULL } else { (function.eval)(&operand, run.environment())? }
             }
             Self::Call(function, arguments) => call(function, arguments, frame, run)?,
-            Self::Compare(comparison, operands) => compared(*comparison, operands, frame, run)?,
             Self::Cast(operand, Conversion { from, to, modifier, is_explicit }) => {
                 let value = operand.eval(frame, run)?.into_owned();
                 if value.is_null() {
@@ -82,15 +81,16 @@ impl Expr {
                 check_domain(domain, &value, run)?;
                 return Ok(value);
             }
-            Self::And(conditions) => connect(conditions, false, frame, run)?,
-            Self::Or(conditions) => connect(conditions, true, frame, run)?,
-            Self::Not(operand) => match &*operand.eval(frame, run)? {
-                Value::Bool(truth) => Value::Bool(!truth),
-                _ => NULL,
-            },
-            Self::IsNull(operand) => Value::Bool(operand.eval(frame, run)?.is_null()),
-            Self::IsBool(operand, truth) => Value::Bool(*operand.eval(frame, run)? == Value::Bool(*truth)),
-            Self::Distinct(operands) => distinct(operands, frame, run)?,
+            Self::Compare(..)
+            | Self::And(_)
+            | Self::Or(_)
+            | Self::Not(_)
+            | Self::IsNull(_)
+            | Self::IsBool(..)
+            | Self::Distinct(_)
+            | Self::In(..) => {
+                return Ok(Cow::Owned(self.truth(frame, run)?.map_or(NULL, Value::Bool)));
+            }
             Self::Case(conditions, otherwise) => {
                 for (condition, result) in conditions {
                     if condition.is_true(frame, run)? {
@@ -111,7 +111,6 @@ impl Expr {
             Self::Rows(comparisons) => return deciding(comparisons, frame, run)?.eval(frame, run),
             Self::NullIf(equal, operands) => return null_if(equal, operands, frame, run),
             Self::Extreme(wanted, operands) => return extreme(*wanted, operands, frame, run),
-            Self::In(operand, list) => is_in(operand, list, frame, run)?,
             Self::Any { operator, operands, all } => any(operator, operands, *all, frame, run)?,
             Self::Array(element, operands) => {
                 let values = operands.iter().map(|operand| Ok(operand.eval(frame, run)?.into_owned()));
@@ -139,7 +138,38 @@ impl Expr {
 
     /// Whether a condition holds; NULL counts as false.
     pub(crate) fn is_true(&self, frame: &Frame<'_>, run: &impl Evaluator) -> Result<bool> {
-        Ok(matches!(&*self.eval(frame, run)?, Value::Bool(true)))
+        Ok(self.truth(frame, run)? == Some(true))
+    }
+
+    /// Evaluates a condition, without a value in memory where that is possible; `None`: it is NULL.
+    fn truth(&self, frame: &Frame<'_>, run: &impl Evaluator) -> Result<Option<bool>> {
+        Ok(match self {
+            Self::Compare(comparison, operands) => {
+                let [left, right] = &**operands;
+                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
+                let is_null = left.is_null() || right.is_null();
+                (!is_null).then(|| comparison.holds(compare(&left, &right)))
+            }
+            Self::And(conditions) => connect(conditions, false, frame, run)?,
+            Self::Or(conditions) => connect(conditions, true, frame, run)?,
+            Self::Not(operand) => operand.truth(frame, run)?.map(|truth| !truth),
+            Self::IsNull(operand) => Some(operand.eval(frame, run)?.is_null()),
+            Self::IsBool(operand, truth) => Some(operand.truth(frame, run)? == Some(*truth)),
+            Self::Distinct(operands) => {
+                let [left, right] = &**operands;
+                let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
+                Some(match (left.is_null(), right.is_null()) {
+                    (false, false) => compare(&left, &right).is_ne(),
+                    (left, right) => left != right,
+                })
+            }
+            Self::In(operand, list) => is_in(operand, list, frame, run)?,
+            other => match &*other.eval(frame, run)? {
+                Value::Bool(truth) => Some(*truth),
+                Value::Null => None,
+                _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a condition that is not a boolean")),
+            },
+        })
     }
 }
 
@@ -201,24 +231,6 @@ fn deciding<'a>(comparisons: &'a [Expr], frame: &Frame<'a>, run: &'a impl Evalua
     }
     Ok(last)
 }
-fn compared(comparison: Comparison, operands: &[Expr; 2], frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
-    let [left, right] = operands;
-    let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-    if left.is_null() || right.is_null() {
-        return Ok(NULL);
-    }
-    Ok(Value::Bool(comparison.holds(compare(&left, &right))))
-}
-
-/// IS DISTINCT FROM.
-fn distinct(operands: &[Expr; 2], frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
-    let [left, right] = operands;
-    let (left, right) = (left.eval(frame, run)?, right.eval(frame, run)?);
-    Ok(Value::Bool(match (left.is_null(), right.is_null()) {
-        (false, false) => compare(&left, &right).is_ne(),
-        (left, right) => left != right,
-    }))
-}
 
 /// Fails for a value that a domain excludes.
 fn check_domain(domain: &BoundDomain, value: &Value, run: &impl Evaluator) -> Result<()> {
@@ -269,9 +281,9 @@ fn extreme<'a>(
     Ok(found)
 }
 
-fn is_in(operand: &Expr, list: &[Expr], frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
+fn is_in(operand: &Expr, list: &[Expr], frame: &Frame<'_>, run: &impl Evaluator) -> Result<Option<bool>> {
     let operand = operand.eval(frame, run)?;
-    let mut found = if operand.is_null() { NULL } else { Value::Bool(false) };
+    let mut found = (!operand.is_null()).then_some(false);
     let mut is_decided = operand.is_null();
     for element in list {
         // The list is one array: an error in it arises wherever the value is found.
@@ -283,9 +295,9 @@ fn is_in(operand: &Expr, list: &[Expr], frame: &Frame<'_>, run: &impl Evaluator)
             continue;
         }
         if element.is_null() {
-            found = NULL;
+            found = None;
         } else if compare(&operand, &element).is_eq() {
-            (found, is_decided) = (Value::Bool(true), true);
+            (found, is_decided) = (Some(true), true);
         }
     }
     Ok(found)
@@ -349,14 +361,13 @@ pub(crate) fn arguments_of(
 }
 
 /// Evaluates AND, or OR where `decisive` is true.
-fn connect(conditions: &[Expr], decisive: bool, frame: &Frame<'_>, run: &impl Evaluator) -> Result<Value> {
-    let mut so_far = Value::Bool(!decisive);
+fn connect(conditions: &[Expr], decisive: bool, frame: &Frame<'_>, run: &impl Evaluator) -> Result<Option<bool>> {
+    let mut so_far = Some(!decisive);
     for condition in conditions {
-        match &*condition.eval(frame, run)? {
-            Value::Bool(truth) if *truth == decisive => return Ok(Value::Bool(decisive)),
-            Value::Bool(_) => {}
-            Value::Null => so_far = NULL,
-            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a condition that is not a boolean")),
+        match condition.truth(frame, run)? {
+            Some(truth) if truth == decisive => return Ok(Some(decisive)),
+            Some(_) => {}
+            None => so_far = None,
         }
     }
     Ok(so_far)

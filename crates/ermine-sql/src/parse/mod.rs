@@ -55,7 +55,7 @@ use self::{
     sequences::order_options,
     tables::expand_tables,
     windows::rewrite_frames,
-    words::rewrite_words,
+    words::{forget_foreign_words, rewrite_words},
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -107,6 +107,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(DIALECT, text).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| failure(text, &error.into()))?;
     cut_signs(&mut tokens);
+    forget_foreign_words(&mut tokens);
     check_chains(&tokens)?;
     check_words(&tokens)?;
     check_not_null(&tokens)?;

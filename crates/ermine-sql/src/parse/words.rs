@@ -13,6 +13,45 @@ pub(crate) const VARIADIC: &str = "\u{1}variadic";
 /// The name of the function that stands for SYMMETRIC, around the first bound of BETWEEN.
 pub(crate) const SYMMETRIC: &str = "\u{1}symmetric";
 
+/// Makes names of words that the parser knows from other systems, and PostgreSQL does not: `SELECT top FROM t`.
+pub(super) fn forget_foreign_words(tokens: &mut [TokenWithSpan]) {
+    use Keyword::{
+        ANTI, ASOF, CONNECT, DISTRIBUTE, DIV, GLOB, MATCH_CONDITION, MATCH_RECOGNIZE, MEMBER, MINUS, OPEN, OUTPUT,
+        PIVOT, PREWHERE, QUALIFY, REGEXP, RLIKE, SEMI, SETTINGS, SORT, TOP, UNPIVOT, XOR,
+    };
+    for TokenWithSpan { token, .. } in tokens {
+        if let Token::Word(word) = token
+            && matches!(
+                word.keyword,
+                ANTI | ASOF
+                    | CONNECT
+                    | DISTRIBUTE
+                    | DIV
+                    | GLOB
+                    | MATCH_CONDITION
+                    | MATCH_RECOGNIZE
+                    | MEMBER
+                    | MINUS
+                    | OPEN
+                    | OUTPUT
+                    | PIVOT
+                    | PREWHERE
+                    | QUALIFY
+                    | REGEXP
+                    | RLIKE
+                    | SEMI
+                    | SETTINGS
+                    | SORT
+                    | TOP
+                    | UNPIVOT
+                    | XOR
+            )
+        {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+}
+
 /// Rewrites `LIKE ANY (..)` and its like as operators, `BETWEEN SYMMETRIC` with a function around its first bound, RESET
 /// TIME ZONE by the setting's name, `SUBSTRING(x SIMILAR p ESCAPE e)` as a call with three arguments,
 /// and `f(a, VARIADIC b)` as a call with a function around the last argument.

@@ -107,7 +107,7 @@ fn statements() -> Vec<String> {
         "SELECT length((repeat('x', 300000)::bytea)::text)",
         "SELECT repeat('x', 400000)::bytea LIKE '%y'",
         // Statements that write.
-        "INSERT INTO tea SELECT -n, repeat('x', 50) {rows}",
+        "INSERT INTO tea SELECT -id, name || repeat('x', 50) FROM tea",
         "INSERT INTO tea SELECT n, 'x' {rows} ON CONFLICT (id) DO UPDATE SET name = 'y'",
         "UPDATE tea SET name = name || 'x'",
         "MERGE INTO tea USING (SELECT n {rows}) m ON tea.id = m.n WHEN MATCHED THEN UPDATE SET name = name || 'x'",
@@ -262,6 +262,8 @@ fn what_passes_through_is_not_gathered() {
         format!("SELECT length(l) {rows}, LATERAL (SELECT {large} AS l) AS t"),
         "VALUES (repeat('x', 200000)), (repeat('x', 200000)), (repeat('x', 200000)), (repeat('x', 200000))".into(),
         "INSERT INTO few SELECT generate_series(1, 300) RETURNING repeat('x', 20000)".into(),
+        "CREATE TABLE many AS SELECT n FROM generate_series(1, 30000) AS s(n)".into(),
+        "INSERT INTO many SELECT n FROM generate_series(1, 30000) AS s(n)".into(),
         "UPDATE few SET id = id + 1 RETURNING repeat('x', 20000)".into(),
         "UPDATE few SET id = length(repeat('x', 20000 + id))".into(),
         "DELETE FROM few RETURNING repeat('x', 20000)".into(),
