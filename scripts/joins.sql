@@ -1,4 +1,4 @@
--- Joins, groups and sorts of some 300,000 rows, and joins of eight tables without indexes. With the times of each:
+-- Scans, joins, groups and sorts of some 300,000 rows, and joins of eight tables without indexes. With the times of each:
 --   psql -X -f scripts/joins.sql
 \timing on
 CREATE TABLE big (id int PRIMARY KEY, k int, g int, v int, t text);
@@ -41,3 +41,8 @@ SELECT count(*) FROM t1, t3, t5, t7, t2, t4, t6, t8
 SELECT count(*) FROM t8, t1, t6, t3, t5, t2, t7, t4
   WHERE a1 = d2 AND a2 = d3 AND a3 = d4 AND a4 = d5 AND a5 = d6 AND a6 = d7 AND a7 = d8 AND (c1 = 5 OR c1 = 700);
 SELECT count(*) FROM t1 LEFT JOIN t2 ON a1 = b2 LEFT JOIN t3 ON a2 = b3 LEFT JOIN t4 ON a3 = b4 JOIN t5 ON c1 = c5;
+SELECT count(*) FROM big;
+SELECT sum(v) FROM big;
+SELECT count(*) FROM big WHERE v < 500;
+SELECT count(DISTINCT v) FROM big;
+SELECT g, sum(v) FROM big GROUP BY g ORDER BY g LIMIT 3;
