@@ -45,9 +45,14 @@ pub fn row_bytes(values: &[Value]) -> Vec<u8> {
     });
     // Enough for most rows, so that few grow.
     let mut out = Vec::with_capacity(LENGTH_BYTES + values.len() / 8 + lengths.sum::<usize>());
-    write_varint(values.len() as u64, &mut out);
-    write_nulls_and_values(values, &mut out);
+    write_row(values, &mut out);
     out
+}
+
+/// Appends the bytes of a row.
+pub fn write_row(values: &[Value], out: &mut Vec<u8>) {
+    write_varint(values.len() as u64, out);
+    write_nulls_and_values(values, out);
 }
 
 fn write_nulls_and_values(values: &[Value], out: &mut Vec<u8>) {

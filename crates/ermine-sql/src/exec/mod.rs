@@ -20,6 +20,7 @@ pub(crate) mod references;
 mod scan;
 mod sets;
 mod sort;
+mod stored_rows;
 mod subquery;
 mod window;
 pub(crate) mod write;

@@ -10,6 +10,7 @@ use super::{
     key_set::KeySet,
     references::Owed,
     scan::whole_row,
+    stored_rows::StoredRows,
 };
 use crate::{
     bind::{
@@ -61,51 +62,51 @@ impl Run<'_> {
             let frame = Frame { row: on, outer: None };
             exprs.iter().map(|expr| Ok(expr.eval(&frame, self)?.into_owned())).collect()
         };
+        // A policy does not see the statement's own writes.
+        let checked = |mut row: Vec<Value>| -> Result<Vec<Value>> {
+            if !insert.rules.policies.is_empty() {
+                self.generate(&insert.rules, &mut row)?;
+                self.check_policies(&insert.table, &insert.rules.policies, &row)?;
+            }
+            Ok(row)
+        };
         let memory = &self.environment.memory;
+        let (mark, mut kept) = (memory.mark(), Kept::new(memory));
         let (mut written, mut touched) = (0, Touched::new(memory));
         let mut owed = Owed::new(insert.references.clone(), memory);
-        if let Some((query, exprs)) = insert.streamed() {
-            let _ = self.query(query, None, &mut |row| {
-                self.check_cancelled()?;
-                written += self.insert_one(insert, whole(exprs, row)?, &mut touched, &mut owed, emit)?;
-                Ok(ControlFlow::Continue(()))
-            })?;
-            owed.settle(self)?;
-            return Ok(written);
-        }
-        // Gathers all rows first: a statement does not see its own writes.
-        let mut rows: Vec<Vec<Value>> = Vec::new();
-        let (mark, mut kept) = (memory.mark(), Kept::new(memory));
-        match &insert.source {
-            InsertSource::Rows(given) => {
+        let mut write = |row: Vec<Value>| -> Result<()> {
+            self.check_cancelled()?;
+            written += self.insert_one(insert, row, &mut touched, &mut owed, emit)?;
+            Ok(())
+        };
+        match (&insert.source, insert.streamed()) {
+            (_, Some((query, exprs))) => {
+                let _ = self.query(query, None, &mut |row| write(whole(exprs, row)?).map(ControlFlow::Continue))?;
+            }
+            // Otherwise all rows are gathered first: a statement does not see its own writes.
+            (InsertSource::Rows(given), None) => {
+                let mut rows = Vec::new();
                 for exprs in given {
                     self.next_row(mark);
-                    let row = whole(exprs, &[])?;
+                    let row = checked(whole(exprs, &[])?)?;
                     kept.add_row(&row)?;
                     rows.push(row);
                 }
+                for row in rows {
+                    self.next_row(mark);
+                    write(row)?;
+                }
             }
-            InsertSource::Query(query, exprs) => {
+            (InsertSource::Query(query, exprs), None) => {
+                let mut rows = StoredRows::new(&insert.table.types, memory);
                 let _ = self.query(query, None, &mut |row| {
-                    let row = whole(exprs, row)?;
-                    kept.add_row(&row)?;
-                    rows.push(row);
-                    Ok(ControlFlow::Continue(()))
+                    rows.push(&checked(whole(exprs, row)?)?).map(ControlFlow::Continue)
                 })?;
+                for row in rows.iter() {
+                    self.next_row(mark);
+                    write(row?)?;
+                }
             }
-        }
-        // A policy does not see the statement's own writes.
-        if !insert.rules.policies.is_empty() {
-            for row in &mut rows {
-                self.next_row(mark);
-                self.generate(&insert.rules, row)?;
-                self.check_policies(&insert.table, &insert.rules.policies, row)?;
-            }
-        }
-        for row in rows {
-            self.next_row(mark);
-            self.check_cancelled()?;
-            written += self.insert_one(insert, row, &mut touched, &mut owed, emit)?;
         }
         owed.settle(self)?;
         Ok(written)

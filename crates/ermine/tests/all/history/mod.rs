@@ -629,9 +629,11 @@ impl<'s> Session<'s> {
             let shown = seen.iter().find(|row| row.0 == key).map(|row| row.1);
             let expected = written.filter(|&value| inside(key, value));
             // An entry that a transaction shares leaves together with the entry's other user: another writer of the
-            // row, under schemes whose writers do not lock, or a snapshot.
+            // row, under schemes whose writers do not lock, or a snapshot. Those that validate leaves at commit show
+            // the range without it, and then the transaction cannot commit.
             let scheme = self.store.database.scheme();
-            let may_miss = !scheme.has_versions() && scheme.has_snapshots() && through == Through::ByGroup;
+            let validates = scheme.has_snapshots() || scheme == Scheme::TsoValidate;
+            let may_miss = !scheme.has_versions() && validates && through == Through::ByGroup;
             if may_miss && shown.is_none() && expected.is_some() {
                 self.must_fail = true;
                 own.push(key);
