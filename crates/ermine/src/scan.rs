@@ -112,13 +112,8 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
     /// # Ok::<_, ermine::Error>(())
     /// ```
     pub fn for_each_encoded(self, mut visit: impl FnMut(&[u8], V::View<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
-        let (framing, skip) = (self.framing, self.skip);
-        self.run_encoded(|mut key, value| {
-            if let Some(skip) = skip {
-                skip(&mut key)?;
-            }
-            visit(key, framing.view::<V>(value)?)
-        })
+        let framing = self.framing;
+        self.run_keys(|key, value| visit(key, framing.view::<V>(value)?))
     }
 
     /// Returns all rows, copied out.
@@ -148,12 +143,17 @@ impl<'t, A: Access, K: Key, V: Value> Scan<'t, A, K, V> {
     }
 
     fn run(self, mut visit: impl FnMut(K, &[u8]) -> Result<ControlFlow<()>>) -> Result<()> {
+        self.run_keys(|mut key, value| visit(K::decode(&mut key)?, value))
+    }
+
+    /// Shows the rows' keys, cut off the entries of a secondary index.
+    fn run_keys(self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>) -> Result<()> {
         let skip = self.skip;
         self.run_encoded(|mut entry, value| {
             if let Some(skip) = skip {
                 skip(&mut entry)?;
             }
-            visit(K::decode(&mut entry)?, value)
+            visit(entry, value)
         })
     }
 

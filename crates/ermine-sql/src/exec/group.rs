@@ -50,11 +50,9 @@ impl Run<'_> {
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
         let mut groups: Vec<InGroup> = Vec::new();
-        // The groups of keys, by the number of the key.
-        let (mut keyed, mut by_key) = (KeySet::default(), Vec::new());
         let mut kept = Kept::new(&self.environment.memory);
         let add_group = |keys: Vec<Value>, set, groups: &mut Vec<InGroup>, kept: &mut Kept<'_>| {
-            let own = 2 * (size_of::<InGroup>() + size_of::<usize>()) + group.aggregates.len() * size_of::<Gathering>();
+            let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
             kept.add(ALLOCATION + bytes_of(&keys) + own)?;
             groups.push(InGroup::new(set, keys, &group.aggregates));
             Ok::<_, SqlError>(groups.len() - 1)
@@ -64,6 +62,8 @@ impl Run<'_> {
             let keys = vec![Value::Null; group.keys.len()];
             whole[set] = Some(add_group(keys, set, &mut groups, &mut kept)?);
         }
+        // Each key adds a group: behind those of empty sets, they have the order of the keys.
+        let (mut by_key, first) = (KeySet::default(), groups.len());
         let _ = self.joined(select, outer, &mut |row| {
             let frame = Frame { row, outer };
             let mut keys = Keys::new();
@@ -79,12 +79,12 @@ impl Run<'_> {
                         if group.sets.len() > 1 {
                             key.extend_from_slice(&set.to_be_bytes());
                         }
-                        let (number, is_new) = keyed.add(&key, &mut kept)?;
+                        let (number, is_new) = by_key.add(&key, &mut kept)?;
                         if is_new {
                             let own = masked(&keys, places).cloned().collect();
-                            by_key.push(add_group(own, set, &mut groups, &mut kept)?);
+                            add_group(own, set, &mut groups, &mut kept)?;
                         }
-                        by_key[number]
+                        first + number
                     }
                 };
                 for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {

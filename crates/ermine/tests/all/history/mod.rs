@@ -629,8 +629,9 @@ impl<'s> Session<'s> {
             let shown = seen.iter().find(|row| row.0 == key).map(|row| row.1);
             let expected = written.filter(|&value| inside(key, value));
             // An entry that a transaction shares leaves together with the entry's other user: another writer of the
-            // row, under schemes whose writers do not lock, or a snapshot. Those that validate leaves at commit show
-            // the range without it, and then the transaction cannot commit.
+            // row, under schemes whose writers do not lock, or a snapshot. Where leaves are validated at commit, a
+            // range may be shown without it: the transaction inserts the entry again at its end, which changes a leaf
+            // that it has read, so it cannot commit (`put_entry` in `single/secondary.rs`).
             let scheme = self.store.database.scheme();
             let validates = scheme.has_snapshots() || scheme == Scheme::TsoValidate;
             let may_miss = !scheme.has_versions() && validates && through == Through::ByGroup;
