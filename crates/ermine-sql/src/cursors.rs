@@ -181,7 +181,7 @@ impl Cursor {
         position.at += moved;
         let dropped = position.dropped;
         if let Some(sink) = rows {
-            (from..from + moved).try_for_each(|at| sink.row(self.shown(at - dropped)))?;
+            (from..from + moved).try_for_each(|at| sink.row(self.shown(at - dropped)?))?;
         }
         if !self.about.modes.scrolls {
             let Position { at, is_at_end, .. } = self.position;
@@ -209,18 +209,18 @@ impl Cursor {
             (position.at, position.is_at_end) = (from + 1 - moved, false);
         }
         if let Some(sink) = rows {
-            (from - moved..from).rev().try_for_each(|at| sink.row(self.shown(at)))?;
+            (from - moved..from).rev().try_for_each(|at| sink.row(self.shown(at)?))?;
         }
         Ok(moved)
     }
 
-    fn shown(&self, at: usize) -> &[Value] {
-        &self.rows.row(at)[..self.columns.len()]
+    fn shown(&mut self, at: usize) -> Result<&[Value]> {
+        Ok(&self.rows.row(at)?[..self.columns.len()])
     }
 
     /// Returns the key of the row of a table from which the current row comes (WHERE CURRENT OF); NULL: an outer join
     /// found no row.
-    pub(crate) fn current(&self, table: ObjectId, table_name: &str) -> Result<&Value> {
+    pub(crate) fn current(&self, table: ObjectId, table_name: &str) -> Result<Value> {
         let invalid = |what: String| {
             let message = format!("cursor \"{}\" {what}", self.name);
             SqlError::new(SqlState::INVALID_CURSOR_STATE, message)
@@ -244,7 +244,7 @@ impl Cursor {
         if is_at_start || is_at_end {
             return Err(invalid("is not positioned on a row".into()));
         }
-        Ok(&self.rows.row(at - 1 - dropped)[place])
+        self.rows.value(at - 1 - dropped, place)
     }
 }
 

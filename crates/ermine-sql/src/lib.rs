@@ -55,6 +55,7 @@ mod session;
 mod storage;
 mod synchronous;
 mod system;
+mod tape;
 mod transaction;
 pub mod verifier;
 

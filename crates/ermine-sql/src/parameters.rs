@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Integer(i64, i64),
     /// An amount of memory, shown with a unit.
     Kilobytes(i64, i64),
+    /// An amount of memory from 0 on, or -1 for any, shown with a unit.
+    KilobytesOrNone,
     /// A time from 0 on, shown with a unit.
     Milliseconds,
     /// A time from 0 on, or -1 for none.
@@ -36,7 +38,11 @@ impl Kind {
         match self {
             Self::Bool => "bool",
             Self::Enum(_) => "enum",
-            Self::Integer(..) | Self::Kilobytes(..) | Self::Milliseconds | Self::LogMilliseconds => "integer",
+            Self::Integer(..)
+            | Self::Kilobytes(..)
+            | Self::KilobytesOrNone
+            | Self::Milliseconds
+            | Self::LogMilliseconds => "integer",
             Self::Real => "real",
             Self::Text => "string",
         }
@@ -44,7 +50,7 @@ impl Kind {
 
     pub(crate) fn unit(self) -> Option<&'static str> {
         match self {
-            Self::Kilobytes(..) => Some("kB"),
+            Self::Kilobytes(..) | Self::KilobytesOrNone => Some("kB"),
             Self::Milliseconds | Self::LogMilliseconds => Some("ms"),
             _ => None,
         }
@@ -55,7 +61,7 @@ impl Kind {
         match self {
             Self::Integer(least, most) | Self::Kilobytes(least, most) => Some((least, most)),
             Self::Milliseconds => Some((0, i32::MAX.into())),
-            Self::LogMilliseconds => Some((-1, i32::MAX.into())),
+            Self::KilobytesOrNone | Self::LogMilliseconds => Some((-1, i32::MAX.into())),
             _ => None,
         }
     }
@@ -64,7 +70,7 @@ impl Kind {
     pub(crate) fn number(self, shown: &str) -> String {
         let lower = shown.to_ascii_lowercase();
         match self {
-            Self::Kilobytes(..) => kilobytes(&lower).map(|number| number.to_string()),
+            Self::Kilobytes(..) | Self::KilobytesOrNone => kilobytes(&lower).map(|number| number.to_string()),
             Self::Milliseconds | Self::LogMilliseconds => milliseconds(&lower).map(|number| number.to_string()),
             _ => None,
         }
@@ -93,6 +99,7 @@ const AUTHENTICATION: &str = "Connections and Authentication / Authentication";
 const BEHAVIOR: &str = "Client Connection Defaults / Statement Behavior";
 const CLIENT: &str = "Reporting and Logging / What to Log";
 const COMPATIBILITY: &str = "Version and Platform Compatibility / Previous PostgreSQL Versions";
+const DISK: &str = "Resource Usage / Disk";
 const LOCALE: &str = "Client Connection Defaults / Locale and Formatting";
 const LOG: &str = "Write-Ahead Log / Settings";
 const MEMORY: &str = "Resource Usage / Memory";
@@ -102,7 +109,7 @@ const WHEN: &str = "Reporting and Logging / When to Log";
 
 /// The settings that change something.
 #[rustfmt::skip]
-const KNOWN: [Parameter; 41] = [
+const KNOWN: [Parameter; 42] = [
     known("application_name", "", CLIENT, Kind::Text,
           "Name of the program that a session belongs to"),
     known("bytea_output", "hex", LOCALE, Kind::Enum(&["hex"]),
@@ -175,6 +182,8 @@ const KNOWN: [Parameter; 41] = [
           "Longest time of a statement; 0: no limit"),
     known("synchronous_commit", "on", LOG, Kind::Enum(SYNCHRONOUS),
           "When a commit is acknowledged: when it is durable (on: wherever the log is replicated, local: here) or at once"),
+    known("temp_file_limit", "-1", DISK, Kind::KilobytesOrNone,
+          "Bytes of temporary files that a statement may write; -1: no limit"),
     known("timezone", "UTC", LOCALE, Kind::Text,
           "Time zone of times in texts"),
     known("transaction_deferrable", "off", BEHAVIOR, Kind::Bool,
@@ -313,7 +322,7 @@ impl Parameter {
 
     /// Whether only superusers may set it.
     pub(crate) fn is_of_superusers(&self) -> bool {
-        self.category == WHEN
+        self.category == WHEN || self.category == DISK
     }
 
     /// Whether its value cannot be changed.
@@ -348,6 +357,7 @@ pub(crate) fn kilobytes(text: &str) -> Option<usize> {
 /// Formats an amount of memory in the largest unit that divides it.
 pub(crate) fn shown_kilobytes(kilobytes: usize) -> String {
     match kilobytes {
+        0 => "0".into(),
         _ if kilobytes.is_multiple_of(1 << 20) => format!("{}GB", kilobytes >> 20),
         _ if kilobytes.is_multiple_of(1 << 10) => format!("{}MB", kilobytes >> 10),
         _ => format!("{kilobytes}kB"),

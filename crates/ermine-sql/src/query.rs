@@ -249,6 +249,8 @@ pub(crate) struct Hash {
     pub(crate) is_fixed: bool,
     /// Whether the first run scans: there may be one row before, and no second run.
     pub(crate) is_lazy: bool,
+    /// Whether the order of the rows before has to stay.
+    pub(crate) keeps_order: bool,
 }
 
 impl Hash {

@@ -1,15 +1,17 @@
 //! Rows that are kept until the client fetches them, or while a statement runs.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 use crate::{
     error::{Result, SqlError, SqlState},
     memory::{Held, Memory, bytes_of},
     result::RowSink,
+    tape::{Next, Place, Tape},
     types::Value,
 };
 
-/// Rows of a portal or a cursor that have not been fetched, or of a query that is run once, in their order.
+/// Rows of a portal or a cursor that have not been fetched, or of a query that is run once, in their order: the first
+/// ones in memory, those that do not fit there in a temporary file.
 #[derive(Debug)]
 pub struct RowBuffer {
     rows: VecDeque<Box<[Value]>>,
@@ -18,6 +20,22 @@ pub struct RowBuffer {
     held: Held,
     /// The share of `work_mem` that the rows may take.
     held_max: usize,
+    /// The place of the temporary file; `None`: all rows have to fit into memory.
+    place: Option<Place>,
+    tape: Option<OnTape>,
+}
+
+/// Rows behind those in memory.
+#[derive(Debug)]
+struct OnTape {
+    tape: Tape,
+    /// The next row to read, by its number and its place.
+    number: u64,
+    next: Next,
+    /// The row that was read last.
+    row: Vec<Value>,
+    /// The number of rows that have been dropped.
+    dropped: u64,
 }
 
 impl Default for RowBuffer {
@@ -27,53 +45,77 @@ impl Default for RowBuffer {
 }
 
 impl RowBuffer {
-    /// The bytes of rows that may be kept at a time.
+    /// The bytes of rows that may be kept in memory at a time.
     pub const BYTES_MAX: usize = 256 << 20;
 
     /// Returns an empty set of rows with room for `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self { rows: VecDeque::new(), bytes: 0, bytes_max, held: Held::default(), held_max: usize::MAX }
+        let (rows, held) = (VecDeque::new(), Held::default());
+        Self { rows, bytes: 0, bytes_max, held, held_max: usize::MAX, place: None, tape: None }
     }
 
     /// Like [`RowBuffer::new`], for rows that outlive the statement: they count against the database's budget, and
-    /// `work_mem` bounds them.
-    pub(crate) fn counted(bytes_max: usize, memory: &Memory, work_mem: usize) -> Self {
-        Self { held: memory.hold(), held_max: work_mem, ..Self::new(bytes_max) }
+    /// `work_mem` bounds those in memory.
+    pub(crate) fn counted(bytes_max: usize, memory: &Memory, place: Place) -> Self {
+        Self { held: memory.hold(), held_max: place.work_mem, place: Some(place), ..Self::new(bytes_max) }
     }
 
-    /// Returns the approximate bytes that the rows take.
+    /// Returns the approximate bytes of memory that the rows take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Appends a row; fails if there is no room for it.
     pub fn push(&mut self, row: &[Value]) -> Result<()> {
-        self.bytes += bytes_of(row);
-        if self.bytes > self.bytes_max {
+        if self.tape.is_none() {
+            match (self.take_room(self.bytes + bytes_of(row)), &self.place) {
+                (Ok(()), _) => {
+                    self.rows.push_back(row.into());
+                    return Ok(());
+                }
+                (Err(error), None) => return Err(error),
+                (Err(_), Some(place)) => {
+                    let (tape, next, nothing) = (Tape::alone(place)?, Next::default(), vec![Value::Null; row.len()]);
+                    self.tape = Some(OnTape { tape, number: 0, next, row: nothing, dropped: 0 });
+                }
+            }
+        }
+        self.tape.as_mut().map_or(Ok(()), |of| of.tape.push(&[], row))
+    }
+
+    fn take_room(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.bytes_max {
             let what = "too many rows would have to be kept, of a portal or a cursor that is fetched in parts, or of a \
                 query that is run once";
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .hint("Fetch all rows at once, or fewer by LIMIT."));
         }
-        self.held.grow_to(self.bytes, self.held_max)?;
-        self.rows.push_back(row.into());
+        self.held.grow_to(bytes, self.held_max)?;
+        self.bytes = bytes;
         Ok(())
     }
 
-    /// Iterates over all rows and keeps them.
+    /// Iterates over all rows and keeps them; they are all in memory.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[Value]> {
+        debug_assert!(self.tape.is_none());
         self.rows.iter().map(|row| &**row)
     }
 
     /// Sends the first rows, at most `count`, and drops them; returns their number.
     pub fn fetch(&mut self, count: usize, rows: &mut dyn RowSink) -> Result<usize> {
         let mut fetched = 0;
-        while fetched < count
-            && let Some(row) = self.rows.pop_front()
-        {
-            self.bytes -= bytes_of(&row);
-            self.held.shrink_to(self.bytes);
-            rows.row(&row)?;
+        while fetched < count && self.len() > 0 {
+            match self.rows.pop_front() {
+                Some(row) => {
+                    self.bytes -= bytes_of(&row);
+                    self.held.shrink_to(self.bytes);
+                    rows.row(&row)?;
+                }
+                None => {
+                    rows.row(self.row(0)?)?;
+                    self.drop_first(1);
+                }
+            }
             fetched += 1;
         }
         Ok(fetched)
@@ -81,23 +123,64 @@ impl RowBuffer {
 
     /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.tape.as_ref().map_or(0, |of| (of.tape.rows() - of.dropped) as usize)
     }
 
-    /// Returns a row by its place.
-    pub(crate) fn row(&self, at: usize) -> &[Value] {
-        &self.rows[at]
+    /// Returns a row by its place. Rows in the file are best read in their order.
+    pub(crate) fn row(&mut self, at: usize) -> Result<&[Value]> {
+        match (at.checked_sub(self.rows.len()), &mut self.tape) {
+            (Some(behind), Some(of)) => of.row(behind as u64),
+            _ => Ok(&self.rows[at]),
+        }
+    }
+
+    /// Returns a value of a row by its place.
+    pub(crate) fn value(&self, at: usize, column: usize) -> Result<Value> {
+        let (Some(behind), Some(of)) = (at.checked_sub(self.rows.len()), &self.tape) else {
+            return Ok(self.rows[at][column].clone());
+        };
+        let (wanted, mut row) = (of.dropped + behind as u64, of.row.clone());
+        let (first, mut next) = of.tape.seek(wanted, Next::default());
+        for _ in first..=wanted {
+            of.tape.next(&mut next, &mut row)?;
+        }
+        Ok(mem::take(&mut row[column]))
     }
 
     /// Drops the first rows.
     pub(crate) fn drop_first(&mut self, count: usize) {
-        self.bytes -= self.rows.drain(..count).map(|row| bytes_of(&row)).sum::<usize>();
+        let in_memory = count.min(self.rows.len());
+        self.bytes -= self.rows.drain(..in_memory).map(|row| bytes_of(&row)).sum::<usize>();
         self.held.shrink_to(self.bytes);
+        if let Some(of) = &mut self.tape {
+            of.dropped += (count - in_memory) as u64;
+        }
     }
 
     /// Drops all rows.
     pub fn clear(&mut self) {
-        (self.rows, self.bytes) = (VecDeque::new(), 0);
+        (self.rows, self.bytes, self.tape) = (VecDeque::new(), 0, None);
         self.held.shrink_to(0);
     }
 }
+
+impl OnTape {
+    /// Returns the row of this number, behind those that were dropped.
+    fn row(&mut self, number: u64) -> Result<&[Value]> {
+        let number = self.dropped + number;
+        // The row that was read last is at hand.
+        if number + 1 != self.number {
+            if number < self.number || number > self.number + SKIPPED_MAX {
+                (self.number, self.next) = self.tape.seek(number, mem::take(&mut self.next));
+            }
+            while self.number <= number {
+                self.tape.next(&mut self.next, &mut self.row)?;
+                self.number += 1;
+            }
+        }
+        Ok(&self.row)
+    }
+}
+
+/// The most rows that are read to reach one behind them; farther ones are looked for.
+const SKIPPED_MAX: u64 = 100;

@@ -38,6 +38,7 @@ pub mod random;
 pub mod record;
 pub mod row;
 mod space;
+pub mod spilled;
 pub mod text;
 pub mod user_types;
 mod value;
@@ -492,6 +493,8 @@ pub struct Environment {
     pub interrupt: Interrupt,
     /// The memory of the statement.
     pub memory: Memory,
+    /// The bytes that a temporary file may have; `None`: any.
+    pub temp_file_limit: Option<u64>,
     /// The types that statements have created.
     pub types: Arc<UserTypes>,
 }
@@ -583,6 +586,7 @@ impl Default for Environment {
             search_path: ["public".to_owned()].into(),
             process: 0,
             settings: [].into(),
+            temp_file_limit: None,
             interrupt: Interrupt::default(),
             memory: Memory::default(),
             types: Arc::default(),

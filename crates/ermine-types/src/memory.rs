@@ -11,6 +11,9 @@
 //! | passing: large values that expressions make | [`Memory::pass`] | the next row of the innermost loop |
 //! | lasting: trees of texts, rows of cursors and portals, parameters | [`Held`] | the holder is dropped |
 //!
+//! Parts of a statement that can go on in a temporary file ([`Kept::try_add`]) take no more than three quarters of
+//! `work_mem` together, so that the others have room; each may have 1/64, whatever the others take.
+//!
 //! Invariants
 //! 1. Everything that a statement has taken from the budget is released when the statement ends ([`Memory::end`]), at
 //!    the latest when the next one begins or the session is dropped: so also after a panic.
@@ -127,6 +130,14 @@ impl Memory {
         // The statement may have ended since, with everything released.
         let gathered = &self.statement.gathered;
         gathered.store(gathered.load(Ordering::Relaxed).saturating_sub(bytes), Ordering::Relaxed);
+    }
+
+    /// Whether a part that has gathered `own` bytes may gather more, although it could go on without.
+    #[inline]
+    fn has_room(&self, own: usize, more: usize) -> bool {
+        let counts = &*self.statement;
+        let (max, all) = (counts.max.load(Ordering::Relaxed), counts.gathered.load(Ordering::Relaxed));
+        counts.budget.is_none() || all + more <= max / 4 * 3 || own + more <= max / 64
     }
 
     /// Counts a value that an expression has made until the next row ([`Memory::next_row`]).
@@ -292,6 +303,17 @@ impl<'m> Kept<'m> {
         self.memory.gather(bytes)?;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Reserves this many bytes more for a part that can go on without; returns whether it has them.
+    #[inline]
+    pub fn try_add(&mut self, bytes: usize) -> bool {
+        self.memory.has_room(self.bytes, bytes) && self.add(bytes).is_ok()
+    }
+
+    /// Works as [`Kept::try_add`], for a row in a list that grows.
+    pub fn try_add_row(&mut self, row: &[Value]) -> bool {
+        self.try_add(bytes_of(row) + size_of_val(row))
     }
 
     /// Reserves room for a row in a list that grows.

@@ -55,6 +55,11 @@ impl Record {
         &self.values
     }
 
+    /// Returns its columns.
+    pub(crate) fn fields(&self) -> &Arc<[Field]> {
+        &self.fields
+    }
+
     /// Returns its columns with their values.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = (&Field, &Value)> {
         self.fields.iter().zip(&self.values)

@@ -31,7 +31,7 @@ const LENGTH_BYTES: usize = 4;
 /// Bytes of a value of fixed width, at most.
 const WIDTH_MAX: usize = 16;
 
-fn damaged() -> SqlError {
+pub(crate) fn damaged() -> SqlError {
     SqlError::new(SqlState::DATA_CORRUPTED, "stored row is damaged")
 }
 
@@ -63,7 +63,7 @@ fn write_nulls_and_values(values: &[Value], out: &mut Vec<u8>) {
 }
 
 /// Writes little-endian groups of seven bits; the highest bit says that more follow.
-fn write_varint(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn write_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -83,7 +83,7 @@ fn write_nested(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write_bytes(&nested, out);
 }
 
-fn write_value(value: &Value, out: &mut Vec<u8>) {
+pub(crate) fn write_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => {}
         Value::Bool(value) => out.push(u8::from(*value)),
@@ -259,7 +259,7 @@ fn is_bit_set(bits: &[u8], at: usize) -> bool {
 }
 
 /// The unread input.
-struct Input<'a>(&'a [u8]);
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
     #[inline]
@@ -269,13 +269,13 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk().ok_or_else(damaged)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    fn byte(&mut self) -> Result<u8> {
+    pub(crate) fn byte(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
@@ -288,7 +288,7 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
-    fn varint(&mut self) -> Result<u64> {
+    pub(crate) fn varint(&mut self) -> Result<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -306,7 +306,7 @@ impl<'a> Input<'a> {
         usize::try_from(self.varint()?).ok().filter(|&count| count <= self.0.len()).ok_or_else(damaged)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.varint()?).map_err(|_| damaged())?;
         self.take(length)
     }
@@ -348,7 +348,7 @@ impl<'a> Input<'a> {
     /// Reads a value into its place. The frequent ones are written where they stay, for the reason that
     /// [`Value::clone`] has.
     #[inline]
-    fn value_into(&mut self, ty: SqlType, place: &mut Value) -> Result<()> {
+    pub(crate) fn value_into(&mut self, ty: SqlType, place: &mut Value) -> Result<()> {
         match ty {
             SqlType::INT4 => *place = Value::Int4(i32::from_le_bytes(self.array()?)),
             SqlType::INT8 => *place = Value::Int8(i64::from_le_bytes(self.array()?)),
@@ -489,11 +489,11 @@ impl<'a> Input<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::random::random_value;
 
-    fn random_row(random: &mut fastrand::Rng) -> (Vec<SqlType>, Vec<Value>) {
+    pub(crate) fn random_row(random: &mut fastrand::Rng) -> (Vec<SqlType>, Vec<Value>) {
         let all: Vec<_> = SqlType::all().collect();
         let types: Vec<_> = (0..random.usize(..20)).map(|_| *random.choice(&all).unwrap()).collect();
         let values =

@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -59,6 +59,8 @@ pub struct Database {
     durability: Durability,
     order: Order,
     recovery: Recovery,
+    /// `None`: it is in memory, or not in a directory of the system.
+    path: Option<PathBuf>,
     helpers: Option<Helpers>,
     /// Declared last: the directory is unlocked after everything else has ended.
     lock: Option<Lock>,
@@ -187,7 +189,8 @@ impl Database {
         }
         let helpers = Helpers::start(&engine)?;
         let Options { durability, order, .. } = options;
-        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
+        let path = directory.location().map(Path::to_path_buf);
+        Ok(Self { engine, durability, order, recovery, path, helpers: Some(helpers), lock: None })
     }
 
     /// Opens the image of a standby, without changing anything in its directory ([`crate::HotStandby`]).
@@ -201,6 +204,11 @@ impl Database {
         let replayed = Some(replayed);
         let image = Options { scheme: Scheme::Si, replayed, archive: None, archive_in: None, ..options };
         Self::open_in(Arc::new(directory), image.durability(Durability::None))
+    }
+
+    /// Returns the directory in which the database was opened; `None`: it is in memory, or a standby's image.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Returns whether the database is the image of a standby ([`crate::HotStandby`]), where all transactions are
@@ -264,7 +272,7 @@ impl Database {
         let helpers = Helpers::start(&engine)?;
         let recovery = Recovery::default();
         let Options { durability, order, .. } = options;
-        Ok(Self { engine, durability, order, recovery, helpers: Some(helpers), lock: None })
+        Ok(Self { engine, durability, order, recovery, path: None, helpers: Some(helpers), lock: None })
     }
 
     /// Returns the identity that the handles of this database's tables are compared with.

@@ -226,7 +226,8 @@ fn arrange(
                 _ => None,
             });
             let keys = keys.collect();
-            Box::new(Hash { keys, filter: filter.into_iter().filter_map(&mut take).collect(), is_fixed, is_lazy })
+            let filter = filter.into_iter().filter_map(&mut take).collect();
+            Box::new(Hash { keys, filter, is_fixed, is_lazy, keeps_order: is_ordered && !wanted.is_empty() })
         });
         source.on = on.into_iter().flatten().collect();
         place(&mut conditions[..given], &known, false, &mut source.filter);

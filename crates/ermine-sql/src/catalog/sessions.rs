@@ -24,7 +24,7 @@ use super::{
     uses::{Ends, Sharded},
     waits::Waits,
 };
-use crate::{configuration::Configuration, logical::slots::Slots};
+use crate::{configuration::Configuration, logical::slots::Slots, tape::TempCounts};
 
 /// The sessions of a database.
 #[derive(Default)]
@@ -44,6 +44,7 @@ pub(crate) struct Sessions {
     pub(crate) ends: Sharded<Ends>,
     pub(crate) notifications: Notifications,
     pub(crate) configuration: Configuration,
+    pub(crate) temporary_files: Arc<TempCounts>,
     pub(crate) slots: OnceLock<Arc<Slots>>,
 }
 

@@ -1,20 +1,25 @@
 //! Groups and aggregates.
 //!
 //! Each row belongs to a group of each grouping set: with several sets a row is added as often as there are sets.
+//!
+//! Groups are in memory. When there is no room for another one, rows of unknown groups go to batches in a temporary file;
+//! rows of known groups are still added to these. When all rows have come, the groups are shown, and each batch is
+//! grouped by itself. What aggregates gather is not written to the file.
 
 use std::{borrow::Cow, ops::ControlFlow, slice};
 
 use ermine::KeyBuffer;
 use smallvec::SmallVec;
 
-use super::{Emit, Run, key_set::KeySet, query::key_of, sort::one_key};
+use super::{Emit, Run, key_set::KeySet, query::key_of, sort::one_key, space::Batches};
 use crate::{
-    error::{Result, SqlError},
+    error::Result,
     expr::Frame,
     functions::Accumulator,
     key::write_key,
-    memory::{ALLOCATION, Kept, bytes_of},
+    memory::{ALLOCATION, Kept},
     query::{AggregateCall, Group, Select},
+    tape::Tape,
     types::{Environment, Value},
 };
 
@@ -40,6 +45,110 @@ pub(super) struct Gathering {
     waiting: Vec<(Vec<Value>, Vec<Value>)>,
 }
 
+/// Groups in memory, and the rows of groups for which there is no room.
+struct Groups<'q, 'r> {
+    group: &'q Group,
+    all: Vec<InGroup>,
+    /// The groups of empty grouping sets, which have all rows.
+    whole: Vec<Option<usize>>,
+    /// Each key adds a group: behind those of empty sets, they have the order of the keys.
+    by_key: KeySet,
+    first: usize,
+    kept: Kept<'r>,
+    later: Option<Batches>,
+    /// The number of values of a row in the batches.
+    width: usize,
+}
+
+impl<'q, 'r> Groups<'q, 'r> {
+    fn new(run: &Run<'r>, group: &'q Group) -> Self {
+        let whole = vec![None; group.sets.len()];
+        let (kept, by_key) = (Kept::new(&run.environment.memory), KeySet::default());
+        Self { group, all: Vec::new(), whole, by_key, first: 0, kept, later: None, width: 0 }
+    }
+
+    /// Adds the groups that are there without any row.
+    fn add_whole(&mut self) -> Result<()> {
+        for (set, _) in self.group.sets.iter().enumerate().filter(|(_, set)| set.is_empty()) {
+            let keys = vec![Value::Null; self.group.keys.len()];
+            self.kept.add(bytes_of_group(self.group, &keys))?;
+            self.whole[set] = Some(self.add(keys, set));
+        }
+        self.first = self.all.len();
+        Ok(())
+    }
+
+    fn add(&mut self, keys: Vec<Value>, set: usize) -> usize {
+        self.all.push(InGroup::new(set, keys, &self.group.aggregates));
+        self.all.len() - 1
+    }
+
+    /// Adds a row to its group of a set, which has this key, unless the row has to wait.
+    fn add_row<'k>(
+        &mut self,
+        run: &Run<'_>,
+        set: usize,
+        (key, keys): (&[u8], impl Iterator<Item = &'k Value> + Clone),
+        frame: &Frame<'_>,
+    ) -> Result<()> {
+        let known = match (self.whole[set], &self.later) {
+            (Some(at), _) => Some(at),
+            // A group that waits may not come into memory later.
+            (None, Some(_)) => self.by_key.number(key).map(|number| self.first + number),
+            (None, None) => {
+                let bytes = || bytes_of_group(self.group, keys.clone());
+                match self.by_key.try_add(key, bytes, &mut self.kept)? {
+                    Some((_, true)) => Some(self.add(keys.clone().cloned().collect(), set)),
+                    Some((number, false)) => Some(self.first + number),
+                    None => None,
+                }
+            }
+        };
+        let Some(at) = known else {
+            self.width = 1 + self.group.keys.len() + frame.row.len();
+            let later = match &mut self.later {
+                Some(later) => later,
+                none => none.insert(run.space.batches()?),
+            };
+            let (set, keys) = (Value::Int8(set as i64), keys.map(|key| -> &Value { key }));
+            return later.push(key, [&set].into_iter().chain(keys).chain(frame.row));
+        };
+        for (call, gathering) in self.group.aggregates.iter().zip(&mut self.all[at].aggregates) {
+            run.gather(call, gathering, frame, &mut self.kept)?;
+        }
+        Ok(())
+    }
+
+    /// Emits the groups, and releases their memory; returns the batches that are left, with the number of values of a
+    /// row. `None`: no more are wanted.
+    fn finish(
+        mut self,
+        run: &Run<'_>,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<Option<Vec<(Tape, usize)>>> {
+        let (group, mark) = (self.group, run.environment.memory.mark());
+        for InGroup { set, keys: mut row, aggregates } in self.all {
+            run.next_row(mark);
+            row.extend(group.groupings.iter().map(|keys| grouping(keys, &group.sets[set])));
+            for (call, gathering) in group.aggregates.iter().zip(aggregates) {
+                row.push(gathering.finish(call, run.environment, &mut self.kept)?);
+            }
+            let frame = Frame { row: &row, outer };
+            if let Some(having) = &group.having
+                && !having.is_true(&frame, run)?
+            {
+                continue;
+            }
+            if emit(&row)?.is_break() {
+                return Ok(None);
+            }
+        }
+        let batches = self.later.map_or_else(|| Ok(Vec::new()), Batches::end)?;
+        Ok(Some(batches.into_iter().map(|batch| (batch, self.width)).collect()))
+    }
+}
+
 impl Run<'_> {
     /// Emits the groups of a query: keys, then aggregates.
     pub(super) fn grouped(
@@ -49,21 +158,8 @@ impl Run<'_> {
         outer: Option<&Frame<'_>>,
         emit: &mut Emit<'_>,
     ) -> Result<ControlFlow<()>> {
-        let mut groups: Vec<InGroup> = Vec::new();
-        let mut kept = Kept::new(&self.environment.memory);
-        let add_group = |keys: Vec<Value>, set, groups: &mut Vec<InGroup>, kept: &mut Kept<'_>| {
-            let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
-            kept.add(ALLOCATION + bytes_of(&keys) + own)?;
-            groups.push(InGroup::new(set, keys, &group.aggregates));
-            Ok::<_, SqlError>(groups.len() - 1)
-        };
-        let (mut whole, mut key) = (vec![None; group.sets.len()], KeyBuffer::new());
-        for (set, _) in group.sets.iter().enumerate().filter(|(_, set)| set.is_empty()) {
-            let keys = vec![Value::Null; group.keys.len()];
-            whole[set] = Some(add_group(keys, set, &mut groups, &mut kept)?);
-        }
-        // Each key adds a group: behind those of empty sets, they have the order of the keys.
-        let (mut by_key, first) = (KeySet::default(), groups.len());
+        let (mut groups, mut key) = (Groups::new(self, group), KeyBuffer::new());
+        groups.add_whole()?;
         let _ = self.joined(select, outer, &mut |row| {
             let frame = Frame { row, outer };
             let mut keys = Keys::new();
@@ -71,43 +167,31 @@ impl Run<'_> {
                 keys.push(expr.eval(&frame, self)?);
             }
             for (set, places) in group.sets.iter().enumerate() {
-                let at = match whole[set] {
-                    Some(at) => at,
-                    None => {
-                        key.clear();
-                        masked(&keys, places).for_each(|value| write_key(value, false, &mut key));
-                        if group.sets.len() > 1 {
-                            key.extend_from_slice(&set.to_be_bytes());
-                        }
-                        let (number, is_new) = by_key.add(&key, &mut kept)?;
-                        if is_new {
-                            let own = masked(&keys, places).cloned().collect();
-                            add_group(own, set, &mut groups, &mut kept)?;
-                        }
-                        first + number
+                let keys = masked(&keys, places);
+                key.clear();
+                if !places.is_empty() {
+                    keys.clone().for_each(|value| write_key(value, false, &mut key));
+                    if group.sets.len() > 1 {
+                        key.extend_from_slice(&set.to_be_bytes());
                     }
-                };
-                for (call, gathering) in group.aggregates.iter().zip(&mut groups[at].aggregates) {
-                    self.gather(call, gathering, &frame, &mut kept)?;
                 }
+                groups.add_row(self, set, (&key, keys), &frame)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let mark = self.environment.memory.mark();
-        for InGroup { set, keys: mut row, aggregates } in groups {
-            self.next_row(mark);
-            row.extend(group.groupings.iter().map(|keys| grouping(keys, &group.sets[set])));
-            for (call, gathering) in group.aggregates.iter().zip(aggregates) {
-                row.push(gathering.finish(call, self.environment, &mut kept)?);
+        let Some(mut batches) = groups.finish(self, outer, emit)? else { return Ok(ControlFlow::Break(())) };
+        while let Some((batch, width)) = batches.pop() {
+            let (mut groups, mut reader) = (Groups::new(self, group), self.space.read(&batch));
+            let (mut row, mark) = (vec![Value::Null; width], self.environment.memory.mark());
+            while let Some(key) = reader.next(&mut row)? {
+                self.next_row(mark);
+                let (Value::Int8(set), keys) = (&row[0], row[1..].iter().take(group.keys.len())) else { continue };
+                let frame = Frame { row: &row[1 + group.keys.len()..], outer };
+                groups.add_row(self, *set as usize, (key, keys), &frame)?;
             }
-            let frame = Frame { row: &row, outer };
-            if let Some(having) = &group.having
-                && !having.is_true(&frame, self)?
-            {
-                continue;
-            }
-            if emit(&row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            match groups.finish(self, outer, emit)? {
+                Some(more) => batches.extend(more),
+                None => return Ok(ControlFlow::Break(())),
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -152,8 +236,14 @@ impl Run<'_> {
     }
 }
 
+/// Returns the bytes that a group takes besides its key in the set of keys.
+fn bytes_of_group<'k>(group: &Group, keys: impl IntoIterator<Item = &'k Value>) -> usize {
+    let own = 2 * size_of::<InGroup>() + group.aggregates.len() * size_of::<Gathering>();
+    ALLOCATION + size_of::<Box<[Value]>>() + keys.into_iter().map(Value::bytes).sum::<usize>() + own
+}
+
 /// Returns the keys of a grouping set, with NULL in the places of the others.
-fn masked<'k>(keys: &'k Keys<'_>, set: &'k [usize]) -> impl Iterator<Item = &'k Value> {
+fn masked<'k>(keys: &'k Keys<'_>, set: &'k [usize]) -> impl Iterator<Item = &'k Value> + Clone {
     let keys = keys.iter().enumerate();
     keys.map(|(at, key)| if set.contains(&at) { &**key } else { &Value::Null })
 }

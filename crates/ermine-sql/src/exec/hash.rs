@@ -5,10 +5,14 @@
 //! outer value with a column without index costs one lookup a row instead of one scan. Where there may be one row before
 //! it ([`Hash::is_lazy`]), the first run scans, without memory, and the second one makes the hash.
 //!
-//! All rows are in memory, at most `work_mem`.
+//! A hash that does not fit into memory goes to batches in a temporary file. Then the rows before it go to batches, too,
+//! each to that of its key. When all of them have come ([`Run::join_batches`]), the hash of one batch after the other is
+//! made, and the loops go on for the rows of that batch. A batch that is too large is divided again; rows with one key
+//! have to fit into `work_mem`. Where the order of the rows before has to stay, the whole hash has to.
 
 use std::{
     cell::{Cell, RefCell},
+    mem,
     ops::ControlFlow,
     rc::Rc,
 };
@@ -16,16 +20,18 @@ use std::{
 use ermine::KeyBuffer;
 
 use super::{
-    EachJoined, Run,
+    EachJoined, Emit, Run,
     instrumentation::{OneRun, Step},
     key_set::KeySet,
+    space::Batches,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame},
     key::write_key,
-    memory::Kept,
+    memory::{Kept, Memory},
     query::{Hash, Join, Source, SourceKind},
+    tape::Tape,
     types::Value,
 };
 
@@ -37,6 +43,23 @@ enum State<'r> {
     /// The source has been scanned once, for one outer row.
     Scanned,
     Built(Rc<HashedRows<'r>>),
+    Spilled(Rc<SpilledRows>),
+}
+
+/// How the rows of a source are found.
+enum Found<'r> {
+    /// By a scan.
+    Scan,
+    Rows(Rc<HashedRows<'r>>),
+    /// Later.
+    Batches(Rc<SpilledRows>),
+}
+
+/// The rows of a source, in batches.
+struct SpilledRows {
+    batches: Vec<Rc<Tape>>,
+    /// The rows before it that wait, each behind its key, in batches of the same keys.
+    waiting: RefCell<Batches>,
 }
 
 /// The rows of a source, by their hash.
@@ -57,35 +80,53 @@ struct HashedRows<'r> {
     kept: Kept<'r>,
 }
 
+/// Returns the places in the joined row that a row of a source fills.
+fn places_of(source: &Source) -> Vec<usize> {
+    match &source.kind {
+        SourceKind::Table(table) => {
+            table.needed.iter().map(|column| source.first + column).chain(table.key_at).collect()
+        }
+        _ => (source.first..source.first + source.width).collect(),
+    }
+}
+
+impl SpilledRows {
+    /// Returns the rows that wait; after that, none wait.
+    fn take_waiting(&self) -> Batches {
+        let mut waiting = self.waiting.borrow_mut();
+        let none = waiting.alike();
+        mem::replace(&mut waiting, none)
+    }
+}
+
 impl<'r> HashedRows<'r> {
-    fn new(source: &Source, kept: Kept<'r>) -> Self {
-        let places = match &source.kind {
-            SourceKind::Table(table) => {
-                table.needed.iter().map(|column| source.first + column).chain(table.key_at).collect()
-            }
-            _ => (source.first..source.first + source.width).collect(),
-        };
+    fn new(source: &Source, memory: &'r Memory) -> Self {
         Self {
-            places,
+            places: places_of(source),
             values: Vec::new(),
             keys: KeySet::default(),
             chains: Vec::new(),
             next: Vec::new(),
             met: RefCell::default(),
             current: Cell::new(0),
-            kept,
+            kept: Kept::new(memory),
         }
     }
 
-    /// Adds the row of the source in `row`.
-    fn push(&mut self, key: &[u8], row: &[Value]) -> Result<()> {
+    /// Adds a row of the source, unless there is no room for it; returns whether it has.
+    fn push<'v>(&mut self, key: &[u8], row: impl Iterator<Item = &'v Value> + Clone, has_to_fit: bool) -> Result<bool> {
         let number = u32::try_from(self.next.len())
             .map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a hash join of more than 2^32 rows"))?;
-        let bytes: usize = self.places.iter().map(|at| row[*at].bytes()).sum();
+        let bytes: usize = row.clone().map(Value::bytes).sum();
         // Lists that grow have room for twice as much.
         let own = self.places.len() * size_of::<Value>() + size_of::<(u32, u32)>() + size_of::<u32>();
-        self.kept.add(bytes + 2 * own)?;
-        self.values.extend(self.places.iter().map(|at| row[*at].clone()));
+        let bytes = bytes + 2 * own;
+        if has_to_fit || number == 0 {
+            self.kept.add(bytes)?;
+        } else if !self.kept.try_add(bytes) {
+            return Ok(false);
+        }
+        self.values.extend(row.cloned());
         self.next.push(number);
         let (at, is_new) = self.keys.add(key, &mut self.kept)?;
         if is_new {
@@ -95,12 +136,35 @@ impl<'r> HashedRows<'r> {
             self.next[*last as usize] = number;
             *last = number;
         }
+        Ok(true)
+    }
+
+    /// Returns the hash when all rows have been added.
+    fn complete(mut self, source: &Source) -> Rc<Self> {
+        if source.join == Join::Full {
+            self.met = RefCell::new(vec![false; self.next.len()]);
+        }
+        Rc::new(self)
+    }
+
+    /// Moves all rows to batches.
+    fn spill(self, batches: &mut Batches) -> Result<()> {
+        for (key, (first, _)) in self.chains.iter().enumerate() {
+            for number in self.chain(*first) {
+                batches.push(self.keys.key(key), self.values_of(number))?;
+            }
+        }
         Ok(())
     }
 
     /// Returns the numbers of the rows with a key, in the order in which they were added.
     fn find(&self, key: &[u8]) -> impl Iterator<Item = u32> {
-        let mut at = self.keys.number(key).map(|key| self.chains[key].0);
+        self.keys.number(key).into_iter().flat_map(|key| self.chain(self.chains[key].0))
+    }
+
+    /// Returns the numbers of the rows of a chain.
+    fn chain(&self, first: u32) -> impl Iterator<Item = u32> {
+        let mut at = Some(first);
         std::iter::from_fn(move || {
             let number = at?;
             at = Some(self.next[number as usize]).filter(|next| *next != number);
@@ -110,16 +174,19 @@ impl<'r> HashedRows<'r> {
 
     /// Puts a row of the source into its places.
     fn show(&self, number: u32, row: &mut [Value]) {
-        let width = self.places.len();
-        let values = &self.values[number as usize * width..][..width];
-        for (at, value) in self.places.iter().zip(values) {
+        for (at, value) in self.places.iter().zip(self.values_of(number)) {
             row[*at].clone_from(value);
         }
+    }
+
+    fn values_of(&self, number: u32) -> &[Value] {
+        let width = self.places.len();
+        &self.values[number as usize * width..][..width]
     }
 }
 
 impl<'r> Run<'r> {
-    /// Emits the rows of a source that match the rows before it, each put into `row`.
+    /// Emits the rows of a source that match the rows before it, each put into `row`; `None`: that is done later.
     #[inline(never)]
     pub(super) fn hashed_rows(
         &self,
@@ -127,15 +194,23 @@ impl<'r> Run<'r> {
         row: &mut Vec<Value>,
         outer: Option<&Frame<'_>>,
         each: &mut EachJoined<'_>,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<Option<ControlFlow<()>>> {
         let mut wanted = KeyBuffer::new();
-        let rows = match self.hashed(source, hash, row, outer)? {
-            Some(rows) => rows,
-            None => return self.scanned_rows((source, hash), row, outer, each),
+        let found = match self.hashed(source, hash, row, outer)? {
+            Found::Scan => return self.scanned_rows((source, hash), row, outer, each).map(Some),
+            found => found,
         };
         if !self.write_keys(hash.keys.iter().map(|(before, _)| before), row, outer, &mut wanted)? {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(Some(ControlFlow::Continue(())));
         }
+        let rows = match found {
+            Found::Rows(rows) => rows,
+            Found::Scan => return Ok(Some(ControlFlow::Continue(()))),
+            Found::Batches(spilled) => {
+                spilled.waiting.borrow_mut().push(&wanted, &row[..])?;
+                return Ok(None);
+            }
+        };
         for number in rows.find(&wanted) {
             self.check_cancelled()?;
             rows.show(number, row);
@@ -143,10 +218,10 @@ impl<'r> Run<'r> {
                 rows.current.set(number as usize);
             }
             if each(row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+                return Ok(Some(ControlFlow::Break(())));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(Some(ControlFlow::Continue(())))
     }
 
     /// Emits the same rows as `hashed_rows` without a hash.
@@ -186,7 +261,7 @@ impl<'r> Run<'r> {
         Ok(flow)
     }
 
-    /// Returns the hash of a source, which is made if it is missing; `None` if a scan is better.
+    /// Returns the hash of a source, which is made if it is missing, unless a scan is better.
     #[inline(never)]
     fn hashed(
         &self,
@@ -194,19 +269,22 @@ impl<'r> Run<'r> {
         hash: &Hash,
         row: &mut Vec<Value>,
         outer: Option<&Frame<'_>>,
-    ) -> Result<Option<Rc<HashedRows<'r>>>> {
+    ) -> Result<Found<'r>> {
         let address = std::ptr::from_ref(source) as usize;
         let is_first = match self.hashes.0.borrow().get(&address) {
-            Some(State::Built(rows)) => return Ok(Some(rows.clone())),
+            Some(State::Built(rows)) => return Ok(Found::Rows(rows.clone())),
+            Some(State::Spilled(spilled)) => return Ok(Found::Batches(spilled.clone())),
             Some(State::Scanned) => false,
             None => true,
         };
         if is_first && hash.is_lazy {
             self.hashes.0.borrow_mut().insert(address, State::Scanned);
-            return Ok(None);
+            return Ok(Found::Scan);
         }
-        let mut rows = HashedRows::new(source, Kept::new(&self.environment.memory));
+        let mut rows = HashedRows::new(source, &self.environment.memory);
+        let (mut batches, places): (Option<Batches>, _) = (None, rows.places.clone());
         let (mut key, mark) = (KeyBuffer::new(), self.environment.memory.mark());
+        let (mut held, written) = (0, self.space.written());
         let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
         let _ = self.source_rows(source, row, outer, &mut |row| {
             self.next_row(mark);
@@ -216,22 +294,147 @@ impl<'r> Run<'r> {
             // A row without a key meets no other.
             let has_key = is_kept && self.write_keys(hash.keys.iter().map(|(_, own)| own), row, outer, &mut key)?;
             if has_key || source.join == Join::Full {
-                rows.push(if has_key { &key } else { UNMATCHED }, row)?;
+                let (key, values) = (if has_key { &key[..] } else { UNMATCHED }, places.iter().map(|at| &row[*at]));
+                match &mut batches {
+                    Some(batches) => batches.push(key, values)?,
+                    None if rows.push(key, values.clone(), hash.keeps_order)? => {}
+                    None => {
+                        let batches = batches.insert(self.space.batches()?);
+                        let full = mem::replace(&mut rows, HashedRows::new(source, &self.environment.memory));
+                        held = full.kept.bytes();
+                        full.spill(batches)?;
+                        batches.push(key, values)?;
+                    }
+                }
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        if source.join == Join::Full {
-            rows.met = RefCell::new(vec![false; rows.next.len()]);
-        }
         if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
-            instrumentation.holds(source, Step::Whole, rows.kept.bytes());
+            instrumentation.holds(source, Step::Whole, held.max(rows.kept.bytes()), self.space.written() - written);
             instrumentation.record(source, Step::Hashed, run);
         }
-        let rows = Rc::new(rows);
-        self.hashes.0.borrow_mut().insert(address, State::Built(rows.clone()));
-        Ok(Some(rows))
+        let (state, found) = match batches {
+            None => {
+                let rows = rows.complete(source);
+                (State::Built(rows.clone()), Found::Rows(rows))
+            }
+            Some(batches) => {
+                // The rows that wait are written as a whole.
+                places.iter().for_each(|at| row[*at] = Value::Null);
+                let waiting = RefCell::new(batches.alike());
+                let batches = batches.end()?.into_iter().map(Rc::new).collect();
+                let spilled = Rc::new(SpilledRows { batches, waiting });
+                (State::Spilled(spilled.clone()), Found::Batches(spilled))
+            }
+        };
+        self.hashes.0.borrow_mut().insert(address, state);
+        Ok(found)
     }
 
+    /// Makes the hash of a source, if it is missing.
+    pub(super) fn make_hash(
+        &self,
+        source: &Source,
+        hash: &Hash,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<()> {
+        self.hashed(source, hash, row, outer).map(drop)
+    }
+
+    /// Goes on with the rows that wait for the batches of the first of these sources.
+    #[inline(never)]
+    pub(super) fn join_batches(
+        &self,
+        sources: &[Source],
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let address = std::ptr::from_ref(&sources[0]) as usize;
+        let spilled = match self.hashes.0.borrow().get(&address) {
+            Some(State::Spilled(spilled)) => spilled.clone(),
+            _ => return Ok(ControlFlow::Continue(())),
+        };
+        let waiting = spilled.take_waiting().end()?.into_iter().map(Rc::new);
+        let mut pairs: Vec<_> = spilled.batches.iter().cloned().zip(waiting).collect();
+        let flow = loop {
+            // Drops the hash of the batch before.
+            self.hashes.0.borrow_mut().insert(address, State::Spilled(spilled.clone()));
+            let Some((batch, waiting)) = pairs.pop() else { break ControlFlow::Continue(()) };
+            if waiting.rows() == 0 && sources[0].join != Join::Full {
+                continue;
+            }
+            let mut rows = self.hash_of_batch(&sources[0], &batch, false)?;
+            if rows.is_none() {
+                let divided = self.divide((&sources[0], &batch), (&waiting, row.len()))?;
+                if divided.iter().all(|(own, _)| own.rows() < batch.rows()) {
+                    pairs.extend(divided);
+                    continue;
+                }
+                // All rows have one key.
+                rows = self.hash_of_batch(&sources[0], &batch, true)?;
+            }
+            let Some(rows) = rows else { continue };
+            if self.join_batch(sources, rows, &waiting, row, outer, emit)?.is_break() {
+                break ControlFlow::Break(());
+            }
+        };
+        self.hashes.0.borrow_mut().insert(address, State::Spilled(spilled));
+        Ok(flow)
+    }
+
+    /// Goes on with the rows that wait for one batch.
+    fn join_batch(
+        &self,
+        sources: &[Source],
+        rows: Rc<HashedRows<'r>>,
+        waiting: &Tape,
+        row: &mut Vec<Value>,
+        outer: Option<&Frame<'_>>,
+        emit: &mut Emit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let address = std::ptr::from_ref(&sources[0]) as usize;
+        self.hashes.0.borrow_mut().insert(address, State::Built(rows));
+        let (mut reader, mark) = (self.space.read(waiting), self.environment.memory.mark());
+        while reader.next(row)?.is_some() {
+            self.next_row(mark);
+            if self.loop_over(sources, row, outer, emit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        match (&sources[0], &sources[0].hash) {
+            (source, Some(hash)) if source.join == Join::Full => {
+                self.unmet_rows((source, hash), row, outer, &mut |row| emit(row))
+            }
+            _ => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// Divides a batch, and the rows that wait for it.
+    fn divide(
+        &self,
+        (source, batch): (&Source, &Tape),
+        (waiting, width): (&Tape, usize),
+    ) -> Result<Vec<(Rc<Tape>, Rc<Tape>)>> {
+        let mut own = self.space.batches()?;
+        let mut others = own.alike();
+        own.add_all(self.space.read(batch), places_of(source).len())?;
+        others.add_all(self.space.read(waiting), width)?;
+        Ok(own.end()?.into_iter().map(Rc::new).zip(others.end()?.into_iter().map(Rc::new)).collect())
+    }
+
+    /// Makes the hash of a batch; `None`: it does not fit into memory.
+    fn hash_of_batch(&self, source: &Source, batch: &Tape, has_to_fit: bool) -> Result<Option<Rc<HashedRows<'r>>>> {
+        let mut rows = HashedRows::new(source, &self.environment.memory);
+        let (mut values, mut reader) = (vec![Value::Null; rows.places.len()], self.space.read(batch));
+        while let Some(key) = reader.next(&mut values)? {
+            if !rows.push(key, values.iter(), has_to_fit)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(rows.complete(source)))
+    }
     /// Appends the key of some values; returns `false` if one of them is NULL.
     fn write_keys<'x>(
         &self,
@@ -268,7 +471,8 @@ impl<'r> Run<'r> {
         outer: Option<&Frame<'_>>,
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(rows) = self.hashed(source, hash, row, outer)? else { return Ok(ControlFlow::Continue(())) };
+        // Those of batches have been emitted with these.
+        let Found::Rows(rows) = self.hashed(source, hash, row, outer)? else { return Ok(ControlFlow::Continue(())) };
         let mark = self.environment.memory.mark();
         for number in 0..rows.next.len() {
             if rows.met.borrow()[number] {
@@ -285,10 +489,17 @@ impl<'r> Run<'r> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Drops the hashes that hold for the current outer row only.
+    /// Drops the hashes that hold for the current outer row only, and rows that wait for batches although no more are
+    /// wanted.
     pub(super) fn drop_hashes(&self, sources: &[Source]) {
-        for source in sources.iter().filter(|source| source.hash.as_ref().is_some_and(|hash| !hash.is_fixed)) {
-            self.hashes.0.borrow_mut().remove(&(std::ptr::from_ref(source) as usize));
+        let mut hashes = self.hashes.0.borrow_mut();
+        for (source, hash) in sources.iter().filter_map(|source| Some((source, source.hash.as_ref()?))) {
+            let address = std::ptr::from_ref(source) as usize;
+            if !hash.is_fixed {
+                hashes.remove(&address);
+            } else if let Some(State::Spilled(spilled)) = hashes.get(&address) {
+                drop(spilled.take_waiting());
+            }
         }
     }
 }

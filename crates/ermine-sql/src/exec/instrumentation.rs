@@ -43,6 +43,8 @@ pub(crate) struct Actual {
     pub(crate) took: Duration,
     /// The most bytes that a hash or a sort has held.
     pub(crate) memory: usize,
+    /// The most bytes that it has written to temporary files in a run.
+    pub(crate) disk: u64,
 }
 
 impl Instrumentation {
@@ -51,11 +53,12 @@ impl Instrumentation {
         self.0.borrow().get(&(address(part), step)).copied().filter(|actual| actual.runs > 0)
     }
 
-    /// Records the memory of a hash or a sort.
-    pub(super) fn holds<T>(&self, part: &T, step: Step, bytes: usize) {
+    /// Records the memory of a hash or a sort, and the bytes that it has written to temporary files.
+    pub(super) fn holds<T>(&self, part: &T, step: Step, bytes: usize, written: u64) {
         let mut all = self.0.borrow_mut();
         let actual = all.entry((address(part), step)).or_default();
         actual.memory = actual.memory.max(bytes);
+        actual.disk = actual.disk.max(written);
     }
 
     /// Records a run of a part.

@@ -42,14 +42,40 @@ impl KeySet {
         if let Some(number) = self.find(hash, key) {
             return Ok((number, false));
         }
+        kept.add(bytes_of(key))?;
+        Ok((self.insert(hash, key)?, true))
+    }
+
+    /// Works as `add`, for a key that the caller gives `more` bytes besides; `None`: the set lacks the key, and has no
+    /// room for it. The first key is added in any case, if the statement may have the bytes.
+    pub(super) fn try_add(
+        &mut self,
+        key: &[u8],
+        more: impl FnOnce() -> usize,
+        kept: &mut Kept<'_>,
+    ) -> Result<Option<(usize, bool)>> {
+        let hash = self.hasher.hash_one(key);
+        if let Some(number) = self.find(hash, key) {
+            return Ok(Some((number, false)));
+        }
+        let bytes = bytes_of(key) + more();
+        if self.ends.is_empty() {
+            kept.add(bytes)?;
+        } else if !kept.try_add(bytes) {
+            return Ok(None);
+        }
+        Ok(Some((self.insert(hash, key)?, true)))
+    }
+
+    /// Inserts a key that the set lacks; returns its number.
+    fn insert(&mut self, hash: u64, key: &[u8]) -> Result<usize> {
         let number = u32::try_from(self.ends.len())
             .map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "more than 2^32 different keys"))?;
-        kept.add(2 * key.len() + PLACE)?;
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
         let Self { bytes, ends, numbers, hasher } = self;
         numbers.insert_unique(hash, number, |number| hasher.hash_one(key_at(bytes, ends, *number)));
-        Ok((number as usize, true))
+        Ok(number as usize)
     }
 
     /// Adds a key; returns whether the set lacked it.
@@ -57,10 +83,19 @@ impl KeySet {
         self.add(key, kept).map(|(_, is_new)| is_new)
     }
 
+    /// Returns a key by its number.
+    pub(super) fn key(&self, number: usize) -> &[u8] {
+        key_at(&self.bytes, &self.ends, number as u32)
+    }
+
     fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
         let is_key = |number: &u32| key_at(&self.bytes, &self.ends, *number) == key;
         self.numbers.find(hash, is_key).map(|number| *number as usize)
     }
+}
+
+fn bytes_of(key: &[u8]) -> usize {
+    2 * key.len() + PLACE
 }
 
 fn key_at<'k>(bytes: &'k [u8], ends: &[usize], number: u32) -> &'k [u8] {

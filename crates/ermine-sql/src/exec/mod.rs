@@ -5,6 +5,7 @@
 
 mod ask;
 mod build;
+mod gathered;
 mod group;
 mod hash;
 mod instrumentation;
@@ -18,10 +19,12 @@ mod query;
 mod recursion;
 pub(crate) mod references;
 mod scan;
+mod set_operation;
 mod sets;
 mod sort;
-mod stored_rows;
+mod space;
 mod subquery;
+mod unique;
 mod window;
 pub(crate) mod write;
 
@@ -35,6 +38,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     ops::ControlFlow,
+    rc::Rc,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -42,7 +46,7 @@ use std::{
 
 use ermine::OwnedTransaction;
 
-use self::recursion::WorkTable;
+use self::{gathered::Gathered, recursion::WorkTable, space::Space};
 
 use crate::{
     catalog::{
@@ -56,6 +60,7 @@ use crate::{
     query::Query,
     row_buffer::RowBuffer,
     system::{SystemTable, own::Own},
+    tape::Place,
     types::{Environment, Value},
 };
 
@@ -129,8 +134,9 @@ pub(crate) struct Run<'r> {
     /// The rows that WITH queries return that write, by their numbers.
     returned: RefCell<HashMap<usize, Arc<RowBuffer>>>,
     /// Rows of queries that are run once, by their address.
-    once: RefCell<HashMap<usize, Arc<RowBuffer>>>,
+    once: RefCell<HashMap<usize, Rc<Gathered<'r>>>>,
     hashes: hash::Hashes<'r>,
+    space: Space<'r>,
     /// Sets of the remembered results that conditions IN look up, by the address of their query; `None`: looked up once,
     /// without a set.
     member_sets: RefCell<HashMap<usize, Option<Arc<subquery::MemberSet>>>>,
@@ -166,8 +172,14 @@ impl<'r> Run<'r> {
             returned: RefCell::default(),
             once: RefCell::default(),
             hashes: hash::Hashes::default(),
+            space: Space::new(environment, Some(txn.database()), &catalog.sessions.temporary_files),
             member_sets: RefCell::default(),
         }
+    }
+
+    /// Returns the place of temporary files.
+    pub(crate) fn place(&self) -> Place {
+        self.space.place()
     }
 
     /// Returns the counters of a table that the session adds to.
@@ -190,18 +202,14 @@ impl<'r> Run<'r> {
     }
 
     /// Returns the rows of a query that is run once and refers to no outer row.
-    fn once(&self, query: &Arc<Query>) -> Result<Arc<RowBuffer>> {
+    fn once(&self, query: &Arc<Query>) -> Result<Rc<Gathered<'r>>> {
         let address = Arc::as_ptr(query) as usize;
         if let Some(known) = self.once.borrow().get(&address) {
             return Ok(known.clone());
         }
-        let (mut rows, mut kept) = (RowBuffer::new(usize::MAX), Kept::new(&self.environment.memory));
-        let _ = self.query(query, None, &mut |row| {
-            kept.add_row(row)?;
-            rows.push(row).map(ControlFlow::Continue)
-        })?;
-        kept.stays();
-        let rows = Arc::new(rows);
+        let mut rows = Gathered::new(&self.environment.memory);
+        let _ = self.query(query, None, &mut |row| rows.push(row.to_vec(), &self.space).map(ControlFlow::Continue))?;
+        let rows = Rc::new(rows);
         self.once.borrow_mut().insert(address, rows.clone());
         Ok(rows)
     }

@@ -9,6 +9,7 @@ use super::{
     instrumentation::{OneRun, Step},
     key_set::KeySet,
     sort::Sorter,
+    unique::Unique,
 };
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -108,12 +109,21 @@ impl Run<'_> {
             .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
             .map(|limit| usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX));
         let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
+        // Where rows are sorted, equal ones are adjacent: the first sort keys are those of DISTINCT ON.
+        let (is_sorted, mut before) = (!query.order.is_empty(), None);
+        let mut is_first = |row: &[Value]| {
+            let mut key = KeyBuffer::new();
+            first_of.iter().for_each(|at| write_key(&row[*at], false, &mut key));
+            if !is_sorted {
+                return seen.is_new(&key, &mut kept);
+            }
+            let is_new = before.as_ref() != Some(&key);
+            before = Some(key);
+            Ok(is_new)
+        };
         let mut shown = |row: &[Value]| {
-            if !first_of.is_empty() {
-                let key: Vec<_> = first_of.iter().map(|at| row[*at].clone()).collect();
-                if !seen.is_new(&key_of(&key), &mut kept)? {
-                    return Ok(ControlFlow::Continue(()));
-                }
+            if !first_of.is_empty() && !is_first(row)? {
+                return Ok(ControlFlow::Continue(()));
             }
             if offset > 0 {
                 offset -= 1;
@@ -150,7 +160,7 @@ impl Run<'_> {
             Body::Select(select) if matches!(select.distinct, Distinct::Rows) => (Some(select), query.width),
             _ => (None, 0),
         };
-        let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.environment.memory);
+        let mut sorter = Sorter::new(&query.order, wanted, distinct, &self.space);
         let mut gather = |row: &[Value]| {
             sorter.push(row)?;
             Ok(ControlFlow::Continue(()))
@@ -159,15 +169,13 @@ impl Run<'_> {
             Some(select) => self.plain_select(select, outer, emit),
             None => self.body(&query.body, outer, emit),
         })?;
-        self.instrumentation.iter().for_each(|of| of.holds(query, Step::Sorted, sorter.bytes()));
+        let (holds, spills) = (sorter.bytes(), sorter.spilled());
+        self.instrumentation.iter().for_each(|of| of.holds(query, Step::Sorted, holds, spills));
         let mark = self.environment.memory.mark();
-        for row in sorter.finish() {
+        sorter.finish(&mut |row| {
             self.next_row(mark);
-            if emit(row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+            emit(row)
+        })
     }
 
     fn count(
@@ -208,60 +216,17 @@ impl Run<'_> {
         }
     }
 
-    fn set_operation(
-        &self,
-        operation: SetOperation,
-        all: bool,
-        [left, right]: &[Query; 2],
-        outer: Option<&Frame<'_>>,
-        emit: &mut Emit<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let mut kept = Kept::new(&self.environment.memory);
-        if operation == SetOperation::Union {
-            let mut seen = KeySet::default();
-            let mut fresh = |row: &[Value]| {
-                if all || seen.is_new(&key_of(row), &mut kept)? { emit(row) } else { Ok(ControlFlow::Continue(())) }
-            };
-            if self.query(left, outer, &mut fresh)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            return self.query(right, outer, &mut fresh);
-        }
-        let (mut others, mut counts) = (KeySet::default(), Vec::<usize>::new());
-        let _ = self.query(right, outer, &mut |row| {
-            let (number, is_new) = others.add(&key_of(row), &mut kept)?;
-            if is_new {
-                kept.add(2 * size_of::<usize>())?;
-                counts.push(0);
-            }
-            counts[number] += 1;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let mut seen = KeySet::default();
-        self.query(left, outer, &mut |row| {
-            let key = key_of(row);
-            let found = match others.number(&key) {
-                Some(number) if counts[number] > 0 => {
-                    counts[number] -= usize::from(all);
-                    true
-                }
-                _ => false,
-            };
-            let is_wanted = found == (operation == SetOperation::Intersect);
-            if is_wanted && (all || seen.is_new(&key, &mut kept)?) { emit(row) } else { Ok(ControlFlow::Continue(())) }
-        })
-    }
-
     fn select(&self, select: &Select, outer: Option<&Frame<'_>>, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         match &select.distinct {
             Distinct::No => self.plain_select(select, outer, emit),
             Distinct::Rows => {
-                let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
+                let mut seen = Unique::new(&self.space);
                 let mut fresh = |row: &[Value]| {
-                    let is_new = seen.is_new(&key_of(row), &mut kept)?;
-                    if is_new { emit(row) } else { Ok(ControlFlow::Continue(())) }
+                    if seen.is_new(&key_of(row), row)? { emit(row) } else { Ok(ControlFlow::Continue(())) }
                 };
-                self.step(select, Step::Results, &mut fresh, |emit| self.plain_select(select, outer, emit))
+                let flow =
+                    self.step(select, Step::Results, &mut fresh, |emit| self.plain_select(select, outer, emit))?;
+                if flow.is_break() { Ok(flow) } else { seen.finish(emit) }
             }
             // DISTINCT ON applies to the sorted rows: `query`.
             Distinct::On(_) => self.plain_select(select, outer, emit),
@@ -305,6 +270,19 @@ impl Run<'_> {
             if self.loop_over(&select.sources, &mut row, outer, emit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
+            // Also where no row comes before it.
+            if let [_, source] = &select.sources[..]
+                && source.join == Join::Full
+                && let Some(hash) = &source.hash
+            {
+                self.make_hash(source, hash, &mut row, outer)?;
+            }
+            // The rows of each source may leave rows for those behind it.
+            for at in 0..select.sources.len() {
+                if self.join_batches(&select.sources[at..], &mut row, outer, emit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
             debug_assert!(select.sources.iter().all(|source| source.join != Join::Full) || select.sources.len() == 2);
             match &select.sources[..] {
                 [_, source] if source.join == Join::Full => match &source.hash {
@@ -342,7 +320,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    fn loop_over(
+    pub(super) fn loop_over(
         &self,
         sources: &[Source],
         row: &mut Vec<Value>,
@@ -371,7 +349,10 @@ impl Run<'_> {
         };
         let flow = match &source.hash {
             None => self.source_rows(source, row, outer, &mut each)?,
-            Some(hash) => self.hashed_rows((source, hash), row, outer, &mut each)?,
+            Some(hash) => match self.hashed_rows((source, hash), row, outer, &mut each)? {
+                Some(flow) => flow,
+                None => return Ok(ControlFlow::Continue(())),
+            },
         };
         if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
             instrumentation.record(source, Step::Whole, run);
@@ -403,9 +384,20 @@ impl Run<'_> {
                 row[first..first + values.len()].clone_from_slice(values);
                 each(row)
             }),
-            SourceKind::Once(query) => self.kept_rows(self.once(query)?.iter(), first, row, each),
+            SourceKind::Once(query) => self.once(query)?.each(&self.space, &mut |values| {
+                self.check_cancelled()?;
+                row[first..first + values.len()].clone_from_slice(values);
+                each(row)
+            }),
             SourceKind::System(table) => {
-                self.kept_rows(self.system_rows(*table)?.iter().map(|row| &**row), first, row, each)
+                for values in &*self.system_rows(*table)? {
+                    self.check_cancelled()?;
+                    row[first..first + values.len()].clone_from_slice(values);
+                    if each(row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
             }
             SourceKind::Function { calls, is_numbered } => self.set_rows(calls, *is_numbered, first, row, outer, each),
             SourceKind::Lateral(query) => {
@@ -420,24 +412,6 @@ impl Run<'_> {
         }
     }
 
-    /// Emits rows that are kept in memory.
-    fn kept_rows<'r>(
-        &self,
-        kept: impl Iterator<Item = &'r [Value]>,
-        first: usize,
-        row: &mut Vec<Value>,
-        each: &mut EachJoined<'_>,
-    ) -> Result<ControlFlow<()>> {
-        for values in kept {
-            self.check_cancelled()?;
-            row[first..first + values.len()].clone_from_slice(values);
-            if each(row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
     /// Emits the values of a condition IN.
     #[inline(never)]
     fn member_rows(
@@ -449,7 +423,7 @@ impl Run<'_> {
         each: &mut EachJoined<'_>,
     ) -> Result<ControlFlow<()>> {
         let order = [SortKey { at: 0, descending: false, nulls_first: false }];
-        let mut values = Sorter::new(&order, None, order.len(), &self.environment.memory);
+        let mut values = Sorter::new(&order, None, order.len(), &self.space);
         let mut add = |value: &Value| match value {
             Value::Null => Ok(()),
             value => values.push(slice::from_ref(value)),
@@ -467,14 +441,11 @@ impl Run<'_> {
             }
             Members::Query(_) => {}
         }
-        for value in values.finish() {
+        values.finish(&mut |value| {
             self.check_cancelled()?;
             row[first].clone_from(&value[0]);
-            if each(row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+            each(row)
+        })
     }
 }
 

@@ -246,7 +246,7 @@ impl Run<'_> {
             });
         };
         Ok(match cursor.current(table.def.id, table.name())? {
-            Value::Bytea(key) => Part::Point(KeyBuffer::from_slice(key)),
+            Value::Bytea(key) => Part::Point(KeyBuffer::from_slice(&key)),
             _ => Part::Nothing,
         })
     }

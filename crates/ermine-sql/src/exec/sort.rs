@@ -4,27 +4,45 @@
 //! most comparisons. Rows that are not wanted, those past a limit and duplicates, are dropped whenever there are twice
 //! as many rows as were left the last time: memory is bounded by the wanted rows, and each row is sorted a few times at
 //! most. A row that comes behind all wanted ones is not taken at all, once there are as many.
+//!
+//! Rows that do not fit into memory are sorted, and go to a temporary file as a run. In the end the runs are merged. Where
+//! there are many, neighbours are merged before: a run of level n has the rows of [`FAN_IN`] runs of level n - 1.
 
-use std::{cmp::Ordering, mem};
+use std::{cmp::Ordering, collections::BinaryHeap, collections::binary_heap::PeekMut, mem, ops::ControlFlow};
 
-use super::prefix::{Prefix, prefix};
+use super::{
+    Emit,
+    prefix::{Prefix, prefix},
+    space::{Reader, Space},
+};
 use crate::{
     error::Result,
     expr::compare,
-    memory::{Kept, Memory, bytes_of},
+    memory::{Kept, bytes_of},
     query::SortKey,
+    tape::Tape,
     types::Value,
 };
 
 /// The number of rows that may always be held, however few are wanted.
 const ROOM_MIN: usize = 1024;
 
-pub(super) struct Sorter<'q> {
+/// The number of runs that are merged at a time, but for the last merge, which has this many of each level at most.
+const FAN_IN: usize = 16;
+
+/// The order of rows.
+#[derive(Clone, Copy)]
+struct Keys<'q> {
     order: &'q [SortKey],
-    /// The number of rows that are wanted.
-    wanted: usize,
     /// Of rows that are equal in this number of leading values, one is wanted; 0: all are wanted.
     distinct: usize,
+}
+
+pub(super) struct Sorter<'q, 'r> {
+    keys: Keys<'q>,
+    /// The number of rows that are wanted.
+    wanted: usize,
+    space: &'q Space<'r>,
     width: usize,
     values: Vec<Value>,
     rows: Vec<Row>,
@@ -34,6 +52,10 @@ pub(super) struct Sorter<'q> {
     /// The greatest number before that.
     last: Prefix,
     kept: Kept<'q>,
+    /// The most bytes that were held.
+    held: usize,
+    /// Sorted rows that are in the file, with the levels of the runs, which do not increase.
+    runs: Vec<(Tape, u32)>,
 }
 
 /// Bytes that a row takes besides its values, in a list of which up to half is empty.
@@ -45,31 +67,36 @@ struct Row {
     number: usize,
 }
 
-impl<'q> Sorter<'q> {
-    pub(super) fn new(order: &'q [SortKey], wanted: Option<usize>, distinct: usize, memory: &'q Memory) -> Self {
+impl<'q, 'r> Sorter<'q, 'r> {
+    pub(super) fn new(order: &'q [SortKey], wanted: Option<usize>, distinct: usize, space: &'q Space<'r>) -> Self {
         let is_all = wanted.is_none() && distinct == 0;
         let wanted = wanted.unwrap_or(usize::MAX);
         let room = if is_all { usize::MAX } else { ROOM_MIN };
-        let (values, rows) = (Vec::new(), Vec::new());
         Self {
-            order,
+            keys: Keys { order, distinct },
             wanted,
-            distinct,
+            space,
             width: 0,
-            values,
-            rows,
+            values: Vec::new(),
+            rows: Vec::new(),
             room,
             last: (u64::MAX, u64::MAX),
-            kept: Kept::new(memory),
+            kept: Kept::new(space.memory()),
+            held: 0,
+            runs: Vec::new(),
         }
     }
 
     pub(super) fn push(&mut self, row: &[Value]) -> Result<()> {
-        let prefix = prefix(self.order.iter().map(|key| (&row[key.at], key.descending, key.nulls_first)));
+        let prefix = self.keys.prefix(row);
         if prefix > self.last {
             return Ok(());
         }
-        self.kept.add(bytes_of(row) + size_of_val(row) + ROW)?;
+        let bytes = bytes_of(row) + size_of_val(row) + ROW;
+        if !self.kept.try_add(bytes) {
+            self.spill()?;
+            self.kept.add(bytes)?;
+        }
         self.width = row.len();
         self.values.extend_from_slice(row);
         self.rows.push(Row { prefix, number: self.rows.len() });
@@ -79,15 +106,29 @@ impl<'q> Sorter<'q> {
         Ok(())
     }
 
-    /// Returns the bytes that it holds.
+    /// Returns the most bytes of memory that it has held.
     pub(super) fn bytes(&self) -> usize {
-        self.kept.bytes()
+        self.held.max(self.kept.bytes())
     }
 
-    /// Returns all wanted rows, in order.
-    pub(super) fn finish(&mut self) -> impl Iterator<Item = &[Value]> {
+    /// Returns the bytes of the runs.
+    pub(super) fn spilled(&self) -> u64 {
+        self.runs.iter().map(|(run, _)| run.bytes()).sum()
+    }
+
+    /// Emits all wanted rows, in order.
+    pub(super) fn finish(&mut self, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+        if !self.runs.is_empty() {
+            self.spill()?;
+            return self.merge(&self.runs, emit);
+        }
         self.sort();
-        self.rows.iter().map(|row| self.values_of(row))
+        for row in &self.rows {
+            if emit(self.values_of(row))?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn values_of(&self, row: &Row) -> &[Value] {
@@ -96,14 +137,15 @@ impl<'q> Sorter<'q> {
 
     fn sort(&mut self) {
         let mut rows = mem::take(&mut self.rows);
+        let keys = self.keys;
         rows.sort_unstable_by(|left, right| {
-            let by_values = || self.compare(self.values_of(left), self.values_of(right));
+            let by_values = || keys.compare(self.values_of(left), self.values_of(right));
             left.prefix.cmp(&right.prefix).then_with(by_values).then(left.number.cmp(&right.number))
         });
         // Equal rows are adjacent; the first to arrive stays.
-        if self.distinct > 0 {
+        if keys.distinct > 0 {
             rows.dedup_by(|later, earlier| {
-                later.prefix == earlier.prefix && self.compare(self.values_of(later), self.values_of(earlier)).is_eq()
+                later.prefix == earlier.prefix && keys.compare(self.values_of(later), self.values_of(earlier)).is_eq()
             });
         }
         rows.truncate(self.wanted);
@@ -121,9 +163,79 @@ impl<'q> Sorter<'q> {
         let rows = self.values.chunks(self.width.max(1));
         self.kept.shrink_to(rows.map(|row| bytes_of(row) + size_of_val(row) + ROW).sum());
         self.room = ROOM_MIN.max(2 * self.rows.len());
+        self.note_last();
+    }
+
+    fn note_last(&mut self) {
         if let Some(last) = self.rows.last().filter(|_| self.rows.len() == self.wanted) {
-            self.last = last.prefix;
+            self.last = self.last.min(last.prefix);
         }
+    }
+
+    /// Makes the rows in memory a run in the file.
+    #[cold]
+    fn spill(&mut self) -> Result<()> {
+        self.held = self.bytes();
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        self.sort();
+        self.note_last();
+        let run = self.space.tape_of(self.rows.iter().map(|row| self.values_of(row)))?;
+        self.runs.push((run, 0));
+        (self.values, self.rows) = (Vec::new(), Vec::new());
+        self.kept.shrink_to(0);
+        while let Some((_, level)) = self.runs.last()
+            && let Some(first) = self.runs.len().checked_sub(FAN_IN)
+            && self.runs[first].1 == *level
+        {
+            let (level, mut merged) = (level + 1, self.space.tape()?);
+            let _ = self.merge(&self.runs[first..], &mut |row| {
+                merged.push(&[], row)?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            merged.end()?;
+            self.runs.truncate(first);
+            self.runs.push((merged, level));
+        }
+        Ok(())
+    }
+
+    /// Emits the wanted rows of some runs, in order. Of equal rows those of earlier runs come first.
+    fn merge(&self, runs: &[(Tape, u32)], emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+        let mut heads = BinaryHeap::with_capacity(runs.len());
+        for (run, (tape, _)) in runs.iter().enumerate() {
+            let row = vec![Value::Null; self.width];
+            let mut head = Head { keys: self.keys, prefix: self.last, row, run, reader: self.space.read(tape) };
+            if head.advance()? {
+                heads.push(head);
+            }
+        }
+        let (mut left, mut before): (usize, Option<Vec<Value>>) = (self.wanted, None);
+        while left > 0
+            && let Some(mut head) = heads.peek_mut()
+        {
+            let is_new = before.as_ref().is_none_or(|before| self.keys.compare(before, &head.row).is_ne());
+            if is_new {
+                left -= 1;
+                if emit(&head.row)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if self.keys.distinct > 0 {
+                    before = Some(head.row.clone());
+                }
+            }
+            if !head.advance()? {
+                PeekMut::pop(head);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Keys<'_> {
+    fn prefix(&self, row: &[Value]) -> Prefix {
+        prefix(self.order.iter().map(|key| (&row[key.at], key.descending, key.nulls_first)))
     }
 
     /// Compares rows by the keys, then by the values that distinguish rows.
@@ -138,6 +250,46 @@ impl<'q> Sorter<'q> {
         })
     }
 }
+
+/// The next row of a run. The greatest head is that of the row that comes first.
+struct Head<'t> {
+    keys: Keys<'t>,
+    prefix: Prefix,
+    row: Vec<Value>,
+    /// The number of the run.
+    run: usize,
+    reader: Reader<'t, 't>,
+}
+
+impl Head<'_> {
+    /// Goes on to the next row; returns whether there is one.
+    fn advance(&mut self) -> Result<bool> {
+        let is_there = self.reader.next(&mut self.row)?.is_some();
+        self.prefix = self.keys.prefix(&self.row);
+        Ok(is_there)
+    }
+}
+
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_values = || other.keys.compare(&other.row, &self.row);
+        other.prefix.cmp(&self.prefix).then_with(by_values).then(other.run.cmp(&self.run))
+    }
+}
+
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Head<'_> {}
 
 /// Compares two values, with NULLs at one of the ends.
 pub(super) fn one_key(left: &Value, right: &Value, descending: bool, nulls_first: bool) -> Ordering {
@@ -155,7 +307,10 @@ pub(super) fn one_key(left: &Value, right: &Value, descending: bool, nulls_first
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::exec::space::tests::limited;
 
     /// Returns a value of one of some types: of those whose beginning is in a prefix, and of one that is not.
     fn random_value(ty: usize, random: &mut fastrand::Rng) -> Value {
@@ -175,15 +330,13 @@ mod tests {
     }
 
     /// Returns the rows sorted by std, without prefixes and without dropping any before the end.
-    fn expected(rows: &[Vec<Value>], order: &[SortKey], wanted: Option<usize>, distinct: usize) -> Vec<Vec<Value>> {
-        let memory = Memory::default();
-        let reference = Sorter::new(order, wanted, distinct, &memory);
+    fn expected(rows: &[Vec<Value>], keys: Keys<'_>, wanted: Option<usize>) -> Vec<Vec<Value>> {
         let mut sorted = rows.to_vec();
-        sorted.sort_by(|left, right| reference.compare(left, right));
-        if distinct > 0 {
+        sorted.sort_by(|left, right| keys.compare(left, right));
+        if keys.distinct > 0 {
             // Not by `==`, to which blanks at the end of a `char(n)` count.
             let is_equal = |left: &Value, right: &Value| one_key(left, right, false, false).is_eq();
-            sorted.dedup_by(|later, earlier| (0..distinct).all(|at| is_equal(&later[at], &earlier[at])));
+            sorted.dedup_by(|later, earlier| (0..keys.distinct).all(|at| is_equal(&later[at], &earlier[at])));
         }
         sorted.truncate(wanted.unwrap_or(usize::MAX));
         sorted
@@ -194,7 +347,8 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for _ in 0..200 {
+        let (mut levels, mut spilled) = (0, 0);
+        for _ in 0..300 {
             let count = [3, 100, 5000][random.usize(..3)];
             let types = [random.usize(..8), random.usize(..8), random.usize(..8)];
             // The last value distinguishes rows with equal keys: they stay in the order of arrival.
@@ -207,18 +361,29 @@ mod tests {
             let order: Vec<_> = [key(), key(), key()].into_iter().take(random.usize(1..4)).collect();
             let wanted = [None, Some(random.usize(1..2000))][random.usize(..2)];
             let distinct = [0, 3][random.usize(..2)];
-            let memory = Memory::default();
-            let mut sorter = Sorter::new(&order, wanted, distinct, &memory);
+            let work_mem = [64 << 10, 256 << 10, 256 << 20][random.usize(..3)];
+            let (environment, counts) = (limited(work_mem), Arc::default());
+            let space = Space::new(&environment, None, &counts);
+            let mut sorter = Sorter::new(&order, wanted, distinct, &space);
             let mut held = 0;
             for row in &rows {
                 sorter.push(row).unwrap();
                 held = held.max(sorter.rows.len());
+                levels = levels.max(sorter.runs.first().map_or(0, |(_, level)| *level));
             }
-            let sorted: Vec<_> = sorter.finish().map(<[Value]>::to_vec).collect();
-            assert_eq!(sorted, expected(&rows, &order, wanted, distinct));
+            spilled += usize::from(!sorter.runs.is_empty());
+            let mut sorted = Vec::new();
+            let flow = sorter.finish(&mut |row| {
+                sorted.push(row.to_vec());
+                Ok(ControlFlow::Continue(()))
+            });
+            assert!(flow.unwrap().is_continue());
+            assert_eq!(sorted, expected(&rows, Keys { order: &order, distinct }, wanted));
+            assert!(sorter.bytes() <= work_mem, "{} bytes were held", sorter.bytes());
             if let Some(wanted) = wanted {
                 assert!(held <= ROOM_MIN.max(2 * wanted), "{held} rows were held where {wanted} are wanted");
             }
         }
+        assert!(levels > 0 && spilled > 20, "{levels} levels, {spilled} sorts were spilled");
     }
 }

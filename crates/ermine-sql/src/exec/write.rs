@@ -1,16 +1,17 @@
 //! Statements that write rows, with their index entries.
 
-use std::{borrow::Cow, ops::ControlFlow};
+use std::{borrow::Cow, mem, ops::ControlFlow};
 
 use ermine::{Error, KeyBuffer};
 
 use super::{
     Emit, Run,
+    gathered::Gathered,
     instrumentation::{OneRun, Step},
     key_set::KeySet,
     references::Owed,
     scan::whole_row,
-    stored_rows::StoredRows,
+    unique::Unique,
 };
 use crate::{
     bind::{
@@ -26,7 +27,7 @@ use crate::{
     expr::{Expr, Frame},
     failure::{EngineResult as _, sql_error},
     key::write_key,
-    memory::{ALLOCATION, Kept, Memory, bytes_of},
+    memory::{Kept, Memory},
     query::Path,
     storage::RawTable,
     types::{SqlType, Value, row::row_bytes, text},
@@ -98,14 +99,14 @@ impl Run<'_> {
                 }
             }
             (InsertSource::Query(query, exprs), None) => {
-                let mut rows = StoredRows::new(&insert.table.types, memory);
+                let mut rows = Gathered::new(&self.environment.memory);
                 let _ = self.query(query, None, &mut |row| {
-                    rows.push(&checked(whole(exprs, row)?)?).map(ControlFlow::Continue)
+                    rows.push(checked(whole(exprs, row)?)?, &self.space).map(ControlFlow::Continue)
                 })?;
-                for row in rows.iter() {
+                rows.drain(&self.space, &mut |row| {
                     self.next_row(mark);
-                    write(row?)?;
-                }
+                    write(row.iter_mut().map(mem::take).collect())
+                })?;
             }
         }
         owed.settle(self)?;
@@ -243,82 +244,71 @@ impl Run<'_> {
 
     fn update(&self, change: &Change, assignments: &[(usize, Expr)], emit: &mut Emit<'_>) -> Result<u64> {
         let Change { table, rules, key_at, returning, .. } = change;
-        let mut found: Vec<Vec<Value>> = Vec::new();
-        let mut kept = Kept::new(&self.environment.memory);
-        self.rows_to_change(change, &mut |_, row| {
-            kept.add_row(row)?;
-            found.push(row.to_vec());
-            Ok(())
-        })?;
         // Computes all new rows first: a statement does not see its own writes.
-        let mark = self.environment.memory.mark();
-        let mut new_row = |row: &[Value]| -> Result<Vec<Value>> {
-            self.next_row(mark);
+        let (mut found, mark, mut updated) =
+            (Gathered::new(&self.environment.memory), self.environment.memory.mark(), 0);
+        self.rows_to_change(change, &mut |_, row| {
             let frame = Frame { row, outer: None };
-            let mut new = row[..*key_at].to_vec();
+            let mut both = Vec::with_capacity(row.len() + key_at);
+            both.extend_from_slice(row);
+            both.extend_from_slice(&row[..*key_at]);
+            let new = &mut both[row.len()..];
             for (at, expr) in assignments {
                 new[*at] = expr.eval(&frame, self)?.into_owned();
             }
-            self.generate(rules, &mut new)?;
-            self.check_policies(table, &rules.policies, &new)?;
-            kept.add_row(&new)?;
-            Ok(new)
-        };
-        let new = found.iter().map(|row| new_row(row)).collect::<Result<Vec<_>>>()?;
+            self.generate(rules, new)?;
+            self.check_policies(table, &rules.policies, new)?;
+            updated += 1;
+            found.push(both, &self.space)
+        })?;
         let mut owed = Owed::new(change.references.clone(), &self.environment.memory);
-        for (row, new) in found.iter_mut().zip(new) {
+        found.drain(&self.space, &mut |both| {
             self.next_row(mark);
             self.check_cancelled()?;
+            let (row, new) = both.split_at_mut(both.len() - key_at);
             let (key, old) = (KeyBuffer::from_slice(key_of(row, *key_at)?), &row[..*key_at]);
-            self.check_row(table, rules, &new)?;
-            self.update_row(table, rules, &key, old, &new)?;
-            owed.updated(self, old, &new)?;
-            row[..*key_at].clone_from_slice(&new);
-            self.show(returning.as_deref(), row, emit)?;
-        }
+            self.check_row(table, rules, new)?;
+            self.update_row(table, rules, &key, old, new)?;
+            owed.updated(self, old, new)?;
+            row[..*key_at].clone_from_slice(new);
+            self.show(returning.as_deref(), row, emit)
+        })?;
         owed.settle(self)?;
-        Ok(found.len() as u64)
+        Ok(updated)
     }
 
     /// Gathers only the keys of the rows, and the values that they are joined with if RETURNING may refer to them, so
     /// that a full database can be emptied. The rows are read again when they are deleted.
     fn delete(&self, change: &Change, emit: &mut Emit<'_>) -> Result<u64> {
-        /// A row to delete: its key, and the values of the other sources.
-        type Found = (Box<[u8]>, Box<[Value]>);
         let Change { table, rules, key_at, returning, .. } = change;
-        let mut found: Vec<Found> = Vec::new();
-        let mut kept = Kept::new(&self.environment.memory);
-        self.rows_to_change(change, &mut |key, row| {
-            let joined = if returning.is_some() { &row[key_at + 1..] } else { &[] };
-            // Up to half of the list's capacity is empty.
-            kept.add(2 * size_of::<Found>() + ALLOCATION + key.len())?;
-            kept.add(if joined.is_empty() { 0 } else { bytes_of(joined) })?;
-            found.push((key.into(), joined.into()));
-            Ok(())
+        let mut found = Gathered::new(&self.environment.memory);
+        self.rows_to_change(change, &mut |_, row| {
+            let shown = if returning.is_some() { row.len() } else { key_at + 1 };
+            found.push(row[*key_at..shown].to_vec(), &self.space)
         })?;
         let (mark, mut deleted) = (self.environment.memory.mark(), 0);
         let mut owed = Owed::new(change.references.clone(), &self.environment.memory);
         let is_read = returning.is_some() || !table.indexes.is_empty() || owed.needs_deleted();
-        for (key, joined) in found {
+        found.drain(&self.space, &mut |found| {
             self.next_row(mark);
             self.check_cancelled()?;
-            let mut row = Vec::new();
+            let (key, mut row) = (key_of(found, 0)?, Vec::new());
             if is_read {
                 // Without a snapshot, another transaction may have deleted the row since.
-                let Some(bytes) = self.txn.view(&table.rows, &key[..]).sql()? else { continue };
+                let Some(bytes) = self.txn.view(&table.rows, key).sql()? else { return Ok(()) };
                 row = whole_row(table, bytes)?;
             }
-            self.delete_row(table, rules, &key, &row)?;
+            self.delete_row(table, rules, key, &row)?;
             if owed.needs_deleted() {
                 owed.deleted(self, &row)?;
             }
             deleted += 1;
             if returning.is_some() {
-                row.push(Value::Bytea(key));
-                row.extend(joined);
+                row.extend(found.iter_mut().map(mem::take));
                 self.show(returning.as_deref(), &row, emit)?;
             }
-        }
+            Ok(())
+        })?;
         owed.settle(self)?;
         Ok(deleted)
     }
@@ -327,16 +317,13 @@ impl Run<'_> {
     /// the first one counts.
     pub(super) fn rows_to_change(&self, change: &Change, each: &mut EachFound<'_>) -> Result<()> {
         let key_at = change.key_at;
-        let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
+        let mut seen = Unique::new(&self.space);
+        let mut show = |row: &[Value]| each(key_of(row, key_at)?, row).map(ControlFlow::Continue);
         let _ = self.query(&change.rows, None, &mut |row| {
-            let key = key_of(row, key_at)?;
-            if row.len() > key_at + 1 && !seen.is_new(key, &mut kept)? {
-                return Ok(ControlFlow::Continue(()));
-            }
-            each(key, row)?;
-            Ok(ControlFlow::Continue(()))
+            let is_wanted = row.len() <= key_at + 1 || seen.is_new(key_of(row, key_at)?, row)?;
+            if is_wanted { show(row) } else { Ok(ControlFlow::Continue(())) }
         })?;
-        Ok(())
+        seen.finish(&mut show).map(drop)
     }
 
     /// Computes the generated columns of a row from the others.

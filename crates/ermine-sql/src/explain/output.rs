@@ -75,7 +75,9 @@ fn add_lines(node: &Node, depth: usize, has_times: bool, lines: &mut Vec<String>
     }
     lines.push(line);
     let memory = memory(node).map(|bytes| format!("{} kB", bytes.div_ceil(1024)));
-    let details = node.details.iter().map(|(name, text)| (*name, text)).chain(memory.as_ref().map(|of| ("Memory", of)));
+    let disk = disk(node).map(|bytes| format!("{} kB", bytes.div_ceil(1024)));
+    let space = memory.iter().map(|of| ("Memory", of)).chain(disk.iter().map(|of| ("Disk", of)));
+    let details = node.details.iter().map(|(name, text)| (*name, text)).chain(space);
     lines.extend(details.map(|(name, text)| format!("{}{name}: {text}", INDENT.repeat(depth + 1))));
     for inner in &node.inner {
         if let Some((_, name)) = inner.about.iter().find(|(name, _)| *name == "Subplan Name") {
@@ -88,6 +90,13 @@ fn add_lines(node: &Node, depth: usize, has_times: bool, lines: &mut Vec<String>
 fn memory(node: &Node) -> Option<usize> {
     match &node.measured {
         Some(Measured::Was(Actual { memory, .. })) if *memory > 0 => Some(*memory),
+        _ => None,
+    }
+}
+
+fn disk(node: &Node) -> Option<u64> {
+    match &node.measured {
+        Some(Measured::Was(Actual { disk, .. })) if *disk > 0 => Some(*disk),
         _ => None,
     }
 }
@@ -128,6 +137,7 @@ fn object_of(node: &Node, depth: usize, has_times: bool) -> String {
         }
     }
     fields.extend(memory(node).map(|bytes| ("Peak Memory Usage", bytes.div_ceil(1024).to_string())));
+    fields.extend(disk(node).map(|bytes| ("Disk Usage", bytes.div_ceil(1024).to_string())));
     fields.extend(node.details.iter().map(|(name, text)| (*name, quoted(text))));
     if !node.inner.is_empty() {
         let pad = "  ".repeat(depth + 1);

@@ -103,7 +103,7 @@ impl Declare {
         }
         let memory = &run.environment.memory;
         let kept: usize = open.iter().map(|cursors| cursors.bytes()).sum();
-        let mut rows = RowBuffer::counted(RowBuffer::BYTES_MAX.saturating_sub(kept), memory, memory.work_mem());
+        let mut rows = RowBuffer::counted(RowBuffer::BYTES_MAX.saturating_sub(kept), memory, run.place());
         let _ = run.query(&self.query, None, &mut |row| {
             rows.push(row)?;
             MORE

@@ -102,6 +102,7 @@ use crate::{
     result::{MORE, RowSink},
     row_buffer::RowBuffer,
     system::own::{Own, ShownStatement},
+    tape::Place,
     transaction::{ActiveTransaction, Following, Limits, Modes, changed, view_changed},
     types::{Environment, SqlType, Value},
 };
@@ -199,6 +200,7 @@ impl SqlDatabase {
             session_user: user.into(),
             login: role,
             settings: settings.shown(),
+            temp_file_limit: settings.in_force().temp_file_limit,
             database: cut(database).into(),
             schema: PUBLIC.into(),
             memory: Memory::new(&DatabaseBudget::of(&self.0.database)),
@@ -1138,6 +1140,7 @@ impl Session {
         };
         let were_hidden = rows_are_hidden(&self.environment.settings);
         self.environment.settings = self.settings.shown();
+        self.environment.temp_file_limit = self.settings.in_force().temp_file_limit;
         if rows_are_hidden(&self.environment.settings) != were_hidden {
             // Plans have the conditions of policies, or errors instead.
             self.settings_changed += 1;
@@ -1255,7 +1258,14 @@ impl Session {
 
     /// Returns an empty set of rows, for rows that are kept until the client fetches them.
     pub fn row_buffer(&self) -> RowBuffer {
-        RowBuffer::counted(RowBuffer::BYTES_MAX, &self.environment.memory, self.settings.in_force().work_mem)
+        let in_force = self.settings.in_force();
+        let place = Place {
+            database: Some(self.shared.database.clone()),
+            counts: self.shared.catalog.current().sessions.temporary_files.clone(),
+            bytes_max: in_force.temp_file_limit,
+            work_mem: in_force.work_mem,
+        };
+        RowBuffer::counted(RowBuffer::BYTES_MAX, &self.environment.memory, place)
     }
 
     /// Returns the environment in which values are read and written.

@@ -61,6 +61,8 @@ pub(crate) struct InForce {
     pub(crate) idle_in_transaction: Duration,
     /// The bytes that a statement may take.
     pub(crate) work_mem: usize,
+    /// The bytes that a temporary file may have; `None`: any.
+    pub(crate) temp_file_limit: Option<u64>,
     /// The position up to which a standby has replayed the log when a transaction begins.
     pub(crate) read_after: u64,
 }
@@ -335,6 +337,8 @@ fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration,
         tracks_all: false,
     };
     let work_mem = value("work_mem").and_then(|value| kilobytes(&value.to_ascii_lowercase()));
+    // -1: no limit.
+    let limit = value("temp_file_limit").and_then(|value| kilobytes(&value.to_ascii_lowercase()));
     InForce {
         modes,
         order: value(ORDER).and_then(|name| name.parse().ok()).unwrap_or(usual.order),
@@ -342,6 +346,7 @@ fn in_force(values: &BTreeMap<String, String>, configured: &ServerConfiguration,
         statement_timeout: time("statement_timeout"),
         slow_after: duration("log_min_duration_statement"),
         idle_in_transaction: time("idle_in_transaction_session_timeout"),
+        temp_file_limit: limit.map(|kilobytes| (kilobytes as u64) << 10),
         work_mem: work_mem.map_or(Memory::DEFAULT, |kilobytes| kilobytes << 10),
         read_after: value(READ_AFTER).and_then(position).unwrap_or(0),
     }
@@ -383,6 +388,11 @@ fn normal(name: &str, value: &str) -> Result<String> {
         "work_mem" => match kilobytes(&lower) {
             Some(kilobytes @ 64..) => Ok(shown_kilobytes(kilobytes)),
             _ => invalid().map_err(|error| error.hint("From 64kB to 2047GB; a number without a unit is in kB.")),
+        },
+        "temp_file_limit" => match kilobytes(&lower) {
+            _ if lower == "-1" => Ok(lower),
+            Some(kilobytes) => Ok(shown_kilobytes(kilobytes)),
+            None => invalid().map_err(|error| error.hint("An amount of memory, or -1 for no limit.")),
         },
         // Only letters and digits count in the name of an encoding; asyncpg sends the value in quotes.
         "client_encoding" => match &*lower.replace(|c: char| !c.is_ascii_alphanumeric(), "") {

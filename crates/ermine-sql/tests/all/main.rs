@@ -23,6 +23,7 @@ mod publications;
 mod rights;
 mod row_security;
 mod sessions;
+mod spill;
 mod standby;
 mod statistics;
 mod temporary;

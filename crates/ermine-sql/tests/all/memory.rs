@@ -2,7 +2,7 @@
 //!
 //! Goal: a statement of every kind that gathers more than `work_mem`, or than the database has left, fails with 53200,
 //! says what to do, and returns everything; the session goes on. Values that only pass through a statement do not count
-//! as gathered, however large they are in total.
+//! as gathered, however large they are in total. Statements that go on in a temporary file are those of `spill.rs`.
 //! Method: each statement twice, with a small and with a large `work_mem`; the memory taken from the budget before and
 //! after. `ermine-server/tests/all/memory.rs` measures the memory that is really used.
 
@@ -40,18 +40,7 @@ fn statements() -> Vec<String> {
     let values = (0..5000).map(|n| format!("({n})")).collect::<Vec<_>>().join(",");
     [
         // Statements that gather rows.
-        "SELECT n, repeat('x', 50) {rows} ORDER BY n DESC",
-        "SELECT n::text || 'x' {rows} ORDER BY 1 LIMIT 1 OFFSET 19000",
-        "SELECT DISTINCT n::text || 'x' {rows}",
-        "SELECT DISTINCT ON (n) n, 'x' {rows} ORDER BY n",
-        "SELECT DISTINCT n::text || 'x' {rows} ORDER BY 1",
-        "SELECT n::text || 'x', count(*) {rows} GROUP BY 1",
-        "SELECT n {rows} UNION SELECT -n {rows}",
-        "SELECT n {rows} INTERSECT SELECT n {rows}",
-        "SELECT n {rows} EXCEPT ALL SELECT -n {rows}",
-        "SELECT n {rows} EXCEPT SELECT -n {rows}",
-        "WITH c AS (SELECT n, random() {rows}) SELECT count(*) FROM c",
-        "SELECT count(*) FROM generate_series(1, 2) AS t(m), (SELECT n, random() {rows}) AS d",
+        "SELECT DISTINCT ON (n) n, 'x' {rows}",
         // Aggregates.
         "SELECT array_agg(n) {rows}",
         "SELECT string_agg(n::text || 'some more', ',') {rows}",
@@ -63,9 +52,7 @@ fn statements() -> Vec<String> {
         "SELECT json_agg(repeat('x', 20)) {rows}",
         "SELECT count(DISTINCT n::text) {rows}",
         "SELECT max(repeat('x', n)) FROM generate_series(1, 1000000, 200000) AS s(n)",
-        "SELECT n, max(repeat('x', 100)) {rows} GROUP BY n",
         "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n) {rows}",
-        "SELECT n, n + 1, count(*) {rows} GROUP BY CUBE (n, n + 1)",
         // Window functions, recursion.
         "SELECT sum(n) OVER (ORDER BY n DESC) {rows}",
         "SELECT array_agg(n) OVER (ORDER BY n) FROM generate_series(1, 400) AS s(n)",
@@ -77,8 +64,6 @@ fn statements() -> Vec<String> {
         "SELECT 1 WHERE 5 IN (SELECT n + 10 {rows})",
         "SELECT count(*) FROM generate_series(1, 3) AS t(m) WHERE m IN (SELECT n + 10 {rows})",
         "SELECT count(*) FROM tea WHERE id IN (SELECT n {rows})",
-        "SELECT count(*) FROM (SELECT n {rows}) AS t JOIN (SELECT n {rows}) AS d ON t.n = d.n",
-        "SELECT count(*) FROM (SELECT n {rows}) AS t FULL JOIN (SELECT -n AS n {rows}) AS u USING (n)",
         "SELECT count(*) FROM (SELECT regexp_matches(repeat('a', 30000), 'a', 'g')) AS g",
         "SELECT count(*) FROM jsonb_array_elements((SELECT jsonb_agg(n) {rows}))",
         "SELECT count(*) FROM unnest(string_to_array({long}, ',')) AS u",
@@ -107,11 +92,8 @@ fn statements() -> Vec<String> {
         "SELECT length((repeat('x', 300000)::bytea)::text)",
         "SELECT repeat('x', 400000)::bytea LIKE '%y'",
         // Statements that write.
-        "INSERT INTO tea SELECT -id, name || repeat('x', 50) FROM tea",
         "INSERT INTO tea SELECT n, 'x' {rows} ON CONFLICT (id) DO UPDATE SET name = 'y'",
-        "UPDATE tea SET name = name || 'x'",
         "MERGE INTO tea USING (SELECT n {rows}) m ON tea.id = m.n WHEN MATCHED THEN UPDATE SET name = name || 'x'",
-        "DELETE FROM tea WHERE id > 0",
         // Texts of statements.
         "SELECT count(*) FROM (VALUES {values}) AS v",
         "SELECT 1 IN ({values})",
@@ -264,8 +246,6 @@ fn what_passes_through_is_not_gathered() {
         "INSERT INTO few SELECT generate_series(1, 300) RETURNING repeat('x', 20000)".into(),
         "CREATE TABLE many AS SELECT n FROM generate_series(1, 30000) AS s(n)".into(),
         "INSERT INTO many SELECT n FROM generate_series(1, 30000) AS s(n)".into(),
-        // As they are stored: 14 bytes each, twice that in lists that grow. Their values would take 1.4 MB.
-        "INSERT INTO many SELECT n FROM many WHERE n <= 10000".into(),
         "UPDATE few SET id = id + 1 RETURNING repeat('x', 20000)".into(),
         "UPDATE few SET id = length(repeat('x', 20000 + id))".into(),
         "DELETE FROM few RETURNING repeat('x', 20000)".into(),
@@ -359,8 +339,10 @@ fn what_outlives_statements_counts_as_long_as_it_is_there() {
         ask(&mut session, end);
         assert!(taken(&engine) <= before + SLACK, "{end}: {before}, then {}", taken(&engine));
     }
+    // Beyond `work_mem` rows are in a file.
     ask(&mut session, "SET work_mem = '1MB'; BEGIN");
-    refused(&mut session, &format!("DECLARE c CURSOR FOR {rows}"));
+    ask(&mut session, &format!("DECLARE c CURSOR FOR {rows}"));
+    assert!(taken(&engine) <= before + (2 << 20), "{before}, then {}", taken(&engine));
     ask(&mut session, "ROLLBACK; RESET work_mem");
     // Many small statements of a few kilobytes each.
     for n in 0..2000 {
