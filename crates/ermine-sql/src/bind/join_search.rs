@@ -352,7 +352,7 @@ fn source_size(catalog: &Catalog, kind: &SourceKind) -> f64 {
         SourceKind::Function { calls, .. } => match &calls[..] {
             [SetCall { name, arguments, .. }] if **name == *"generate_series" => match &arguments[..] {
                 [Expr::Constant(Value::Int4(first)), Expr::Constant(Value::Int4(last)), ..] => {
-                    (f64::from(*last) - f64::from(*first)).clamp(1.0, 1e9)
+                    (f64::from(*last) - f64::from(*first) + 1.0).clamp(1.0, 1e9)
                 }
                 _ => 1000.0,
             },

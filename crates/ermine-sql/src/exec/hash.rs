@@ -435,6 +435,7 @@ impl<'r> Run<'r> {
         }
         Ok(Some(rows.complete(source)))
     }
+
     /// Appends the key of some values; returns `false` if one of them is NULL.
     fn write_keys<'x>(
         &self,
