@@ -20,6 +20,7 @@ Statements
   \\e [FILE]              edit it, or a file, with PSQL_EDITOR, EDITOR, VISUAL or vi; then run what is complete
   \\p                     print it
   \\r                     drop the statement typed so far
+  \\restrict KEY          refuse commands up to \\unrestrict KEY, as the dumps of pg_dump do
   \\?                     show this list
   \\q                     end
 What there is
@@ -44,6 +45,9 @@ Results that do not fit on the screen are shown by PSQL_PAGER, PAGER, less or mo
 pub fn run(shell: &mut Shell, text: &str, typed: &mut Splitter, lines: &mut Lines) -> io::Result<Outcome> {
     let (name, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
     let origin = lines.origin();
+    if shell.restriction.is_some() && name != "unrestrict" {
+        return shell.complain(format!("\\{name}: only \\unrestrict is allowed after \\restrict"), origin);
+    }
     if name == "copy" {
         return copy::copy(shell, rest, lines);
     }
@@ -78,6 +82,14 @@ pub fn run(shell: &mut Shell, text: &str, typed: &mut Splitter, lines: &mut Line
             .map_err(|error| format!("{path}: {error}")),
         ("x", words) => set(shell, "expanded", words),
         ("t", words) => set(shell, "tuples_only", words),
+        ("restrict", [key]) => {
+            shell.restriction = Some((*key).to_owned());
+            Ok(())
+        }
+        ("unrestrict", [key]) => match shell.restriction.take_if(|restriction| restriction == key) {
+            Some(_) => Ok(()),
+            None => Err("it is not the key of \\restrict".to_owned()),
+        },
         ("timing", words) => set(shell, "timing", words),
         ("pset", []) => return said(shell.say(settings(shell))),
         ("pset", [name, words @ ..]) => set(shell, name, words),
@@ -91,9 +103,11 @@ pub fn run(shell: &mut Shell, text: &str, typed: &mut Splitter, lines: &mut Line
 }
 
 /// The names of all commands.
-pub const NAMES: [&str; 31] = [
+#[rustfmt::skip]
+pub const NAMES: [&str; 33] = [
     "?", "conninfo", "copy", "d", "di", "dn", "ds", "dt", "du", "e", "echo", "edit", "g", "gx", "help", "i", "include",
-    "l", "o", "out", "p", "print", "pset", "q", "quit", "r", "reset", "t", "timing", "watch", "x",
+    "l", "o", "out", "p", "print", "pset", "q", "quit", "r", "reset", "restrict", "t", "timing", "unrestrict", "watch",
+    "x",
 ];
 
 fn said(written: io::Result<()>) -> io::Result<Outcome> {

@@ -38,6 +38,7 @@ mod shell;
 mod statements;
 
 pub use connected::{Connected, Target};
+pub use input::split::{Piece, Splitter};
 pub use local::Local;
 pub use output::{Expanded, Format, Layout, Paging};
 pub use shell::{Step, Task, run};

@@ -82,6 +82,8 @@ pub struct Shell {
     screen: Option<Screen>,
     /// The line above results.
     pub(crate) title: Option<String>,
+    /// The key without which no commands run (`\\restrict`), so that text of a dump cannot run any.
+    pub(crate) restriction: Option<String>,
     goes_on: bool,
     output: Destination,
     /// Whether Ctrl-C was pressed since the last statement began.
@@ -102,6 +104,7 @@ pub fn run(statements: Box<dyn Statements>, task: Task, is_typed: bool) -> io::R
         previous: String::new(),
         screen: None,
         title: None,
+        restriction: None,
         goes_on: task.goes_on,
         output: Destination::standard(),
         interrupted: Arc::default(),
@@ -217,7 +220,7 @@ impl Shell {
             }
             self.screen = lines.screen().or(self.screen);
             let mut is_edited = false;
-            while let Some(piece) = splitter.next() {
+            while let Some(piece) = splitter.piece() {
                 let ended = match piece {
                     Piece::Statement(statement) => {
                         lines.remember(&statement);
@@ -498,7 +501,7 @@ mod tests {
         assert_eq!(prompt("shop", Standing::Open, &splitter), "shop=*> ");
         assert_eq!(prompt("shop", Standing::Lost, &splitter), "shop=?> ");
         splitter.push("SELECT '");
-        assert_eq!(splitter.next(), None);
+        assert_eq!(splitter.piece(), None);
         assert_eq!(prompt("shop", Standing::Failed, &splitter), "shop'!> ");
     }
 

@@ -169,6 +169,24 @@ fn failures_are_told_and_end_scripts() {
     });
 }
 
+/// As pg_dump writes it, so that names in a dump cannot run commands.
+#[test]
+fn restricted_text_runs_no_commands() {
+    both("restrict", |place, _| {
+        let (told, failed, status) = place.run(&[], "\\restrict k\nSELECT 1 AS a;\n\\unrestrict k\n\\echo done\n");
+        assert_eq!((told.as_str(), status), (" a \n---\n 1\n(1 row)\n\ndone\n", 0), "{failed}");
+        for (text, wanted) in [
+            ("\\restrict k\n\\echo 1\n", "\\echo: only \\unrestrict is allowed"),
+            ("\\restrict k\n\\copy a to stdout\n", "\\copy: only"),
+            ("\\restrict k\n\\unrestrict other\n", "\\unrestrict: it is not the key"),
+            ("\\unrestrict k\n", "\\unrestrict: it is not the key"),
+        ] {
+            let (told, failed, status) = place.run(&[], text);
+            assert!(told.is_empty() && failed.contains(wanted) && status == 1, "{text}: {told}{failed}");
+        }
+    });
+}
+
 #[test]
 fn texts_and_files_are_run_in_their_order() {
     both("order", |place, files| {

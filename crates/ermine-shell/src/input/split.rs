@@ -57,7 +57,7 @@ impl Splitter {
     }
 
     /// Returns the next complete piece of the text; `None` if it needs more lines.
-    pub fn next(&mut self) -> Option<Piece> {
+    pub fn piece(&mut self) -> Option<Piece> {
         let rest = std::mem::take(&mut self.rest);
         let mut at = 0;
         while at < rest.len() {
@@ -223,7 +223,7 @@ mod tests {
         let mut pieces = Vec::new();
         for line in script.lines() {
             splitter.push(line);
-            while let Some(piece) = splitter.next() {
+            while let Some(piece) = splitter.piece() {
                 pieces.push(match piece {
                     Piece::Statement(statement) => statement,
                     Piece::Command(command) => format!("\\{command}"),
@@ -273,7 +273,7 @@ mod tests {
         {
             let mut splitter = Splitter::default();
             splitter.push(text);
-            assert_eq!(splitter.next(), None);
+            assert_eq!(splitter.piece(), None);
             assert!(splitter.is_begun());
             assert_eq!(splitter.missing(), missing, "{text}");
         }
