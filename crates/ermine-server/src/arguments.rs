@@ -56,6 +56,13 @@ pub enum Command {
     /// time and the rows with most conflicts, again and again, up to Ctrl-C. What the first screen shows is since the
     /// start of the server. Where the output is no terminal, screens follow one another as text, 80 or COLUMNS wide.
     Top(Top),
+    /// Copy a PostgreSQL database, which stays in use, into a database that is not being served
+    ///
+    /// Definitions and rows are those of one snapshot of the source, as pg_dump writes them: it and psql have to be
+    /// installed, of the source's version or a later one. All definitions are tried first, on empty tables: those that
+    /// are not supported are listed, and nothing is changed. Rows are counted in the end. Progress is on the standard
+    /// error. Exits with 1 when it failed.
+    Import(Import),
     /// Verify a database that is not being served
     ///
     /// Reads every byte of its files, as `ermine verify` does; then decodes every row and compares the entries of all
@@ -137,6 +144,34 @@ pub struct Init {
     /// Write ermined.toml into the directory: all options of serve with their defaults, as comments
     #[arg(long)]
     pub config: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The source at postgres://user[:password]@host[:port]/database
+    ///
+    /// Parts that are left out are taken from PGHOST, PGPORT, PGUSER, PGPASSWORD, ~/.pgpass and so on, and options such
+    /// as ?sslmode=verify-full&sslrootcert=FILE are known: it is read as psql reads it.
+    #[arg(value_name = "URL")]
+    pub source: String,
+    /// Directory of the database to copy into
+    pub dir: PathBuf,
+    /// Make the database when there is none
+    #[arg(long)]
+    pub create: bool,
+    /// Leave out what is not supported, and list it
+    #[arg(long)]
+    pub skip_unsupported: bool,
+    /// Keep owners and rights; the roles have to exist
+    ///
+    /// Without it, all objects belong to the first superuser, and no other role has rights to them.
+    #[arg(long)]
+    pub owners: bool,
+    /// Directory of PostgreSQL's programs pg_dump and psql [default: those in PATH]
+    #[arg(long, value_name = "DIR")]
+    pub pg_bin: Option<PathBuf>,
+    #[command(flatten)]
+    pub engine: Engine,
 }
 
 #[derive(Debug, Subcommand)]

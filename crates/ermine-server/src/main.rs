@@ -1,9 +1,10 @@
-//! The `ermined` command: serves a database, runs SQL on one, watches, verifies and upgrades one, and manages its
-//! users. Exits with 1 when it failed, with 2 when the request cannot work.
+//! The `ermined` command: serves a database, runs SQL on one, copies PostgreSQL's into one, watches, verifies and
+//! upgrades one, and manages its users. Exits with 1 when it failed, with 2 when the request cannot work.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod configuration;
+mod import;
 mod init;
 mod notify;
 mod operator;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         }
         Command::Shell(arguments) => shell::shell(&arguments),
         Command::Top(arguments) => top::top(&arguments),
+        Command::Import(arguments) => import::import(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Promote { dir } => promote::promote(&dir),
         Command::Upgrade(arguments) => upgrade::upgrade(&arguments),

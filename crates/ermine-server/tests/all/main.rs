@@ -2,6 +2,7 @@
 //! run it as a process.
 
 mod cluster;
+mod import;
 mod kill;
 mod memory;
 mod process;
