@@ -3,9 +3,9 @@
 # and ends it with the script. If the script runs as root, PostgreSQL runs as the user postgres.
 postgres=
 
-as_postgres() {
-  if [ "$(id -u)" -eq 0 ]; then setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; else "$@"; fi
-}
+as_user=()
+[ "$(id -u)" -ne 0 ] || as_user=(setpriv --reuid=postgres --regid=postgres --init-groups --)
+as_postgres() { "${as_user[@]}" "$@"; }
 
 # Starts PostgreSQL and exports its port as PGPORT.
 start_postgres() {
@@ -22,7 +22,8 @@ start_postgres() {
 
 # Runs PostgreSQL on its directory, at the port in PGPORT, and a first statement when it accepts clients.
 run_postgres() {
-  as_postgres postgres -D "$scratch/postgres" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB \
+  # Not by the function: $! would be a shell, and its end not that of PostgreSQL.
+  "${as_user[@]}" postgres -D "$scratch/postgres" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB \
     -c max_wal_size=8GB -c max_pred_locks_per_transaction=1024 >>"$scratch/postgres.log" 2>&1 &
   postgres=$!
   for _ in $(seq 600); do
