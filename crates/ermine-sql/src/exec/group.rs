@@ -83,7 +83,7 @@ impl<'q, 'r> Groups<'q, 'r> {
         self.all.len() - 1
     }
 
-    /// Adds a row to its group of a set, which has this key, unless the row has to wait.
+    /// Adds a row to its group of a set that has keys, unless the row has to wait.
     fn add_row<'k>(
         &mut self,
         run: &Run<'_>,
@@ -91,11 +91,10 @@ impl<'q, 'r> Groups<'q, 'r> {
         (key, keys): (&[u8], impl Iterator<Item = &'k Value> + Clone),
         frame: &Frame<'_>,
     ) -> Result<()> {
-        let known = match (self.whole[set], &self.later) {
-            (Some(at), _) => Some(at),
+        let known = match &self.later {
             // A group that waits may not come into memory later.
-            (None, Some(_)) => self.by_key.number(key).map(|number| self.first + number),
-            (None, None) => {
+            Some(_) => self.by_key.number(key).map(|number| self.first + number),
+            None => {
                 let bytes = || bytes_of_group(self.group, keys.clone());
                 match self.by_key.try_add(key, bytes, &mut self.kept)? {
                     Some((_, true)) => Some(self.add(keys.clone().cloned().collect(), set)),
@@ -113,6 +112,11 @@ impl<'q, 'r> Groups<'q, 'r> {
             let (set, keys) = (Value::Int8(set as i64), keys.map(|key| -> &Value { key }));
             return later.push(key, [&set].into_iter().chain(keys).chain(frame.row));
         };
+        self.gather(run, at, frame)
+    }
+
+    /// Adds a row to the aggregates of a group.
+    fn gather(&mut self, run: &Run<'_>, at: usize, frame: &Frame<'_>) -> Result<()> {
         for (call, gathering) in self.group.aggregates.iter().zip(&mut self.all[at].aggregates) {
             run.gather(call, gathering, frame, &mut self.kept)?;
         }
@@ -167,13 +171,15 @@ impl Run<'_> {
                 keys.push(expr.eval(&frame, self)?);
             }
             for (set, places) in group.sets.iter().enumerate() {
+                if let Some(at) = groups.whole[set] {
+                    groups.gather(self, at, &frame)?;
+                    continue;
+                }
                 let keys = masked(&keys, places);
                 key.clear();
-                if !places.is_empty() {
-                    keys.clone().for_each(|value| write_key(value, false, &mut key));
-                    if group.sets.len() > 1 {
-                        key.extend_from_slice(&set.to_be_bytes());
-                    }
+                keys.clone().for_each(|value| write_key(value, false, &mut key));
+                if group.sets.len() > 1 {
+                    key.extend_from_slice(&set.to_be_bytes());
                 }
                 groups.add_row(self, set, (&key, keys), &frame)?;
             }
