@@ -244,7 +244,7 @@ impl ChangeContext<'_> {
                 None if before.column(&name).is_some() => {}
                 None if if_exists => {
                     let message = format!("column \"{name}\" does not exist, skipping");
-                    skip(rows, SqlState::UNDEFINED_COLUMN, message);
+                    skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
                 }
                 None => return Err(missing(&name, &def.name)),
             }
@@ -423,7 +423,7 @@ impl ChangeContext<'_> {
             if !if_exists {
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
             }
-            skip(rows, SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
+            skip(rows, SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
         }
         self.replace_table(active, def)
     }

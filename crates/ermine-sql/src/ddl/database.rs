@@ -212,7 +212,7 @@ impl ChangeContext<'_> {
                 match self.known_database(&name) {
                     Err(error) if *if_exists && error.state() == SqlState::INVALID_CATALOG_NAME => {
                         let message = format!("database \"{name}\" does not exist, skipping");
-                        skip(rows, SqlState::INVALID_CATALOG_NAME, message);
+                        skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
                         Ok(None)
                     }
                     known => self.drop_database(&*known?, *force).map(Some),

@@ -114,7 +114,7 @@ impl ChangeContext<'_> {
                         };
                         return Err(SqlError::new(state, message));
                     }
-                    skip(rows, SqlState::UNDEFINED_TABLE, format!("{message}, skipping"));
+                    skip(rows, SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
                 }
                 (
                     ObjectType::Table
@@ -222,7 +222,7 @@ impl ChangeContext<'_> {
             if !if_exists {
                 return Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message));
             }
-            skip(rows, SqlState::INVALID_SCHEMA_NAME, format!("{message}, skipping"));
+            skip(rows, SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping"));
             return Ok(());
         };
         self.watch_schema(active, &name)?;

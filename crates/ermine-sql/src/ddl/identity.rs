@@ -75,7 +75,7 @@ impl ChangeContext<'_> {
                     return Err(error);
                 }
                 let message = format!("{}, skipping", error.report().message);
-                skip(rows, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+                skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
                 Ok(())
             }
             ColumnAction::DropExpression { .. } if column.generation().is_some() => {

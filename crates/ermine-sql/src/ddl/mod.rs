@@ -368,5 +368,5 @@ fn skip(rows: &mut dyn RowSink, state: SqlState, message: String) {
 /// Sends a notice that a table that a statement would change does not exist.
 fn skip_missing(rows: &mut dyn RowSink, name: &ast::ObjectName) {
     let message = format!("relation \"{}\" does not exist, skipping", crate::bind::plain(name));
-    skip(rows, SqlState::UNDEFINED_TABLE, message);
+    skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
 }

@@ -180,7 +180,7 @@ impl ChangeContext<'_> {
         let mut security = self.security_of(active, table.def.id)?;
         if policy_in(&mut security, name, table.name()).is_err() && if_exists {
             let message = format!("policy \"{name}\" for relation \"{}\" does not exist, skipping", table.name());
-            skip(rows, SqlState::UNDEFINED_OBJECT, message);
+            skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
             return Ok(());
         }
         policy_in(&mut security, name, table.name())?;

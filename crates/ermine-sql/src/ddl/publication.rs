@@ -53,7 +53,7 @@ impl ChangeContext<'_> {
                         }
                         None if *if_exists => {
                             let message = format!("publication \"{name}\" does not exist, skipping");
-                            skip(rows, SqlState::UNDEFINED_OBJECT, message);
+                            skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
                         }
                         None => return Err(no_publication(&name)),
                     }

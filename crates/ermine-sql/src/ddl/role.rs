@@ -393,7 +393,7 @@ impl ChangeContext<'_> {
                     }
                     if *if_exists && active.catalog.role(name).is_none() {
                         let message = format!("role \"{name}\" does not exist, skipping");
-                        skip(rows, SqlState::UNDEFINED_OBJECT, message);
+                        skip(rows, SqlState::SUCCESSFUL_COMPLETION, message);
                         continue;
                     }
                     self.drop_role(active, name)?;

@@ -277,8 +277,13 @@ fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
 }
 
 fn type_name(known: Known<'_>, oid: u32) -> Option<String> {
-    known.environment.name_of_oid(oid, None)
+    let pseudo = PSEUDO_TYPES.iter().find(|(_, own)| *own == oid);
+    pseudo.map(|(name, _)| (*name).to_owned()).or_else(|| known.environment.name_of_oid(oid, None))
 }
+
+/// Types of PostgreSQL that no value has, with their numbers: clients compare results of functions with them.
+const PSEUDO_TYPES: [(&str, u32); 5] =
+    [("trigger", 2279), ("event_trigger", 3838), ("void", 2278), ("internal", 2281), ("cstring", 2275)];
 
 /// Returns the number of a type's name, with modifiers or without, as in statements.
 fn type_oid(name: &str) -> Option<u32> {
@@ -294,7 +299,8 @@ fn type_oid(name: &str) -> Option<u32> {
         (Some(open), Some(close)) if open < close => format!("{}{}", name[..open].trim_end(), &name[close + 1..]),
         _ => name.to_owned(),
     };
-    SqlType::from_name(&plain).map(SqlType::oid)
+    let pseudo = PSEUDO_TYPES.iter().find(|(own, _)| *own == plain);
+    pseudo.map(|(_, oid)| *oid).or_else(|| SqlType::from_name(&plain).map(SqlType::oid))
 }
 
 /// Returns the number of the type of a name, if a statement has created it.

@@ -189,6 +189,14 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
             of_table: false,
         }));
     }
+    for sequence in known.catalog.sequences() {
+        all.extend(SEQUENCE_COLUMNS.iter().zip(1..).map(|((name, ty), number)| Attribute {
+            relation: sequence.def.id,
+            number,
+            column: Cow::Owned(ColumnDef { not_null: true, ..ColumnDef::new((*name).to_owned(), *ty, -1) }),
+            of_table: true,
+        }));
+    }
     for index in indexes(known.catalog) {
         let columns: Vec<_> = index.all_columns().collect();
         all.extend(columns.iter().enumerate().map(|(at, column)| Attribute {
@@ -200,6 +208,10 @@ fn attributes<'a>(known: Known<'a>) -> impl Iterator<Item = Attribute<'a>> {
     }
     all.into_iter()
 }
+
+/// The columns of a sequence.
+const SEQUENCE_COLUMNS: [(&str, SqlType); 3] =
+    [("last_value", SqlType::INT8), ("log_cnt", SqlType::INT8), ("is_called", SqlType::BOOL)];
 
 /// Returns a column of an index behind others. The name of an expression, or of an included column, gets a number if one
 /// of them has it.
