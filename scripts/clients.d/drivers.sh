@@ -12,6 +12,7 @@ install_for() {
     alembic) python_packages 'psycopg[binary]>=3.2,<4' 'SQLAlchemy>=2,<3' 'alembic>=1.13,<2' ;;
     django) python_packages 'psycopg[binary]>=3.2,<4' 'Django>=5.2,<5.3' ;;
     python) python_packages 'asyncpg>=0.30,<1' 'psycopg2-binary>=2.9,<3' 'pandas>=2,<4' 'SQLAlchemy>=2,<3' ;;
+    pgcli) python_packages 'psycopg[binary]>=3.2,<4' 'pgcli==4.7.1' ;;
     node)
       node_packages sequelize 'pg@8' 'knex@3' 'sequelize@6' 'typeorm@1' 'reflect-metadata@0.2' 'drizzle-orm@0.45'
       ;;
