@@ -13,6 +13,7 @@ install_for() {
     django) python_packages 'psycopg[binary]>=3.2,<4' 'Django>=5.2,<5.3' ;;
     python) python_packages 'asyncpg>=0.30,<1' 'psycopg2-binary>=2.9,<3' 'pandas>=2,<4' 'SQLAlchemy>=2,<3' ;;
     pgcli) python_packages 'psycopg[binary]>=3.2,<4' 'pgcli==4.7.1' ;;
+    pgbouncer) python_packages 'psycopg[binary]>=3.2,<4' && debian_packages pgbouncer pgbouncer ;;
     node)
       node_packages sequelize 'pg@8' 'knex@3' 'sequelize@6' 'typeorm@1' 'reflect-metadata@0.2' 'drizzle-orm@0.45'
       ;;
@@ -37,4 +38,12 @@ node_packages() {
   local first=$1
   shift
   node --version && { [ -d "$node_modules/$first" ] || npm install --prefix "$drivers" --no-audit --no-fund "$@"; }
+}
+
+# Installs packages of Debian, unless the program is there. A service of the same name is not started.
+debian_packages() {
+  local program=$1
+  shift
+  PATH=$PATH:/usr/sbin command -v "$program" && return
+  apt-get update && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
 }
