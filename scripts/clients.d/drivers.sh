@@ -19,6 +19,7 @@ install_for() {
       ;;
     node-postgres) node_packages pg 'pg@8' ;;
     go) go_packages ;;
+    java) java_packages ;;
   esac
 }
 
@@ -46,4 +47,15 @@ debian_packages() {
   shift
   PATH=$PATH:/usr/sbin command -v "$program" && return
   apt-get update && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
+}
+
+# Installs what the project file names, unless that has been done.
+java_packages() {
+  local project=scripts/clients.d/java/pom.xml place=$PWD/$drivers/java
+  javac -version || return
+  ! cmp "$project" "$place/pom.xml" || return 0
+  rm -rf "$place" && mkdir -p "$place" &&
+    timeout 600 mvn --batch-mode -Dmaven.repo.local="$place/repository" --file "$project" \
+      org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory="$place/packages" &&
+    rm -rf "$place/repository" && cp "$project" "$place/pom.xml"
 }
