@@ -20,6 +20,7 @@ install_for() {
     node-postgres) node_packages pg 'pg@8' ;;
     go) go_packages ;;
     java) java_packages ;;
+    rust) rust_packages ;;
   esac
 }
 
@@ -41,11 +42,11 @@ node_packages() {
   node --version && { [ -d "$node_modules/$first" ] || npm install --prefix "$drivers" --no-audit --no-fund "$@"; }
 }
 
-# Installs packages of Debian, unless the program is there. A service of the same name is not started.
+# Installs packages of Debian, unless the program is there. Their services are not started.
 debian_packages() {
   local program=$1
   shift
-  PATH=$PATH:/usr/sbin command -v "$program" && return
+  ! PATH=$PATH:/usr/sbin command -v "$program" || return 0
   apt-get update && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
 }
 
@@ -58,4 +59,11 @@ java_packages() {
     timeout 600 mvn --batch-mode -Dmaven.repo.local="$place/repository" --file "$project" \
       org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory="$place/packages" &&
     rm -rf "$place/repository" && cp "$project" "$place/pom.xml"
+}
+
+# Compiles what the tests depend on. Diesel needs libpq.
+rust_packages() {
+  cargo --version && { dpkg --status libpq-dev || debian_packages '' libpq-dev; } &&
+    CARGO_TARGET_DIR=$PWD/$drivers/rust CARGO_INCREMENTAL=0 timeout 900 \
+      cargo build --locked --manifest-path scripts/clients.d/rust/Cargo.toml
 }

@@ -1,0 +1,2 @@
+DROP TABLE pets, owners;
+DROP TYPE mood;

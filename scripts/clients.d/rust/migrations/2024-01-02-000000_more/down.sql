@@ -1,0 +1,2 @@
+DROP TABLE owner_notes;
+ALTER TABLE pets DROP weight, DROP code;

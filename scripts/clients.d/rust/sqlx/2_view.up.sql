@@ -1,0 +1,1 @@
+CREATE VIEW heavy AS SELECT id, name FROM pets WHERE weight > 50;
