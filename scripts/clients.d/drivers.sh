@@ -18,6 +18,11 @@ install_for() {
       node_packages sequelize 'pg@8' 'knex@3' 'sequelize@6' 'typeorm@1' 'reflect-metadata@0.2' 'drizzle-orm@0.45'
       ;;
     node-postgres) node_packages pg 'pg@8' ;;
+    prisma)
+      node_packages_in "$drivers/prisma" prisma --ignore-scripts 'prisma@7.10.1' '@prisma/client@7.10.1' \
+        '@prisma/adapter-pg@7.10.1' '@prisma/driver-adapter-utils@7.10.1' \
+        '@prisma/schema-engine-wasm@7.10.0-7.561d7b42579a2459cc8edf3788918b626c640023' 'pg@8'
+      ;;
     go) go_packages ;;
     java) java_packages ;;
     rust) rust_packages ;;
@@ -37,9 +42,15 @@ go_packages() {
 
 # Installs packages for Node, unless the first name is there.
 node_packages() {
-  local first=$1
-  shift
-  node --version && { [ -d "$node_modules/$first" ] || npm install --prefix "$drivers" --no-audit --no-fund "$@"; }
+  node_packages_in "$drivers" "$@"
+}
+
+# The same in a directory.
+node_packages_in() {
+  local place=$1 first=$2
+  shift 2
+  mkdir -p "$place"
+  node --version && { [ -d "$place/node_modules/$first" ] || npm install --prefix "$place" --no-audit --no-fund "$@"; }
 }
 
 # Installs packages of Debian, unless the program is there. Their services are not started.
