@@ -19,8 +19,8 @@ install_for() {
       ;;
     node-postgres) node_packages pg 'pg@8' ;;
     prisma)
-      node_packages_in "$drivers/prisma" prisma --ignore-scripts 'prisma@7.10.1' '@prisma/client@7.10.1' \
-        '@prisma/adapter-pg@7.10.1' '@prisma/driver-adapter-utils@7.10.1' \
+      node_packages_in "$drivers/prisma" prisma --ignore-scripts 'prisma@7.10.0' '@prisma/client@7.10.0' \
+        '@prisma/adapter-pg@7.10.0' '@prisma/driver-adapter-utils@7.10.0' \
         '@prisma/schema-engine-wasm@7.10.0-7.561d7b42579a2459cc8edf3788918b626c640023' 'pg@8'
       ;;
     go) go_packages ;;
