@@ -11,7 +11,12 @@ import java.util.List;
 final class Server {
   static final String USER = System.getenv("PGUSER");
   static final String URL =
-      "jdbc:postgresql://" + System.getenv("PGHOST") + ":" + System.getenv("PGPORT") + "/" + System.getenv("PGDATABASE");
+      "jdbc:postgresql://"
+          + System.getenv("PGHOST")
+          + ":"
+          + System.getenv("PGPORT")
+          + "/"
+          + System.getenv("PGDATABASE");
 
   /** With parameters of the address, such as `currentSchema=shop`. */
   static Connection connect(String... parameters) throws SQLException {
@@ -39,7 +44,10 @@ final class Server {
     }
   }
 
-  /** The values of some columns (all, if none is named) as texts, those of a row with commas between. */
+  /**
+   * The values of some columns (all, if none is named) as texts, those of a row with commas
+   * between.
+   */
   static List<String> rows(ResultSet rows, String... columns) throws SQLException {
     List<String> all = new ArrayList<>();
     try (rows) {
@@ -47,7 +55,9 @@ final class Server {
       while (rows.next()) {
         List<String> row = new ArrayList<>();
         for (int at = 0; at < count; at++) {
-          row.add(String.valueOf(columns.length > 0 ? rows.getString(columns[at]) : rows.getString(at + 1)));
+          row.add(
+              String.valueOf(
+                  columns.length > 0 ? rows.getString(columns[at]) : rows.getString(at + 1)));
         }
         all.add(String.join(",", row));
       }
