@@ -139,6 +139,7 @@ class JdbcTest {
   }
 
   @Test
+  @KnownGap("system tables are not in pg_class")
   void tablesOfTheSystemAreDescribed() throws SQLException {
     DatabaseMetaData data = conn.getMetaData();
     assertEquals(

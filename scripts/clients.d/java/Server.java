@@ -23,6 +23,12 @@ final class Server {
     return DriverManager.getConnection(URL + "?user=" + USER + "&" + String.join("&", parameters));
   }
 
+  static boolean isErmined() throws SQLException {
+    try (Connection conn = connect()) {
+      return query(conn, "SELECT version()").get(0).contains("Ermine");
+    }
+  }
+
   static void run(Connection conn, String... texts) throws SQLException {
     try (Statement statement = conn.createStatement()) {
       for (String text : texts) {
