@@ -1,8 +1,8 @@
 //! The SQL layer as a backend: all code of the server that depends on [`ermine_sql::Session`].
 //!
 //! The layer passes rows to its caller without stopping. So a portal that is fetched in parts is run to its end at the
-//! first fetch, and the rest of its rows is kept, up to 256 MiB ([`RowBuffer`]), and counts against `work_mem` and the
-//! database's memory.
+//! first fetch, and the rest of its rows is kept ([`RowBuffer`]): up to `work_mem` in memory, where it counts against
+//! the database's, the others in a temporary file.
 
 use std::{
     num::NonZeroU32,

@@ -32,6 +32,10 @@ impl Budget for DatabaseBudget {
     fn give(&self, bytes: u64) {
         self.0.give(bytes);
     }
+
+    fn left(&self) -> u64 {
+        self.0.left()
+    }
 }
 
 #[cfg(test)]

@@ -249,8 +249,9 @@ pub(crate) struct Hash {
     pub(crate) is_fixed: bool,
     /// Whether the first run scans: there may be one row before, and no second run.
     pub(crate) is_lazy: bool,
-    /// Whether the order of the rows before has to stay.
-    pub(crate) keeps_order: bool,
+    /// Whether it has to fit into memory: because the order of the rows before has to stay, or because it is kept for
+    /// other runs of its query, each of which would read it from a file.
+    pub(crate) has_to_fit: bool,
 }
 
 impl Hash {

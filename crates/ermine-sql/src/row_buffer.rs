@@ -6,7 +6,7 @@ use crate::{
     error::{Result, SqlError, SqlState},
     memory::{Held, Memory, bytes_of},
     result::RowSink,
-    tape::{Next, Place, Tape},
+    tape::{Place, Tape},
     types::Value,
 };
 
@@ -29,11 +29,10 @@ pub struct RowBuffer {
 #[derive(Debug)]
 struct OnTape {
     tape: Tape,
-    /// The next row to read, by its number and its place.
-    number: u64,
-    next: Next,
-    /// The row that was read last.
-    row: Vec<Value>,
+    width: usize,
+    /// The rows of the chunk that was read last, and the number of the first of them.
+    first: u64,
+    rows: Vec<Vec<Value>>,
     /// The number of rows that have been dropped.
     dropped: u64,
 }
@@ -75,12 +74,16 @@ impl RowBuffer {
                 }
                 (Err(error), None) => return Err(error),
                 (Err(_), Some(place)) => {
-                    let (tape, next, nothing) = (Tape::alone(place)?, Next::default(), vec![Value::Null; row.len()]);
-                    self.tape = Some(OnTape { tape, number: 0, next, row: nothing, dropped: 0 });
+                    let (tape, rows) = (Tape::alone(place)?, Vec::new());
+                    self.tape = Some(OnTape { tape, width: row.len(), first: 0, rows, dropped: 0 });
                 }
             }
         }
-        self.tape.as_mut().map_or(Ok(()), |of| of.tape.push(&[], row))
+        self.tape.as_mut().map_or(Ok(()), |of| {
+            // The rows that were read last may get more behind them.
+            of.rows.clear();
+            of.tape.push(&[], row)
+        })
     }
 
     fn take_room(&mut self, bytes: usize) -> Result<()> {
@@ -139,12 +142,9 @@ impl RowBuffer {
         let (Some(behind), Some(of)) = (at.checked_sub(self.rows.len()), &self.tape) else {
             return Ok(self.rows[at][column].clone());
         };
-        let (wanted, mut row) = (of.dropped + behind as u64, of.row.clone());
-        let (first, mut next) = of.tape.seek(wanted, Next::default());
-        for _ in first..=wanted {
-            of.tape.next(&mut next, &mut row)?;
-        }
-        Ok(mem::take(&mut row[column]))
+        let wanted = of.dropped + behind as u64;
+        let (first, mut rows) = of.tape.rows_of(of.tape.chunk_of(wanted), of.width)?;
+        Ok(mem::take(&mut rows[(wanted - first) as usize][column]))
     }
 
     /// Drops the first rows.
@@ -168,19 +168,9 @@ impl OnTape {
     /// Returns the row of this number, behind those that were dropped.
     fn row(&mut self, number: u64) -> Result<&[Value]> {
         let number = self.dropped + number;
-        // The row that was read last is at hand.
-        if number + 1 != self.number {
-            if number < self.number || number > self.number + SKIPPED_MAX {
-                (self.number, self.next) = self.tape.seek(number, mem::take(&mut self.next));
-            }
-            while self.number <= number {
-                self.tape.next(&mut self.next, &mut self.row)?;
-                self.number += 1;
-            }
+        if !(self.first..self.first + self.rows.len() as u64).contains(&number) {
+            (self.first, self.rows) = self.tape.rows_of(self.tape.chunk_of(number), self.width)?;
         }
-        Ok(&self.row)
+        Ok(&self.rows[(number - self.first) as usize])
     }
 }
-
-/// The most rows that are read to reach one behind them; farther ones are looked for.
-const SKIPPED_MAX: u64 = 100;

@@ -1,22 +1,20 @@
 //! Rows beyond `work_mem`: in a temporary file, to be read later in the order in which they came.
 //!
 //! A statement has one temporary file at most, and so has a cursor or a portal: in the directory of the database,
-//! without a name, so nothing is left of it, however the process ends. Rows go to it in chunks, each of which is one
-//! write and one read; a chunk has whole rows. The places of the chunks are in memory, and so are the types of the
-//! values: a file means nothing to anyone but its statement. Space in it is not used again before the file is closed.
+//! without a name (where the file system has no such files, it has one for a moment), so nothing is left of it. Rows go
+//! to it in chunks, each of which is one write and one read; a chunk has whole rows. The places of the chunks are in
+//! memory, and so are the types of the values: a file means nothing to anyone but its statement. Its space is used again
+//! when no rows are left in it.
 
 use std::{
-    fmt,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
-
-use ermine::Database;
 
 use crate::{
     error::{Result, SqlError, SqlState},
@@ -31,47 +29,45 @@ pub(crate) struct TempCounts {
 }
 
 /// The place of temporary files, and their limits.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// `None`: the database is in memory, and temporary files are where the system has them.
-    pub(crate) database: Option<Arc<Database>>,
+    /// The directory of the database; `None`: it is in memory, and temporary files are where the system has them.
+    pub(crate) directory: Option<PathBuf>,
     pub(crate) counts: Arc<TempCounts>,
     /// Bytes that a file may have; `None`: any.
     pub(crate) bytes_max: Option<u64>,
     pub(crate) work_mem: usize,
 }
 
-impl Place {
-    fn directory(&self) -> Option<&Path> {
-        self.database.as_ref().and_then(|database| database.path())
-    }
-}
-
 /// A temporary file.
 #[derive(Debug)]
 pub(crate) struct TempFile {
     place: Place,
-    /// The file, and the bytes that have been written.
-    file: Mutex<(File, u64)>,
+    file: Mutex<Written>,
 }
 
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("directory", &self.directory()).finish_non_exhaustive()
-    }
+#[derive(Debug)]
+struct Written {
+    file: File,
+    /// The end of what is used.
+    end: u64,
 }
 
 impl TempFile {
     pub(crate) fn new(place: Place) -> Result<Arc<Self>> {
-        let made = place.directory().map_or_else(tempfile::tempfile, tempfile::tempfile_in);
-        let file = made.map_err(|error| file_error("made", place.directory(), &error))?;
+        let made = place.directory.as_ref().map_or_else(tempfile::tempfile, tempfile::tempfile_in);
+        let file = made.map_err(|error| file_error("made", place.directory.as_deref(), &error))?;
         place.counts.files.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self { place, file: Mutex::new((file, 0)) }))
+        Ok(Arc::new(Self { place, file: Mutex::new(Written { file, end: 0 }) }))
     }
 
-    /// Returns the bytes that have been written.
-    pub(crate) fn written(&self) -> u64 {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).1
+    fn written_file(&self) -> MutexGuard<'_, Written> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Uses the space again, when no tape has rows there.
+    pub(crate) fn begin_again(&self) {
+        self.written_file().end = 0;
     }
 
     /// Returns the bytes of a chunk: the chunks that are filled or read at a time take a small part of `work_mem`.
@@ -81,25 +77,25 @@ impl TempFile {
 
     /// Writes a chunk; returns its place.
     fn append(&self, chunk: &[u8]) -> Result<u64> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, end) = &mut *file;
+        let mut written = self.written_file();
+        let Written { file, end } = &mut *written;
         let (at, bytes) = (*end, chunk.len() as u64);
         if let Some(limit) = self.place.bytes_max.filter(|limit| at + bytes > *limit) {
             let message = format!("temporary file size exceeds temp_file_limit ({}kB)", limit >> 10);
             return Err(SqlError::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
                 .hint("Let the statement gather fewer rows at a time, or raise work_mem or temp_file_limit."));
         }
-        let written = file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(chunk));
-        written.map_err(|error| file_error("written", self.place.directory(), &error))?;
+        let done = file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(chunk));
+        done.map_err(|error| file_error("written", self.place.directory.as_deref(), &error))?;
         *end += bytes;
         self.place.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(at)
     }
 
     fn read(&self, at: u64, chunk: &mut [u8]) -> Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = file.0.seek(SeekFrom::Start(at)).and_then(|_| file.0.read_exact(chunk));
-        read.map_err(|error| file_error("read", self.place.directory(), &error))
+        let file = &mut self.written_file().file;
+        let read = file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(chunk));
+        read.map_err(|error| file_error("read", self.place.directory.as_deref(), &error))
     }
 }
 
@@ -169,6 +165,11 @@ impl Tape {
         self.rows
     }
 
+    /// Returns the bytes of the largest chunk in the file.
+    pub(crate) fn widest(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.bytes).max().unwrap_or(0)
+    }
+
     /// Returns the bytes of the chunks in the file.
     pub(crate) fn bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes as u64).sum()
@@ -193,18 +194,26 @@ impl Tape {
     }
 
     /// Reads the next row into `row`, which is as wide; returns its key, or `None` behind the last row.
-    pub(crate) fn next<'n>(&'n self, next: &'n mut Next, row: &mut [Value]) -> Result<Option<&'n [u8]>> {
+    fn next<'n>(&'n self, next: &'n mut Next, row: &mut [Value]) -> Result<Option<&'n [u8]>> {
         if !self.load(next, &mut |_| Ok(()))? { Ok(None) } else { self.read_row(next, row).map(Some) }
     }
 
-    /// Returns a place not far before a row, with the number of the row there. `from`: a place in the same tape.
-    pub(crate) fn seek(&self, row: u64, from: Next) -> (u64, Next) {
-        let chunk = self.chunks.partition_point(|chunk| chunk.rows <= row);
+    /// Returns the number of the chunk that has a row.
+    pub(crate) fn chunk_of(&self, row: u64) -> usize {
+        self.chunks.partition_point(|chunk| chunk.rows <= row)
+    }
+
+    /// Reads all rows of a chunk; returns the number of the first, and the rows.
+    pub(crate) fn rows_of(&self, chunk: usize, width: usize) -> Result<(u64, Vec<Vec<Value>>)> {
         let first = chunk.checked_sub(1).map_or(0, |before| self.chunks[before].rows);
-        // A chunk that is loaded is read from its begin.
-        let next =
-            if from.chunk == chunk + 1 { Next { at: 0, ..from } } else { Next { chunk, at: 0, loaded: Vec::new() } };
-        (first, next)
+        let end = self.chunks.get(chunk).map_or(self.rows, |chunk| chunk.rows);
+        let (mut next, mut rows) = (Next { chunk, ..Next::default() }, Vec::new());
+        while rows.len() < (end - first) as usize {
+            let mut row = vec![Value::Null; width];
+            self.next(&mut next, &mut row)?;
+            rows.push(row);
+        }
+        Ok((first, rows))
     }
 
     /// Loads the chunk of the next row, unless it is loaded; returns whether there is one. `before` is called with the

@@ -12,7 +12,8 @@
 //! | lasting: trees of texts, rows of cursors and portals, parameters | [`Held`] | the holder is dropped |
 //!
 //! Parts of a statement that can go on in a temporary file ([`Kept::try_add`]) take no more than three quarters of
-//! `work_mem` together, so that the others have room; each may have 1/64, whatever the others take.
+//! `work_mem` together, so that the others have room; each may have 1/64, whatever the others take. They leave as much in
+//! the database's budget.
 //!
 //! Invariants
 //! 1. Everything that a statement has taken from the budget is released when the statement ends ([`Memory::end`]), at
@@ -45,6 +46,9 @@ pub trait Budget: fmt::Debug + Send + Sync {
 
     /// Gives back what was taken.
     fn give(&self, bytes: u64);
+
+    /// Returns the bytes that are left now; others may take them.
+    fn left(&self) -> u64;
 }
 
 /// The memory of a session; clones count together. The default has no budget and refuses nothing.
@@ -122,7 +126,13 @@ impl Memory {
     /// Counts bytes that the statement gathers.
     #[inline]
     fn gather(&self, bytes: usize) -> Result<()> {
-        self.statement.add(&self.statement.gathered, bytes)
+        self.statement.add(&self.statement.gathered, bytes, 0)
+    }
+
+    /// Works as `gather`, but fails also if the database would have little left; the error is for no one.
+    #[inline]
+    fn gather_leaving(&self, bytes: usize) -> Result<()> {
+        self.statement.add(&self.statement.gathered, bytes, self.work_mem() / 64)
     }
 
     #[inline]
@@ -150,7 +160,7 @@ impl Memory {
             Value::Array(_) | Value::Jsonb(_) | Value::Record(_) => value.bytes(),
             _ => return Ok(()),
         };
-        if bytes < LARGE { Ok(()) } else { self.statement.add(&self.statement.passing, bytes) }
+        if bytes < LARGE { Ok(()) } else { self.statement.add(&self.statement.passing, bytes, 0) }
     }
 
     /// Fails if there is no room to make a value of `bytes` bytes. A value is made in a buffer that grows, and copied:
@@ -163,7 +173,7 @@ impl Memory {
     #[cold]
     fn check_large(&self, bytes: usize) -> Result<()> {
         let passing = self.mark();
-        self.statement.add(&self.statement.passing, bytes)?;
+        self.statement.add(&self.statement.passing, bytes, 0)?;
         self.next_row(passing);
         Ok(())
     }
@@ -196,25 +206,29 @@ impl Memory {
 }
 
 impl Counts {
+    /// `left`: bytes that the budget has to have besides.
     #[inline]
-    fn add(&self, to: &AtomicUsize, bytes: usize) -> Result<()> {
+    fn add(&self, to: &AtomicUsize, bytes: usize, left: usize) -> Result<()> {
         let before = to.load(Ordering::Relaxed);
         to.store(before.saturating_add(bytes), Ordering::Relaxed);
         let all = self.gathered.load(Ordering::Relaxed).saturating_add(self.passing.load(Ordering::Relaxed));
         if all > self.room.load(Ordering::Relaxed) {
-            return self.ask(all).inspect_err(|_| to.store(before, Ordering::Relaxed));
+            return self.ask(all, left).inspect_err(|_| to.store(before, Ordering::Relaxed));
         }
         Ok(())
     }
 
     #[cold]
-    fn ask(&self, all: usize) -> Result<()> {
+    fn ask(&self, all: usize, left: usize) -> Result<()> {
         let Some(budget) = &self.budget else { return Ok(()) };
         let (max, told) = (self.max.load(Ordering::Relaxed), self.told.load(Ordering::Relaxed));
         if all > max {
             return Err(over_work_mem(max));
         }
         let wanted = all.next_multiple_of(STEP);
+        if left > 0 && budget.left() < (wanted - told + left) as u64 {
+            return Err(over_work_mem(max));
+        }
         budget.take((wanted - told) as u64, self.frees.load(Ordering::Relaxed))?;
         self.told.store(wanted, Ordering::Relaxed);
         self.room.store(max.min(wanted), Ordering::Relaxed);
@@ -308,7 +322,9 @@ impl<'m> Kept<'m> {
     /// Reserves this many bytes more for a part that can go on without; returns whether it has them.
     #[inline]
     pub fn try_add(&mut self, bytes: usize) -> bool {
-        self.memory.has_room(self.bytes, bytes) && self.add(bytes).is_ok()
+        let has = self.memory.has_room(self.bytes, bytes) && self.memory.gather_leaving(bytes).is_ok();
+        self.bytes += if has { bytes } else { 0 };
+        has
     }
 
     /// Works as [`Kept::try_add`], for a row in a list that grows.
@@ -424,6 +440,10 @@ mod tests {
 
         fn give(&self, bytes: u64) {
             self.taken.fetch_sub(bytes as usize, Ordering::Relaxed);
+        }
+
+        fn left(&self) -> u64 {
+            self.limit - self.taken()
         }
     }
 

@@ -9,8 +9,8 @@
 //! | 2 | array of records: the dimensions, each element |
 //! | 3 and up | a value of the type with the number kind - 3, as a row of a table has it |
 //!
-//! Types and fields have the numbers of the order in which they came. They stay in memory: only the statement that wrote
-//! a file reads it.
+//! Types and fields have the numbers of the order in which they came. They stay in memory: only the statement that
+//! wrote a file reads it.
 
 use std::sync::Arc;
 

@@ -227,7 +227,7 @@ fn arrange(
             });
             let keys = keys.collect();
             let filter = filter.into_iter().filter_map(&mut take).collect();
-            Box::new(Hash { keys, filter, is_fixed, is_lazy, keeps_order: is_ordered && !wanted.is_empty() })
+            Box::new(Hash { keys, filter, is_fixed, is_lazy, has_to_fit: is_ordered && !wanted.is_empty() })
         });
         source.on = on.into_iter().flatten().collect();
         place(&mut conditions[..given], &known, false, &mut source.filter);

@@ -66,6 +66,10 @@ impl Unordered {
         }
         need(&mut select);
         keep_recursions(&mut select, is_repeated);
+        if is_repeated {
+            let hashes = select.sources.iter_mut().filter_map(|source| source.hash.as_mut());
+            hashes.for_each(|hash| hash.has_to_fit |= hash.is_fixed);
+        }
         Query { body: Body::Select(Box::new(select)), order, width, limit: None, offset: None, locks: Vec::new() }
     }
 

@@ -397,7 +397,7 @@ impl Binder<'_> {
             };
             order.push(sort_key(at, &key.options)?);
         }
-        let distinct = self.distinct_by(select.distinct.as_ref(), &mut output, width)?;
+        let distinct = self.distinct_by(select.distinct.as_ref(), &mut output, width, &mut order)?;
         self.unused_windows()?;
         let mut windows = self.scopes.last_mut().expect("a query has a scope").take_windows();
         let aggregates = self.scopes.last_mut().and_then(|scope| scope.aggregates.take()).unwrap_or_default();
@@ -606,7 +606,14 @@ impl Binder<'_> {
         }
     }
 
-    fn distinct_by(&mut self, distinct: Option<&AstDistinct>, output: &mut Output, width: usize) -> Result<Distinct> {
+    /// Binds DISTINCT. The rows of DISTINCT ON are sorted by its expressions first, so that equal ones are adjacent.
+    fn distinct_by(
+        &mut self,
+        distinct: Option<&AstDistinct>,
+        output: &mut Output,
+        width: usize,
+        order: &mut Vec<SortKey>,
+    ) -> Result<Distinct> {
         match distinct {
             None | Some(AstDistinct::All) => Ok(Distinct::No),
             Some(AstDistinct::Distinct) if output.exprs.len() > width => {
@@ -626,8 +633,25 @@ impl Binder<'_> {
                         continue;
                     }
                     let typed = self.expr(key)?;
-                    output.exprs.push(self.settle(typed)?.0);
-                    places.push(output.exprs.len() - 1);
+                    let (expr, ty) = self.settle(typed)?;
+                    check_equality(ty)?;
+                    let known = output.exprs.iter().position(|shown| *shown == expr);
+                    places.push(known.unwrap_or_else(|| {
+                        output.exprs.push(expr);
+                        output.exprs.len() - 1
+                    }));
+                }
+                let leading = order.iter().take_while(|key| places.contains(&key.at)).count();
+                let missing: Vec<_> =
+                    places.iter().copied().filter(|at| order[..leading].iter().all(|key| key.at != *at)).collect();
+                if leading < order.len() && !missing.is_empty() {
+                    let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+                }
+                for at in missing {
+                    if order.iter().all(|key| key.at != at) {
+                        order.push(SortKey { at, descending: false, nulls_first: false });
+                    }
                 }
                 Ok(Distinct::On(places))
             }

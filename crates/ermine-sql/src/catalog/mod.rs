@@ -73,6 +73,7 @@ use std::{
 
 use ermine::{Database, KeyBuffer, OwnedTransaction, TableId, TableOptions, Tid, TxnOptions};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use rpds::HashTrieMapSync;
 
 use self::{
     default_rights::DefaultRightsDef,
@@ -145,7 +146,9 @@ pub(crate) struct Catalog {
     /// The databases besides the first one, and those that were dropped, by name.
     databases: BTreeMap<String, Arc<DatabaseDef>>,
     schemas: BTreeMap<String, ObjectId>,
-    names: HashMap<String, HashMap<String, ObjectId>>,
+    /// The numbers of relations by name, for each schema. Each definition makes a new catalog: names that stay are
+    /// shared with the one before.
+    names: HashMap<String, HashTrieMapSync<String, ObjectId>>,
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
     roles: BTreeMap<String, Arc<RoleDef>>,
@@ -763,6 +766,12 @@ fn secret(database: &Database, rows: &RawTable) -> Result<[u8; SECRET_LENGTH]> {
     known.sql()?.try_into().map_err(damaged)
 }
 
+/// Returns the names of a table and of its indexes.
+fn names_of(def: &TableDef) -> impl Iterator<Item = &str> {
+    let keys = def.primary_key.iter().map(|key| &*key.name);
+    [&*def.name].into_iter().chain(keys).chain(def.indexes.iter().map(|index| &*index.name))
+}
+
 impl Catalog {
     /// Returns the catalog of a database without objects.
     pub(crate) fn of(number: ObjectId) -> Self {
@@ -862,6 +871,7 @@ impl Catalog {
     }
 
     fn forget(&mut self, id: ObjectId) {
+        self.forget_names(id);
         self.schemas.retain(|_, schema| *schema != id);
         self.tables.remove(&id);
         self.sequences.remove(&id);
@@ -878,7 +888,23 @@ impl Catalog {
         self.default_rights.retain(|_, rights| rights.id != id);
         self.publications.remove(&id);
         self.databases.retain(|_, database| database.id != id);
-        self.names.values_mut().for_each(|names| names.retain(|_, object| *object != id));
+    }
+
+    /// Removes the names of a relation, and of the indexes of a table.
+    fn forget_names(&mut self, id: ObjectId) {
+        let (schema, own): (&str, Vec<&str>) =
+            match (self.tables.get(&id), self.views.get(&id), self.sequences.get(&id)) {
+                (Some(table), ..) => (&table.def.schema, names_of(&table.def).collect()),
+                (None, Some(view), _) => (&view.def.schema, vec![&view.def.name]),
+                (None, None, Some(sequence)) => (&sequence.def.schema, vec![&sequence.def.name]),
+                (None, None, None) => return,
+            };
+        let Some(names) = self.names.get_mut(schema) else { return };
+        for name in own {
+            if names.get(name) == Some(&id) {
+                names.remove_mut(name);
+            }
+        }
     }
 
     fn add(
@@ -890,19 +916,14 @@ impl Catalog {
     ) -> Result<()> {
         self.note_temporary(definition);
         let mut name = |schema: &str, name: &str, id| {
-            self.names.entry(schema.to_owned()).or_default().insert(name.to_owned(), id);
+            self.names.entry(schema.to_owned()).or_default().insert_mut(name.to_owned(), id);
         };
         match definition {
             Definition::Schema(SchemaDef { id, name }) => {
                 self.schemas.insert(name.clone(), *id);
             }
             Definition::Table(def) | Definition::TableWith(def, _) => {
-                name(&def.schema, &def.name, def.id);
-                for index in
-                    def.primary_key.iter().map(|key| &key.name).chain(def.indexes.iter().map(|index| &index.name))
-                {
-                    name(&def.schema, index, def.id);
-                }
+                names_of(def).for_each(|own| name(&def.schema, own, def.id));
                 let table = Table::open(database, def.clone(), shared)?;
                 if let Some(def) = def.as_view() {
                     self.views.insert(def.id, Arc::new(View { def, shared: table.shared.clone() }));

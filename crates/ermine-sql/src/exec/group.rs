@@ -2,9 +2,9 @@
 //!
 //! Each row belongs to a group of each grouping set: with several sets a row is added as often as there are sets.
 //!
-//! Groups are in memory. When there is no room for another one, rows of unknown groups go to batches in a temporary file;
-//! rows of known groups are still added to these. When all rows have come, the groups are shown, and each batch is
-//! grouped by itself. What aggregates gather is not written to the file.
+//! Groups are in memory. When there is no room for another one, rows of unknown groups go to batches in a temporary
+//! file; rows of known groups are still added to these. When all rows have come, the groups are shown, and each batch
+//! is grouped by itself. What aggregates gather is not written to the file.
 
 use std::{borrow::Cow, ops::ControlFlow, slice};
 

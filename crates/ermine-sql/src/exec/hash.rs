@@ -5,10 +5,10 @@
 //! outer value with a column without index costs one lookup a row instead of one scan. Where there may be one row before
 //! it ([`Hash::is_lazy`]), the first run scans, without memory, and the second one makes the hash.
 //!
-//! A hash that does not fit into memory goes to batches in a temporary file. Then the rows before it go to batches, too,
-//! each to that of its key. When all of them have come ([`Run::join_batches`]), the hash of one batch after the other is
-//! made, and the loops go on for the rows of that batch. A batch that is too large is divided again; rows with one key
-//! have to fit into `work_mem`. Where the order of the rows before has to stay, the whole hash has to.
+//! A hash that does not fit into memory goes to batches in a temporary file. Then the rows before it go to batches,
+//! too, each to that of its key. When all of them have come ([`Run::join_batches`]), the hash of one batch after the
+//! other is made, and the loops go on for the rows of that batch. A batch that is too large is divided again; rows with
+//! one key have to fit into `work_mem`. Where the order of the rows before has to stay, the whole hash has to.
 
 use std::{
     cell::{Cell, RefCell},
@@ -90,6 +90,11 @@ fn places_of(source: &Source) -> Vec<usize> {
     }
 }
 
+/// Adds a row to the batch of its key; one that meets no other, to any.
+fn put<'v>(batches: &mut Batches, key: &[u8], row: impl IntoIterator<Item = &'v Value>) -> Result<()> {
+    if key == UNMATCHED { batches.push_alone(key, row) } else { batches.push(key, row) }
+}
+
 impl SpilledRows {
     /// Returns the rows that wait; after that, none wait.
     fn take_waiting(&self) -> Batches {
@@ -121,14 +126,20 @@ impl<'r> HashedRows<'r> {
         // Lists that grow have room for twice as much.
         let own = self.places.len() * size_of::<Value>() + size_of::<(u32, u32)>() + size_of::<u32>();
         let bytes = bytes + 2 * own;
-        if has_to_fit || number == 0 {
-            self.kept.add(bytes)?;
-        } else if !self.kept.try_add(bytes) {
-            return Ok(false);
-        }
+        let (at, is_new) = match self.keys.number(key) {
+            _ if has_to_fit => {
+                self.kept.add(bytes)?;
+                self.keys.add(key, &mut self.kept)?
+            }
+            Some(_) if !self.kept.try_add(bytes) => return Ok(false),
+            Some(at) => (at, false),
+            None => match self.keys.try_add(key, || bytes, &mut self.kept)? {
+                Some(added) => added,
+                None => return Ok(false),
+            },
+        };
         self.values.extend(row.cloned());
         self.next.push(number);
-        let (at, is_new) = self.keys.add(key, &mut self.kept)?;
         if is_new {
             self.chains.push((number, number));
         } else {
@@ -151,7 +162,7 @@ impl<'r> HashedRows<'r> {
     fn spill(self, batches: &mut Batches) -> Result<()> {
         for (key, (first, _)) in self.chains.iter().enumerate() {
             for number in self.chain(*first) {
-                batches.push(self.keys.key(key), self.values_of(number))?;
+                put(batches, self.keys.key(key), self.values_of(number))?;
             }
         }
         Ok(())
@@ -284,7 +295,8 @@ impl<'r> Run<'r> {
         let mut rows = HashedRows::new(source, &self.environment.memory);
         let (mut batches, places): (Option<Batches>, _) = (None, rows.places.clone());
         let (mut key, mark) = (KeyBuffer::new(), self.environment.memory.mark());
-        let (mut held, written) = (0, self.space.written());
+        // Without keys all rows match.
+        let (mut held, has_to_fit) = (0, hash.has_to_fit || hash.keys.is_empty());
         let mut run = self.instrumentation.as_ref().map(|_| OneRun::begin());
         let _ = self.source_rows(source, row, outer, &mut |row| {
             self.next_row(mark);
@@ -296,21 +308,21 @@ impl<'r> Run<'r> {
             if has_key || source.join == Join::Full {
                 let (key, values) = (if has_key { &key[..] } else { UNMATCHED }, places.iter().map(|at| &row[*at]));
                 match &mut batches {
-                    Some(batches) => batches.push(key, values)?,
-                    None if rows.push(key, values.clone(), hash.keeps_order)? => {}
+                    Some(batches) => put(batches, key, values)?,
+                    None if rows.push(key, values.clone(), has_to_fit)? => {}
                     None => {
                         let batches = batches.insert(self.space.batches()?);
                         let full = mem::replace(&mut rows, HashedRows::new(source, &self.environment.memory));
                         held = full.kept.bytes();
                         full.spill(batches)?;
-                        batches.push(key, values)?;
+                        put(batches, key, values)?;
                     }
                 }
             }
             Ok(ControlFlow::Continue(()))
         })?;
         if let (Some(instrumentation), Some(run)) = (&self.instrumentation, &run) {
-            instrumentation.holds(source, Step::Whole, held.max(rows.kept.bytes()), self.space.written() - written);
+            instrumentation.holds(source, Step::Whole, held.max(rows.kept.bytes()), 0);
             instrumentation.record(source, Step::Hashed, run);
         }
         let (state, found) = match batches {
@@ -356,24 +368,32 @@ impl<'r> Run<'r> {
             Some(State::Spilled(spilled)) => spilled.clone(),
             _ => return Ok(ControlFlow::Continue(())),
         };
+        let source = &sources[0];
         let waiting = spilled.take_waiting().end()?.into_iter().map(Rc::new);
         let mut pairs: Vec<_> = spilled.batches.iter().cloned().zip(waiting).collect();
+        let bytes = |pairs: &[(Rc<Tape>, Rc<Tape>)]| pairs.iter().map(|(own, other)| own.bytes() + other.bytes()).sum();
+        let mut written: u64 = bytes(&pairs);
         let flow = loop {
             // Drops the hash of the batch before.
             self.hashes.0.borrow_mut().insert(address, State::Spilled(spilled.clone()));
             let Some((batch, waiting)) = pairs.pop() else { break ControlFlow::Continue(()) };
-            if waiting.rows() == 0 && sources[0].join != Join::Full {
+            let has_rows = match source.join {
+                Join::Inner => batch.rows() > 0 && waiting.rows() > 0,
+                Join::Left => waiting.rows() > 0,
+                Join::Full => true,
+            };
+            if !has_rows {
                 continue;
             }
-            let mut rows = self.hash_of_batch(&sources[0], &batch, false)?;
+            let mut rows = self.hash_of_batch(source, &batch, false)?;
+            if rows.is_none() && !self.has_one_key(source, &batch)? {
+                let divided = self.divide((source, &batch), (&waiting, row.len()))?;
+                written += bytes(&divided);
+                pairs.extend(divided);
+                continue;
+            }
             if rows.is_none() {
-                let divided = self.divide((&sources[0], &batch), (&waiting, row.len()))?;
-                if divided.iter().all(|(own, _)| own.rows() < batch.rows()) {
-                    pairs.extend(divided);
-                    continue;
-                }
-                // All rows have one key.
-                rows = self.hash_of_batch(&sources[0], &batch, true)?;
+                rows = self.hash_of_batch(source, &batch, true)?;
             }
             let Some(rows) = rows else { continue };
             if self.join_batch(sources, rows, &waiting, row, outer, emit)?.is_break() {
@@ -381,6 +401,7 @@ impl<'r> Run<'r> {
             }
         };
         self.hashes.0.borrow_mut().insert(address, State::Spilled(spilled));
+        self.instrumentation.iter().for_each(|of| of.holds(source, Step::Whole, 0, written));
         Ok(flow)
     }
 
@@ -419,9 +440,25 @@ impl<'r> Run<'r> {
     ) -> Result<Vec<(Rc<Tape>, Rc<Tape>)>> {
         let mut own = self.space.batches()?;
         let mut others = own.alike();
-        own.add_all(self.space.read(batch), places_of(source).len())?;
+        let (mut values, mut reader) = (vec![Value::Null; places_of(source).len()], self.space.read(batch));
+        while let Some(key) = reader.next(&mut values)? {
+            put(&mut own, key, &values)?;
+        }
         others.add_all(self.space.read(waiting), width)?;
         Ok(own.end()?.into_iter().map(Rc::new).zip(others.end()?.into_iter().map(Rc::new)).collect())
+    }
+
+    /// Whether all rows of a batch have the same key, so that dividing it is no use.
+    fn has_one_key(&self, source: &Source, batch: &Tape) -> Result<bool> {
+        let (mut values, mut reader) = (vec![Value::Null; places_of(source).len()], self.space.read(batch));
+        let mut first: Option<Vec<u8>> = None;
+        while let Some(key) = reader.next(&mut values)? {
+            if key == UNMATCHED || first.as_ref().is_some_and(|first| first != key) {
+                return Ok(false);
+            }
+            first.get_or_insert_with(|| key.to_vec());
+        }
+        Ok(true)
     }
 
     /// Makes the hash of a batch; `None`: it does not fit into memory.

@@ -7,7 +7,6 @@ use ermine::KeyBuffer;
 use super::{
     EachJoined, Emit, Run,
     instrumentation::{OneRun, Step},
-    key_set::KeySet,
     sort::Sorter,
     unique::Unique,
 };
@@ -15,7 +14,6 @@ use crate::{
     error::{Result, SqlError, SqlState},
     expr::{Expr, Frame, Subquery},
     key::write_key,
-    memory::Kept,
     query::{
         Body, Distinct, Join, Members, Query, Select, SetOperation, SortKey, Source, SourceKind, TableSource, Wait,
     },
@@ -108,21 +106,17 @@ impl Run<'_> {
         let wanted = limit
             .filter(|_| first_of.is_empty() && query.locks.iter().all(|locked| locked.lock.wait != Wait::Skip))
             .map(|limit| usize::try_from(limit.saturating_add(offset)).unwrap_or(usize::MAX));
-        let (mut seen, mut kept) = (KeySet::default(), Kept::new(&self.environment.memory));
-        // Where rows are sorted, equal ones are adjacent: the first sort keys are those of DISTINCT ON.
-        let (is_sorted, mut before) = (!query.order.is_empty(), None);
+        // Rows are sorted by the expressions of DISTINCT ON first: equal ones are adjacent.
+        let mut before = None;
         let mut is_first = |row: &[Value]| {
             let mut key = KeyBuffer::new();
             first_of.iter().for_each(|at| write_key(&row[*at], false, &mut key));
-            if !is_sorted {
-                return seen.is_new(&key, &mut kept);
-            }
             let is_new = before.as_ref() != Some(&key);
             before = Some(key);
-            Ok(is_new)
+            is_new
         };
         let mut shown = |row: &[Value]| {
-            if !first_of.is_empty() && !is_first(row)? {
+            if !first_of.is_empty() && !is_first(row) {
                 return Ok(ControlFlow::Continue(()));
             }
             if offset > 0 {
@@ -169,10 +163,11 @@ impl Run<'_> {
             Some(select) => self.plain_select(select, outer, emit),
             None => self.body(&query.body, outer, emit),
         })?;
-        let (holds, spills) = (sorter.bytes(), sorter.spilled());
-        self.instrumentation.iter().for_each(|of| of.holds(query, Step::Sorted, holds, spills));
+        sorter.complete()?;
+        let (holds, writes) = (sorter.bytes(), sorter.written());
+        self.instrumentation.iter().for_each(|of| of.holds(query, Step::Sorted, holds, writes));
         let mark = self.environment.memory.mark();
-        sorter.finish(&mut |row| {
+        sorter.emit(&mut |row| {
             self.next_row(mark);
             emit(row)
         })
@@ -441,7 +436,8 @@ impl Run<'_> {
             }
             Members::Query(_) => {}
         }
-        values.finish(&mut |value| {
+        values.complete()?;
+        values.emit(&mut |value| {
             self.check_cancelled()?;
             row[first].clone_from(&value[0]);
             each(row)

@@ -1,7 +1,7 @@
 //! UNION, INTERSECT and EXCEPT.
 //!
-//! INTERSECT and EXCEPT count the rows of the right side. When there is no room for these, both sides go to batches in a
-//! temporary file, and each batch is done by itself; a batch that is too large is divided again.
+//! INTERSECT and EXCEPT count the rows of the right side. When there is no room for these, both sides go to batches in
+//! a temporary file, and each batch is done by itself; a batch that is too large is divided again.
 
 use std::ops::ControlFlow;
 
@@ -122,7 +122,9 @@ impl Run<'_> {
             };
             let flow = self.rows_of_sets(rule, others, emit, &mut |each| {
                 let (mut row, mut reader) = (vec![Value::Null; width], self.space.read(&own));
+                let mark = self.environment.memory.mark();
                 while let Some(key) = reader.next(&mut row)? {
+                    self.next_row(mark);
                     if each(key, &row)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }

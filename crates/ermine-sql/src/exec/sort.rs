@@ -5,8 +5,8 @@
 //! as many rows as were left the last time: memory is bounded by the wanted rows, and each row is sorted a few times at
 //! most. A row that comes behind all wanted ones is not taken at all, once there are as many.
 //!
-//! Rows that do not fit into memory are sorted, and go to a temporary file as a run. In the end the runs are merged. Where
-//! there are many, neighbours are merged before: a run of level n has the rows of [`FAN_IN`] runs of level n - 1.
+//! Rows that do not fit into memory are sorted, and go to a temporary file as a run. In the end the runs are merged: as
+//! many at a time as fit into memory, each with a chunk.
 
 use std::{cmp::Ordering, collections::BinaryHeap, collections::binary_heap::PeekMut, mem, ops::ControlFlow};
 
@@ -26,9 +26,6 @@ use crate::{
 
 /// The number of rows that may always be held, however few are wanted.
 const ROOM_MIN: usize = 1024;
-
-/// The number of runs that are merged at a time, but for the last merge, which has this many of each level at most.
-const FAN_IN: usize = 16;
 
 /// The order of rows.
 #[derive(Clone, Copy)]
@@ -54,8 +51,10 @@ pub(super) struct Sorter<'q, 'r> {
     kept: Kept<'q>,
     /// The most bytes that were held.
     held: usize,
-    /// Sorted rows that are in the file, with the levels of the runs, which do not increase.
-    runs: Vec<(Tape, u32)>,
+    /// Sorted rows that are in the file, in the order of their arrival.
+    runs: Vec<Tape>,
+    /// The bytes of all runs that were written.
+    written: u64,
 }
 
 /// Bytes that a row takes besides its values, in a list of which up to half is empty.
@@ -84,6 +83,7 @@ impl<'q, 'r> Sorter<'q, 'r> {
             kept: Kept::new(space.memory()),
             held: 0,
             runs: Vec::new(),
+            written: 0,
         }
     }
 
@@ -111,18 +111,43 @@ impl<'q, 'r> Sorter<'q, 'r> {
         self.held.max(self.kept.bytes())
     }
 
-    /// Returns the bytes of the runs.
-    pub(super) fn spilled(&self) -> u64 {
-        self.runs.iter().map(|(run, _)| run.bytes()).sum()
+    /// Returns the bytes that it has written to the temporary file.
+    pub(super) fn written(&self) -> u64 {
+        self.written
     }
 
-    /// Emits all wanted rows, in order.
-    pub(super) fn finish(&mut self, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+    /// Sorts the rows, when all have come.
+    pub(super) fn complete(&mut self) -> Result<()> {
+        if self.runs.is_empty() {
+            self.sort();
+            return Ok(());
+        }
+        self.spill()?;
+        loop {
+            let widest = self.runs.iter().map(Tape::widest).max().unwrap_or(1).max(1);
+            let at_a_time = (self.space.memory().work_mem() / 8 / widest).max(2);
+            if self.runs.len() <= at_a_time {
+                return Ok(());
+            }
+            let runs = mem::take(&mut self.runs);
+            for some in runs.chunks(at_a_time) {
+                let mut merged = self.space.tape()?;
+                let _ = self.merge(some, &mut |row| {
+                    merged.push(&[], row)?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                merged.end()?;
+                self.written += merged.bytes();
+                self.runs.push(merged);
+            }
+        }
+    }
+
+    /// Emits all wanted rows, in order, when they have been sorted.
+    pub(super) fn emit(&self, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         if !self.runs.is_empty() {
-            self.spill()?;
             return self.merge(&self.runs, emit);
         }
-        self.sort();
         for row in &self.rows {
             if emit(self.values_of(row))?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -182,29 +207,17 @@ impl<'q, 'r> Sorter<'q, 'r> {
         self.sort();
         self.note_last();
         let run = self.space.tape_of(self.rows.iter().map(|row| self.values_of(row)))?;
-        self.runs.push((run, 0));
+        self.written += run.bytes();
+        self.runs.push(run);
         (self.values, self.rows) = (Vec::new(), Vec::new());
         self.kept.shrink_to(0);
-        while let Some((_, level)) = self.runs.last()
-            && let Some(first) = self.runs.len().checked_sub(FAN_IN)
-            && self.runs[first].1 == *level
-        {
-            let (level, mut merged) = (level + 1, self.space.tape()?);
-            let _ = self.merge(&self.runs[first..], &mut |row| {
-                merged.push(&[], row)?;
-                Ok(ControlFlow::Continue(()))
-            })?;
-            merged.end()?;
-            self.runs.truncate(first);
-            self.runs.push((merged, level));
-        }
         Ok(())
     }
 
     /// Emits the wanted rows of some runs, in order. Of equal rows those of earlier runs come first.
-    fn merge(&self, runs: &[(Tape, u32)], emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
+    fn merge(&self, runs: &[Tape], emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         let mut heads = BinaryHeap::with_capacity(runs.len());
-        for (run, (tape, _)) in runs.iter().enumerate() {
+        for (run, tape) in runs.iter().enumerate() {
             let row = vec![Value::Null; self.width];
             let mut head = Head { keys: self.keys, prefix: self.last, row, run, reader: self.space.read(tape) };
             if head.advance()? {
@@ -347,7 +360,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        let (mut levels, mut spilled) = (0, 0);
+        let (mut most, mut spilled) = (0, 0);
         for _ in 0..300 {
             let count = [3, 100, 5000][random.usize(..3)];
             let types = [random.usize(..8), random.usize(..8), random.usize(..8)];
@@ -369,11 +382,12 @@ mod tests {
             for row in &rows {
                 sorter.push(row).unwrap();
                 held = held.max(sorter.rows.len());
-                levels = levels.max(sorter.runs.first().map_or(0, |(_, level)| *level));
             }
+            most = most.max(sorter.runs.len());
             spilled += usize::from(!sorter.runs.is_empty());
             let mut sorted = Vec::new();
-            let flow = sorter.finish(&mut |row| {
+            sorter.complete().unwrap();
+            let flow = sorter.emit(&mut |row| {
                 sorted.push(row.to_vec());
                 Ok(ControlFlow::Continue(()))
             });
@@ -384,6 +398,7 @@ mod tests {
                 assert!(held <= ROOM_MIN.max(2 * wanted), "{held} rows were held where {wanted} are wanted");
             }
         }
-        assert!(levels > 0 && spilled > 20, "{levels} levels, {spilled} sorts were spilled");
+        // Some have to be merged in several passes.
+        assert!(most > 16 && spilled > 20, "{most} runs, {spilled} sorts were spilled");
     }
 }

@@ -47,10 +47,12 @@ impl<'q, 'r> Unique<'q, 'r> {
     /// Shows the other rows that are new.
     pub(super) fn finish(self, emit: &mut Emit<'_>) -> Result<ControlFlow<()>> {
         let (space, mut row) = (self.space, vec![Value::Null; self.width]);
+        let mark = space.memory().mark();
         let mut batches = self.later()?;
         while let Some(batch) = batches.pop() {
             let (mut unique, mut reader) = (Self::new(space), space.read(&batch));
             while let Some(key) = reader.next(&mut row)? {
+                space.memory().next_row(mark);
                 if unique.is_new(key, &row)? && emit(&row)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }

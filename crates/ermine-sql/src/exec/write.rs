@@ -248,6 +248,7 @@ impl Run<'_> {
         let (mut found, mark, mut updated) =
             (Gathered::new(&self.environment.memory), self.environment.memory.mark(), 0);
         self.rows_to_change(change, &mut |_, row| {
+            self.next_row(mark);
             let frame = Frame { row, outer: None };
             let mut both = Vec::with_capacity(row.len() + key_at);
             both.extend_from_slice(row);

@@ -1260,7 +1260,7 @@ impl Session {
     pub fn row_buffer(&self) -> RowBuffer {
         let in_force = self.settings.in_force();
         let place = Place {
-            database: Some(self.shared.database.clone()),
+            directory: self.shared.database.path().map(std::path::Path::to_path_buf),
             counts: self.shared.catalog.current().sessions.temporary_files.clone(),
             bytes_max: in_force.temp_file_limit,
             work_mem: in_force.work_mem,

@@ -40,7 +40,6 @@ fn statements() -> Vec<String> {
     let values = (0..5000).map(|n| format!("({n})")).collect::<Vec<_>>().join(",");
     [
         // Statements that gather rows.
-        "SELECT DISTINCT ON (n) n, 'x' {rows}",
         // Aggregates.
         "SELECT array_agg(n) {rows}",
         "SELECT string_agg(n::text || 'some more', ',') {rows}",

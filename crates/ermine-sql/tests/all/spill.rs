@@ -1,9 +1,8 @@
 //! Statements that gather more than `work_mem` and go on in a temporary file.
 //!
-//! Goal: they return the same rows as with enough memory, in the same order where one is wanted, stay within `work_mem`,
-//! and leave nothing behind, however they end.
-//! Method: each statement with little and with much `work_mem`; random queries on random rows; `pg_stat_database` says
-//! whether a file was written.
+//! Goal: they return the same rows as with enough memory, in the same order where one is wanted, stay within
+//! `work_mem`, and leave nothing behind, however they end. Method: each statement with little and with much `work_mem`;
+//! random queries on random rows; `pg_stat_database` says whether a file was written.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -90,6 +89,7 @@ fn rows_are_the_same_with_little_memory() {
         "SELECT n, repeat('x', 50) {rows} ORDER BY n DESC",
         "SELECT n::text || 'x' {rows} ORDER BY 1 LIMIT 100 OFFSET 19000",
         "SELECT n % 7, n, repeat('x', 500), ROW(n, 'x'), ARRAY[n, NULL] {rows} ORDER BY 1, 2",
+        "SELECT n, repeat('x', 50000 + n % 2) FROM generate_series(1, 100) AS s(n) ORDER BY 1 DESC",
         "SELECT DISTINCT n::text || 'x', n % 2 {rows}",
         "SELECT DISTINCT n % 20000 {rows} ORDER BY 1 DESC",
         "SELECT n::text || 'x', count(*), sum(n) {rows} GROUP BY 1",
@@ -104,6 +104,10 @@ fn rows_are_the_same_with_little_memory() {
         "SELECT n % 25000 {rows} EXCEPT SELECT n * 2 {rows}",
         "SELECT n % 25000, 'x' {rows} EXCEPT ALL SELECT n * 2 % 20000, 'x' {rows}",
         "SELECT DISTINCT ON (m) n % 20000 AS m, n {rows} ORDER BY m, n DESC",
+        "SELECT DISTINCT ON (n % 20000, n % 2) n % 20000, n % 2 {rows} ORDER BY n % 2",
+        "SELECT DISTINCT ON (n % 20000) n % 20000 {rows}",
+        "SELECT count(*) FROM generate_series(1, 5) AS l(n) FULL JOIN (SELECT nullif(n % 2, 0) * n AS k {rows}) AS r \
+            ON r.k = l.n",
         "WITH c AS MATERIALIZED (SELECT n, repeat('x', n % 50) AS x {rows}) \
             SELECT count(*), max(x) FROM c UNION ALL SELECT n, x FROM c WHERE n % 10000 = 7",
         "SELECT t.m, d.n % 3, count(*) FROM generate_series(1, 2) AS t(m), (SELECT n, random() {rows}) AS d GROUP BY 1, 2",
@@ -116,11 +120,6 @@ fn rows_are_the_same_with_little_memory() {
         // Two in a row that are too large.
         "SELECT count(*), sum(u.m) FROM (SELECT n {rows}) AS t JOIN (SELECT n, n + 1 AS m {rows}) AS u USING (n) \
             LEFT JOIN (SELECT n AS m, n % 2 AS half {rows}) AS v ON v.m = u.m AND v.half = 1",
-        // Only a part of the rows is wanted, and the query is run again and again.
-        "SELECT m, (SELECT max(t.n) FROM (SELECT n {rows}) AS t JOIN (SELECT n {rows}) AS u ON u.n = t.n + s.m) \
-            FROM generate_series(1, 3) AS s(m)",
-        "SELECT m, EXISTS (SELECT 1 FROM (SELECT n {rows}) AS t JOIN (SELECT n {rows}) AS u ON u.n = t.n + s.m * 10000) \
-            FROM generate_series(1, 4) AS s(m)",
     ] {
         let query = query.replace("{rows}", rows);
         let small = compare(&engine, &mut session, &query, "1024kB");
@@ -188,6 +187,48 @@ fn cursors_go_on_in_a_file() {
         }
     }
     assert_eq!(next, 3000);
+}
+
+/// A query that is run for each row around keeps its hash for the next run: it would be read from a file each time.
+#[test]
+fn the_hash_of_a_repeated_query_has_to_fit() {
+    let (engine, sql) = in_memory();
+    let mut session = sql.session("ann", "shop");
+    let rows = "FROM generate_series(1, 30000) AS s(n)";
+    let query = format!(
+        "SELECT m, (SELECT max(t.n) FROM (SELECT n {rows}) AS t JOIN (SELECT n {rows}) AS u ON u.n = t.n + s.m) \
+            FROM generate_series(1, 3) AS s(m)"
+    );
+    assert_eq!(rows_of(&engine, &mut session, &query, "256MB").1, 0);
+    ask(&mut session, "SET work_mem = '256kB'");
+    assert_eq!(run(&mut session, &query), Err(SqlState::OUT_OF_MEMORY));
+    // What such a query sorts or groups is done anew each time, in the same place of the file.
+    let query = "SELECT count(*) FROM generate_series(1, 200) AS s(m), \
+        LATERAL (SELECT n FROM generate_series(1, 3000) AS t(n) ORDER BY n % m OFFSET 2999) AS u";
+    ask(&mut session, "SET work_mem = '64kB'; SET temp_file_limit = '1MB'");
+    assert_eq!(ask(&mut session, query), ["200"]);
+}
+
+/// Where the database has no room, and `work_mem` would allow more.
+#[test]
+fn a_full_database_is_left_for_the_file() {
+    let options = Options::default().memory_limit(64 << 20);
+    let engine = Arc::new(Database::open_in_memory(options).unwrap());
+    let sql = SqlDatabase::open(engine).unwrap();
+    let mut session = sql.session("ann", "shop");
+    let rows = |count: u32| format!("FROM generate_series(1, {count}) AS s(n)");
+    for query in [
+        format!("SELECT count(*) FROM (SELECT n {0}) AS t JOIN (SELECT n {0}) AS u USING (n)", rows(800_000)),
+        format!(
+            "SELECT count(*) FROM (SELECT n, repeat('x', 1 + n % 3), count(*) AS c, sum(n) {} GROUP BY 1, 2 \
+                ORDER BY c, n OFFSET 0) AS q",
+            rows(500_000)
+        ),
+    ] {
+        let before = written(&mut session);
+        ask(&mut session, &query);
+        assert!(written(&mut session) > before, "{query}");
+    }
 }
 
 #[test]
@@ -267,6 +308,8 @@ fn changes_are_the_same_with_little_memory() {
     let (engine, sql) = in_memory();
     let mut session = sql.session("ann", "shop");
     let statements = [
+        "UPDATE tea SET name = repeat('x', 4200 + o.n % 2) FROM generate_series(1, 2000) AS o(n) WHERE o.n = tea.id",
+        "UPDATE tea SET name = 'leaf' WHERE id <= 2000",
         "INSERT INTO tea SELECT id + 20000, name || repeat('x', 50), kind FROM tea",
         "UPDATE tea SET name = name || id, kind = kind + 1 WHERE id % 3 > 0",
         "UPDATE tea SET kind = other.id FROM (SELECT id, name FROM tea WHERE id % 2 = 0) AS other \

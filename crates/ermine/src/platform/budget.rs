@@ -121,6 +121,11 @@ impl Budget {
         (self.taken.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
+    /// Returns the bytes that [`Budget::take`] has left now; other threads may take them.
+    pub fn left(&self) -> u64 {
+        self.bound(Need::Work).saturating_sub(self.taken())
+    }
+
     /// Returns the bound up to which memory is granted for `need`.
     pub(crate) fn bound(&self, need: Need) -> u64 {
         let limit = self.limit();
