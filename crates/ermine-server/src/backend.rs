@@ -10,7 +10,7 @@ use std::{
 };
 
 use ermine_sql::{
-    Column, Completion, Effort, Notification, Result, RowSink, SqlError, SqlState, Status, WaitEvents,
+    Column, Completion, Effort, Notification, Parent, Result, RowSink, SqlError, SqlState, Status, WaitEvents,
     logical::ChangeStream,
     types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
@@ -111,11 +111,28 @@ pub trait Session: Send {
     /// Runs a text of any number of statements, in one transaction where they do not say otherwise.
     fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion>;
 
-    /// Parses and binds one statement.
-    fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Self::Statement>;
+    /// Parses and binds one statement, or none; `parent` is the client's span that its text names.
+    fn prepare(
+        &mut self,
+        text: &str,
+        parameters: &[Option<SqlType>],
+        parent: Option<Parent>,
+    ) -> Result<Arc<Self::Statement>>;
+
+    /// Fails if a statement has the name, also one that SQL has prepared.
+    fn check_new_statement(&self, name: &str) -> Result<()>;
+
+    /// Gives a statement a name, which no statement has.
+    fn name_statement(&mut self, name: &str, statement: Arc<Self::Statement>);
+
+    /// Returns the statement of a name, also one that SQL has prepared.
+    fn statement(&self, name: &[u8]) -> Option<&Arc<Self::Statement>>;
+
+    /// Removes the statement of a name, if it exists.
+    fn remove_statement(&mut self, name: &[u8]);
 
     /// Binds parameters to a statement: as many as it has, each of its type or NULL.
-    fn bind(&mut self, statement: &Self::Statement, parameters: Vec<Value>) -> Result<Self::Portal>;
+    fn bind(&mut self, statement: &Arc<Self::Statement>, parameters: Vec<Value>) -> Result<Self::Portal>;
 
     /// Runs a portal from its current position, up to `limit` rows. Outside of a transaction that the client has begun,
     /// all that is run up to [`Session::sync`] is one transaction. `last` says that the client has already asked for
@@ -242,8 +259,11 @@ pub trait Session: Send {
     }
 }
 
-/// A statement that has been parsed and bound.
+/// A statement that has been parsed and bound, or none.
 pub trait Statement: Send + Sync {
+    /// Whether its text had no statement.
+    fn is_empty(&self) -> bool;
+
     /// Returns the types of the parameters.
     fn parameters(&self) -> &[SqlType];
 
@@ -255,11 +275,17 @@ pub trait Statement: Send + Sync {
         None
     }
 
-    /// Whether it may take long, so that it must not run where it could block others. Whatever this says, a statement
-    /// that took long once is expected to do so again.
-    fn is_long(&self) -> bool {
-        false
+    /// Returns the client's span that its text names.
+    fn parent(&self) -> Option<Parent> {
+        None
     }
+
+    /// Whether it may take long, so that it must not run where it could block others: a statement that took long is
+    /// expected to do so again.
+    fn is_long(&self) -> bool;
+
+    /// Records whether it took long.
+    fn took(&self, long: bool);
 }
 
 /// The state of a portal after a call.

@@ -12,8 +12,8 @@ use std::{
 
 use crate::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Effort, Held, Notification, Prepared, Result, RowBuffer, RowSink, SqlDatabase, SqlError,
-    SqlState, Status, WaitEvents,
+    ClientStatement, Column, Completion, Effort, Held, Notification, Parent, Result, RowBuffer, RowSink, SqlDatabase,
+    SqlError, SqlState, Status, WaitEvents,
     logical::ChangeStream,
     types::{Environment, SqlType, Value, user_types::UserTypes},
     verifier::Verifier,
@@ -37,7 +37,7 @@ pub struct SqlSession(ermine_sql::Session);
 
 /// A statement with its parameters.
 pub struct SqlPortal {
-    statement: Arc<Prepared>,
+    statement: Arc<ClientStatement>,
     parameters: Vec<Value>,
     /// The memory of the parameters.
     _held: Held,
@@ -96,22 +96,40 @@ impl Backend for SqlBackend {
     }
 }
 
-impl Statement for Arc<Prepared> {
+impl Statement for ClientStatement {
+    fn is_empty(&self) -> bool {
+        self.prepared.is_empty()
+    }
+
     fn parameters(&self) -> &[SqlType] {
-        Prepared::parameters(self)
+        self.prepared.parameters()
     }
 
     fn columns(&self) -> Option<&[Column]> {
-        Prepared::columns(self)
+        self.prepared.columns()
     }
 
     fn shape(&self) -> Option<String> {
-        Some(Prepared::shape(self))
+        Some(self.prepared.shape())
+    }
+
+    fn parent(&self) -> Option<Parent> {
+        self.parent
+    }
+
+    #[inline]
+    fn is_long(&self) -> bool {
+        self.was_long()
+    }
+
+    #[inline]
+    fn took(&self, long: bool) {
+        ClientStatement::took(self, long);
     }
 }
 
 impl Session for SqlSession {
-    type Statement = Arc<Prepared>;
+    type Statement = ClientStatement;
     type Portal = SqlPortal;
 
     fn check_connections(&self) -> Result<()> {
@@ -142,12 +160,34 @@ impl Session for SqlSession {
         self.0.simple_query(text, rows)
     }
 
-    fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
-        self.0.prepare(text, parameters)
+    fn prepare(
+        &mut self,
+        text: &str,
+        parameters: &[Option<SqlType>],
+        parent: Option<Parent>,
+    ) -> Result<Arc<ClientStatement>> {
+        Ok(Arc::new(ClientStatement::new(self.0.prepare(text, parameters)?, parent)))
+    }
+
+    fn check_new_statement(&self, name: &str) -> Result<()> {
+        self.0.check_new_statement(name)
+    }
+
+    fn name_statement(&mut self, name: &str, statement: Arc<ClientStatement>) {
+        self.0.name_statement(name, statement);
     }
 
     #[inline]
-    fn bind(&mut self, statement: &Arc<Prepared>, parameters: Vec<Value>) -> Result<SqlPortal> {
+    fn statement(&self, name: &[u8]) -> Option<&Arc<ClientStatement>> {
+        self.0.statement(name)
+    }
+
+    fn remove_statement(&mut self, name: &[u8]) {
+        self.0.remove_statement(name);
+    }
+
+    #[inline]
+    fn bind(&mut self, statement: &Arc<ClientStatement>, parameters: Vec<Value>) -> Result<SqlPortal> {
         let held = self.0.hold_parameters(&parameters)?;
         Ok(SqlPortal { statement: statement.clone(), parameters, _held: held, kept: None })
     }
@@ -167,11 +207,11 @@ impl Session for SqlSession {
             // More statements follow before the client asks for the end: they are one transaction.
             self.0.begin_implicit();
         }
-        if limit.is_none() || portal.statement.is_copy() {
-            return self.0.execute(&portal.statement, &portal.parameters, rows).map(Fetched::Complete);
+        if limit.is_none() || portal.statement.prepared.is_copy() {
+            return self.0.execute(&portal.statement.prepared, &portal.parameters, rows).map(Fetched::Complete);
         }
         let mut kept = Kept { rows: self.0.row_buffer(), ..Kept::default() };
-        kept.completion = self.0.execute(&portal.statement, &portal.parameters, &mut kept)?;
+        kept.completion = self.0.execute(&portal.statement.prepared, &portal.parameters, &mut kept)?;
         portal.kept.insert(kept).fetch(limit, rows)
     }
 

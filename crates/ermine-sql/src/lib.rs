@@ -78,6 +78,7 @@ pub use result::{Column, CopyFormat, RowSet, RowSink};
 pub use row_buffer::RowBuffer;
 pub use session::activity::shown as loggable;
 pub use session::{
-    Completion, CopyIn, Effort, Prepared, Session, SqlDatabase, SqlStatistics, SqlVerification, Status, WeakSqlDatabase,
+    ClientStatement, Completion, CopyIn, Effort, Parent, Prepared, Session, SqlDatabase, SqlStatistics,
+    SqlVerification, Status, WeakSqlDatabase,
 };
 pub use system::system_tables;

@@ -8,14 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine_sql::{Result, SqlError, SqlState};
+use ermine_sql::{Parent, Result, SqlError, SqlState};
 
-use super::{Connection, aside::LONG, logged::Ended, rows::Sink, statements::Prepared};
+use super::{Connection, aside::LONG, logged::Ended, rows::Sink};
 use crate::{
     backend::{Backend, Session},
     codec,
     protocol::{Formats, frontend::Message},
-    traces::Parent,
 };
 
 /// A copy from the client in progress.
@@ -25,14 +24,14 @@ pub struct Copying<S: Session> {
     worked: Duration,
     parent: Option<Parent>,
     /// The statement, if a portal began it; otherwise a simple query.
-    prepared: Option<Arc<Prepared<S::Statement>>>,
+    prepared: Option<Arc<S::Statement>>,
     /// Whether a piece took long the last time.
     was_long: bool,
 }
 
 impl<S: Session> Copying<S> {
     /// Begins a copy whose statement has asked for data.
-    pub fn begin(began: Instant, parent: Option<Parent>, prepared: Option<Arc<Prepared<S::Statement>>>) -> Self {
+    pub fn begin(began: Instant, parent: Option<Parent>, prepared: Option<Arc<S::Statement>>) -> Self {
         Self { began, worked: began.elapsed(), parent, prepared, was_long: false }
     }
 }

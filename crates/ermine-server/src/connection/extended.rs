@@ -14,8 +14,7 @@ use super::{
     copy::Copying,
     logged::Ended,
     rows::{Sink, describe},
-    simple::is_empty,
-    statements::{Portal, Prepared},
+    statements::Portal,
 };
 use crate::{
     backend::{Backend, Fetched, Session, Statement},
@@ -29,9 +28,11 @@ use crate::{
 impl<B: Backend> Connection<'_, B> {
     pub(super) fn parse(&mut self, name: &[u8], text: &[u8], types: &[u8]) -> Result<()> {
         self.forget_cancellation();
-        self.statements.check_new(name)?;
+        let name = codec::utf8(name)?;
         if name.is_empty() {
-            self.statements.remove(name);
+            self.statements.unnamed = None;
+        } else {
+            self.session.check_new_statement(name)?;
         }
         let text = codec::utf8(text)?;
         if !types.is_empty() {
@@ -47,23 +48,21 @@ impl<B: Backend> Connection<'_, B> {
                 }),
             })
             .collect::<Result<Vec<_>>>()?;
-        let statement = if is_empty(text) {
-            None
+        let prepared = self.session.prepare(text, &types, self.parent_of(text));
+        let statement = prepared.inspect_err(|_| self.failing = Some(text.to_owned()))?;
+        if name.is_empty() {
+            self.statements.unnamed = Some(statement);
         } else {
-            Some(self.session.prepare(text, &types).inspect_err(|_| self.failing = Some(text.to_owned()))?)
-        };
-        self.statements.add(name, Prepared::new(statement, self.parent_of(text)));
+            self.session.name_statement(name, statement);
+        }
         backend::parse_complete(self.output.bytes());
         Ok(())
     }
 
     #[inline]
     pub(super) fn bind(&mut self, bind: &Bind<'_>) -> Result<()> {
-        let prepared = self.statements.statement(bind.statement)?.clone();
-        let parameters = match &prepared.statement {
-            Some(statement) => statement.parameters(),
-            None => &[],
-        };
+        let statement = self.statements.statement(bind.statement, &self.session)?.clone();
+        let parameters = statement.parameters();
         if bind.parameter_count != parameters.len() {
             let what = format!(
                 "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
@@ -73,7 +72,7 @@ impl<B: Backend> Connection<'_, B> {
             );
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
         }
-        let columns = prepared.columns().map_or(0, <[_]>::len);
+        let columns = statement.columns().map_or(0, <[_]>::len);
         if !bind.result_formats.fits(columns) && columns > 0 {
             let (formats, what) = (bind.result_formats.count(), "result formats but query has");
             let what = format!("bind message has {formats} {what} {columns} columns");
@@ -92,11 +91,8 @@ impl<B: Backend> Connection<'_, B> {
                 (Some(bytes), Format::Text) => codec::parse_text(ty, bytes, &self.environment)?,
             });
         }
-        let portal = match &prepared.statement {
-            Some(statement) => Some(self.session.bind(statement, values)?),
-            None => None,
-        };
-        let portal = Portal { prepared, portal, formats: bind.result_formats.clone(), is_done: false };
+        let portal = self.session.bind(&statement, values)?;
+        let portal = Portal { statement, portal, formats: bind.result_formats.clone(), is_done: false };
         self.statements.add_portal(bind.portal, portal)?;
         backend::bind_complete(self.output.bytes());
         Ok(())
@@ -104,16 +100,16 @@ impl<B: Backend> Connection<'_, B> {
 
     #[inline]
     pub(super) fn describe(&mut self, target: Target<'_>) -> Result<()> {
-        let (prepared, formats) = match target {
+        let (statement, formats) = match target {
             Target::Statement(name) => {
-                let prepared = self.statements.statement(name)?;
-                let parameters = prepared.statement.as_ref().map_or(&[][..], Statement::parameters);
-                backend::parameter_description(self.output.bytes(), parameters.iter().map(|&ty| codec::oid(ty)));
+                let statement = self.statements.statement(name, &self.session)?;
+                let oids = statement.parameters().iter().map(|&ty| codec::oid(ty));
+                backend::parameter_description(self.output.bytes(), oids);
                 // The formats are not known before `Bind`.
-                (prepared, &Formats::default())
+                (statement, &Formats::default())
             }
             Target::Portal(name) => match self.statements.portal(name) {
-                Ok(portal) => (&portal.prepared, &portal.formats),
+                Ok(portal) => (&portal.statement, &portal.formats),
                 Err(missing) => {
                     let columns = codec::utf8(name).ok().and_then(|name| self.session.cursor(name)).ok_or(missing)?;
                     describe(self.output.bytes(), columns, &Formats::default());
@@ -121,7 +117,7 @@ impl<B: Backend> Connection<'_, B> {
                 }
             },
         };
-        match prepared.columns() {
+        match statement.columns() {
             Some(columns) => describe(self.output.bytes(), columns, formats),
             None => backend::no_data(self.output.bytes()),
         }
@@ -133,13 +129,13 @@ impl<B: Backend> Connection<'_, B> {
         self.forget_cancellation();
         let (began, from) = (Instant::now(), self.output.bytes().len());
         let portal = self.statements.portal(name)?;
-        let Some(inner) = &mut portal.portal else {
+        if portal.statement.is_empty() {
             backend::empty_query(self.output.bytes());
             return Ok(());
-        };
+        }
         if portal.is_done {
             // A portal with rows has no more of them; any other would be run twice.
-            if portal.prepared.columns().is_none() {
+            if portal.statement.columns().is_none() {
                 let what = format!("portal \"{}\" cannot be run", name.escape_ascii());
                 return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
             }
@@ -149,24 +145,25 @@ impl<B: Backend> Connection<'_, B> {
         self.output.begin_group();
         let limit = u32::try_from(rows_max).ok().and_then(NonZeroU32::new);
         let was_open = self.session.status() != Status::Idle;
-        let is_long = portal.prepared.is_long() || self.shared.backend.waits();
+        let is_long = portal.statement.is_long() || self.shared.backend.waits();
         let mut sink = Sink::portal(&mut self.output, &mut self.environment, &portal.formats, &mut self.scratch);
-        let fetched = self.shared.watch.run(is_long, began, || self.session.execute(inner, limit, is_last, &mut sink));
+        let run = || self.session.execute(&mut portal.portal, limit, is_last, &mut sink);
+        let fetched = self.shared.watch.run(is_long, began, run);
         self.has_set |= sink.has_set;
         let took = began.elapsed();
-        portal.prepared.took(took > LONG);
+        portal.statement.took(took > LONG);
         if let Ok(Fetched::Complete(_)) = fetched {
             portal.is_done = true;
         }
         let is_durable = !matches!(&fetched, Ok(Fetched::Complete(Completion { receipt: Some(_) })));
         if self.session.is_copying() {
-            let prepared = portal.prepared.clone();
-            self.copying = Some(Copying::begin(began, prepared.parent, Some(prepared)));
-        } else if portal.prepared.parent.is_some() || self.session.slow_after().is_some() {
-            let prepared = portal.prepared.clone();
-            let (parent, failure) = (prepared.parent, fetched.as_ref().err());
+            let statement = portal.statement.clone();
+            self.copying = Some(Copying::begin(began, statement.parent(), Some(statement)));
+        } else if portal.statement.parent().is_some() || self.session.slow_after().is_some() {
+            let statement = portal.statement.clone();
+            let (parent, failure) = (statement.parent(), fetched.as_ref().err());
             let ended = Ended { began, took, client: Duration::ZERO, failure, parent };
-            self.ended(ended, is_durable, Some(prepared));
+            self.ended(ended, is_durable, Some(statement));
         }
         match fetched? {
             Fetched::Suspended => backend::portal_suspended(self.output.bytes()),
@@ -180,7 +177,8 @@ impl<B: Backend> Connection<'_, B> {
 
     pub(super) fn close(&mut self, target: Target<'_>) {
         match target {
-            Target::Statement(name) => self.statements.remove(name),
+            Target::Statement([]) => self.statements.unnamed = None,
+            Target::Statement(name) => self.session.remove_statement(name),
             Target::Portal(name) => self.statements.remove_portal(name),
         }
         backend::close_complete(self.output.bytes());

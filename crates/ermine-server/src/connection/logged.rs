@@ -9,14 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ermine_sql::{Effort, SqlError, loggable};
+use ermine_sql::{Effort, Parent, SqlError, loggable};
 use log::Level;
 use serde_json::json;
 
-use super::{Connection, statements::Prepared};
+use super::Connection;
 use crate::{
     backend::{Backend, Session, Statement},
-    traces::{Parent, Span},
+    traces::Span,
 };
 
 /// A statement whose commit is not durable yet.
@@ -25,7 +25,7 @@ pub struct Unsynced<S: Session> {
     took: Duration,
     client: Duration,
     effort: Effort,
-    prepared: Option<Arc<Prepared<S::Statement>>>,
+    prepared: Option<Arc<S::Statement>>,
     parent: Option<Parent>,
     failure: Option<(&'static str, String)>,
 }
@@ -72,7 +72,7 @@ impl<B: Backend> Connection<'_, B> {
         &mut self,
         ended: Ended<'_>,
         is_durable: bool,
-        prepared: Option<Arc<Prepared<<B::Session as Session>::Statement>>>,
+        prepared: Option<Arc<<B::Session as Session>::Statement>>,
     ) {
         if ended.parent.is_some() || self.session.slow_after().is_some() {
             self.look(ended, is_durable, prepared);
@@ -84,7 +84,7 @@ impl<B: Backend> Connection<'_, B> {
         &mut self,
         Ended { began, took, client, failure, parent }: Ended<'_>,
         is_durable: bool,
-        prepared: Option<Arc<Prepared<<B::Session as Session>::Statement>>>,
+        prepared: Option<Arc<<B::Session as Session>::Statement>>,
     ) {
         let failure = failure.map(|error| (error.state().0, error.report().message.to_string()));
         let statement = Unsynced { began, took, client, effort: self.session.effort(), prepared, parent, failure };
@@ -145,7 +145,7 @@ impl<B: Backend> Connection<'_, B> {
     /// Returns the nodes of a statement's plan, as far as they are known; empty: it has none.
     fn shape_of(&self, Unsynced { effort, prepared, .. }: &Unsynced<B::Session>) -> String {
         let shape = match prepared {
-            Some(prepared) => prepared.statement.as_ref().and_then(Statement::shape),
+            Some(prepared) => prepared.shape(),
             None => self.session.shape_of(&effort.text),
         };
         let mut shape = shape.unwrap_or_default();

@@ -1,90 +1,46 @@
-//! The statements a client has prepared and the portals it has made of them, by their names; the empty name is that of
-//! the unnamed one.
+//! The portals that a client has made of its statements, by their names, and the unnamed statement; the session has the
+//! statements with names, which those of PREPARE are, too. The empty name is that of the unnamed one.
 
 use std::{
     collections::{HashMap, hash_map},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
 };
 
-use ermine_sql::{Column, Result, SqlError, SqlState};
+use ermine_sql::{Result, SqlError, SqlState};
 
-use crate::{
-    backend::{Session, Statement},
-    protocol::Formats,
-    traces::Parent,
-};
-
-/// A statement that has been prepared.
-pub struct Prepared<S> {
-    /// `None`: the text had no statement.
-    pub statement: Option<S>,
-    /// The client's span that its text names.
-    pub parent: Option<Parent>,
-    /// Whether it took long the last time.
-    was_long: AtomicBool,
-}
-
-impl<S: Statement> Prepared<S> {
-    /// Returns a statement that has not run yet.
-    pub fn new(statement: Option<S>, parent: Option<Parent>) -> Self {
-        Self { statement, parent, was_long: AtomicBool::new(false) }
-    }
-
-    /// Returns the columns of its result, if it returns rows.
-    pub fn columns(&self) -> Option<&[Column]> {
-        self.statement.as_ref()?.columns()
-    }
-
-    /// Whether it must not run where it could block others.
-    #[inline]
-    pub fn is_long(&self) -> bool {
-        // Relaxed, as a hint that only this connection's task reads and writes.
-        self.was_long.load(Ordering::Relaxed) || self.statement.as_ref().is_some_and(Statement::is_long)
-    }
-
-    /// Records whether it took long.
-    #[inline]
-    pub fn took(&self, long: bool) {
-        if long != self.was_long.load(Ordering::Relaxed) {
-            self.was_long.store(long, Ordering::Relaxed);
-        }
-    }
-}
+use crate::{backend::Session, protocol::Formats};
 
 /// A statement with its parameters.
 pub struct Portal<S: Session> {
     /// The portal's statement.
-    pub prepared: Arc<Prepared<S::Statement>>,
-    /// `None`: the text had no statement.
-    pub portal: Option<S::Portal>,
+    pub statement: Arc<S::Statement>,
+    /// Its run.
+    pub portal: S::Portal,
     /// The formats that the client wants the values in.
     pub formats: Formats,
     /// Whether it has been run to its end.
     pub is_done: bool,
 }
 
-/// A client's statements and portals.
+/// A client's unnamed statement, and its portals.
 pub struct Statements<S: Session> {
-    unnamed: Option<Arc<Prepared<S::Statement>>>,
-    named: HashMap<Box<[u8]>, Arc<Prepared<S::Statement>>>,
+    /// The unnamed statement.
+    pub unnamed: Option<Arc<S::Statement>>,
     unnamed_portal: Option<Portal<S>>,
     portals: HashMap<Box<[u8]>, Portal<S>>,
 }
 
 impl<S: Session> Default for Statements<S> {
     fn default() -> Self {
-        Self { unnamed: None, named: HashMap::new(), unnamed_portal: None, portals: HashMap::new() }
+        Self { unnamed: None, unnamed_portal: None, portals: HashMap::new() }
     }
 }
 
 impl<S: Session> Statements<S> {
-    /// Returns a statement by its name.
+    /// Returns a statement by its name, the unnamed one or one of the session.
     #[inline]
-    pub fn statement(&self, name: &[u8]) -> Result<&Arc<Prepared<S::Statement>>> {
-        let known = if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) };
+    pub fn statement<'s>(&'s self, name: &[u8], session: &'s S) -> Result<&'s Arc<S::Statement>> {
+        let known = if name.is_empty() { self.unnamed.as_ref() } else { session.statement(name) };
         known.ok_or_else(|| {
             let what = match name {
                 [] => "unnamed prepared statement does not exist".into(),
@@ -92,34 +48,6 @@ impl<S: Session> Statements<S> {
             };
             SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, what)
         })
-    }
-
-    /// Fails if a statement of this name cannot be added.
-    pub fn check_new(&self, name: &[u8]) -> Result<()> {
-        if self.named.contains_key(name) {
-            let what = format!("prepared statement \"{}\" already exists", name.escape_ascii());
-            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, what));
-        }
-        Ok(())
-    }
-
-    /// Adds a statement; the unnamed one is replaced.
-    pub fn add(&mut self, name: &[u8], prepared: Prepared<S::Statement>) {
-        let prepared = Arc::new(prepared);
-        if name.is_empty() {
-            self.unnamed = Some(prepared);
-        } else {
-            self.named.insert(name.into(), prepared);
-        }
-    }
-
-    /// Removes a statement, if it exists.
-    pub fn remove(&mut self, name: &[u8]) {
-        if name.is_empty() {
-            self.unnamed = None;
-        } else {
-            self.named.remove(name);
-        }
     }
 
     /// Returns a portal by its name.

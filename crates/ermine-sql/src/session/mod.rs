@@ -28,7 +28,9 @@ mod extension;
 mod login;
 mod maintenance;
 mod modes;
+mod named;
 mod notify;
+mod parent;
 pub(crate) mod plan;
 mod replication;
 mod role;
@@ -64,6 +66,8 @@ pub use self::{
     configured::WeakSqlDatabase,
     copy::CopyIn,
     effort::Effort,
+    named::ClientStatement,
+    parent::Parent,
     statement::Prepared,
     statistics::SqlStatistics,
 };
@@ -71,6 +75,7 @@ use self::{
     completion::Tagged,
     conflict::Story,
     copy::Copying,
+    named::Named,
     row_wait::{RowWait, was_held},
     settings::{Extent, Settings},
     sizes::Sizes,
@@ -101,7 +106,7 @@ use crate::{
     prepared::PreparedStore,
     result::{MORE, RowSink},
     row_buffer::RowBuffer,
-    system::own::{Own, ShownStatement},
+    system::own::Own,
     tape::Place,
     transaction::{ActiveTransaction, Following, Limits, Modes, changed, view_changed},
     types::{Environment, SqlType, Value},
@@ -231,6 +236,7 @@ impl SqlDatabase {
             state: State::Idle,
             plans: HashMap::new(),
             named: HashMap::new(),
+            executions: 0,
             held: Cursors::default(),
             copying: None,
             affected: 0,
@@ -270,8 +276,10 @@ pub struct Session {
     state: State,
     /// Plans of texts, each with the types that its parameters were given.
     plans: HashMap<PlanKey, Arc<Prepared>>,
-    /// Statements with names (PREPARE).
-    named: HashMap<String, Named>,
+    /// Statements with names, of the protocol and of PREPARE. The names are UTF-8.
+    named: HashMap<Box<[u8]>, Named>,
+    /// Statements that EXECUTE runs, one inside the other.
+    executions: u32,
     /// Cursors WITH HOLD of transactions that have committed.
     held: Cursors,
     /// A COPY FROM STDIN in progress, in the block of `state`.
@@ -283,15 +291,6 @@ pub struct Session {
     registered: Registered,
     /// The session among those that wait for one another.
     party: Arc<Party>,
-}
-
-/// A statement with a name.
-struct Named {
-    statement: Arc<Prepared>,
-    /// The text that has named it.
-    text: Arc<str>,
-    /// Microseconds since 2000-01-01.
-    prepared: i64,
 }
 
 enum State {
@@ -364,17 +363,6 @@ impl Session {
         let mut held = self.environment.memory.hold();
         held.grow_to(parameters.iter().map(Value::bytes).sum(), self.settings.in_force().work_mem)?;
         Ok(held)
-    }
-
-    /// Returns the statements with names, for `pg_prepared_statements`.
-    fn statements(&self) -> Vec<ShownStatement> {
-        let shown = |(name, named): (&String, &Named)| ShownStatement {
-            name: name.clone(),
-            text: named.text.clone(),
-            prepared: named.prepared,
-            parameters: named.statement.parameters().to_vec(),
-        };
-        self.named.iter().map(shown).collect()
     }
 
     fn remember(&mut self, text: &str, types: &[Option<SqlType>], prepared: &Arc<Prepared>) {

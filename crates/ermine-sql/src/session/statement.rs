@@ -99,6 +99,11 @@ impl Prepared {
         self.bound.columns.as_deref()
     }
 
+    /// Whether the text had no statement.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_none()
+    }
+
     /// Whether it is a COPY, which goes in or out as a whole.
     pub fn is_copy(&self) -> bool {
         matches!(self.bound.plan, Plan::CopyFrom(_) | Plan::CopyTo(_))

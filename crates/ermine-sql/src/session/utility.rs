@@ -5,7 +5,9 @@ use std::sync::Arc;
 use sqlparser::ast::{self, Set, Statement};
 
 use super::{
-    ActiveTransaction, Completion, Extent, Modes, Named, Prepared, Session, State, in_failed, now,
+    ActiveTransaction, Completion, Extent, Modes, Prepared, Session, State, in_failed,
+    named::not_prepared,
+    now,
     role::{AUTHORIZATION, ROLE},
     tree::{Tree, TwoPhase},
 };
@@ -28,6 +30,9 @@ use crate::{
     synchronous::Synchronous,
     types::{SqlType, Value},
 };
+
+/// Maximum number of statements that EXECUTE runs one inside the other.
+const EXECUTIONS_MAX: u32 = 8;
 
 /// Whether a statement may be run in a transaction that has failed.
 pub(super) fn ends_transaction(tree: &Tree) -> bool {
@@ -97,11 +102,6 @@ fn setting_name(variable: &[ast::Ident]) -> String {
         ["session", "authorization"] => "session_authorization".into(),
         _ => words.join("."),
     }
-}
-
-fn not_prepared(name: &str) -> SqlError {
-    let message = format!("prepared statement \"{name}\" does not exist");
-    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
 }
 
 fn no_handler() -> SqlError {
@@ -203,21 +203,30 @@ impl Session {
             Statement::ShowVariable { variable } => self.show(&setting_name(variable), prepared, rows)?,
             Statement::Discard { object_type } => self.discard(object_type, rows)?,
             Statement::Prepare { name, data_types, statement } => {
-                self.prepare_named(prepared, name_of(name), data_types, statement)?;
+                self.prepare_named(prepared, &name_of(name), data_types, statement)?;
                 rows.complete("PREPARE")?;
             }
             Statement::Explain { statement: executed, .. } => {
                 let Statement::Execute { name, parameters: given, .. } = &**executed else { return Err(no_handler()) };
                 let (named, values) = self.executed(name.as_ref(), given, parameters)?;
-                return self.explain_named(statement, &named, &values, rows);
+                self.executions += 1;
+                let done = self.explain_named(statement, &named, &values, rows);
+                self.executions -= 1;
+                return done;
             }
             Statement::Execute { name, parameters: given, .. } => {
                 let (named, values) = self.executed(name.as_ref(), given, parameters)?;
+                if named.is_empty() {
+                    rows.complete("EXECUTE")?;
+                    return Ok(Completion::default());
+                }
                 let _held = self.hold_parameters(&values)?;
                 // Its columns may have been announced when it was prepared.
                 let is_simple = std::mem::replace(&mut self.is_simple, false);
                 let began = now();
+                self.executions += 1;
                 let done = self.execute_inside(&named, &values, rows);
+                self.executions -= 1;
                 self.is_simple = is_simple;
                 self.ran(&named, (began, now()), done.is_ok());
                 return done;
@@ -228,7 +237,9 @@ impl Session {
                     self.named.clear();
                     "DEALLOCATE ALL"
                 } else {
-                    self.named.remove(&name).ok_or_else(|| not_prepared(&name))?;
+                    if !self.remove_statement(name.as_bytes()) {
+                        return Err(not_prepared(&name));
+                    }
                     "DEALLOCATE"
                 };
                 rows.complete(tag)?;
@@ -346,14 +357,11 @@ impl Session {
     fn prepare_named(
         &mut self,
         prepare: &Prepared,
-        name: String,
+        name: &str,
         types: &[ast::DataType],
         statement: &Statement,
     ) -> Result<()> {
-        if self.named.contains_key(&name) {
-            let message = format!("prepared statement \"{name}\" already exists");
-            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
-        }
+        self.check_new_statement(name)?;
         let seen = self.types();
         self.see_types(&seen);
         let types = types.iter().map(|ty| Ok(Some(type_of(ty, &self.environment)?.0))).collect::<Result<Vec<_>>>()?;
@@ -367,9 +375,8 @@ impl Session {
             true => self.uses_of(bound.bound.plan.words()),
             false => prepare.uses.clone(),
         };
-        let statement = self.planned(bound);
-        let named = Named { statement, text: self.registered.presence.doing().query, prepared: now() };
-        self.named.insert(name, named);
+        let prepared = self.planned(bound);
+        self.name_prepared(name, prepared);
         Ok(())
     }
 
@@ -380,8 +387,12 @@ impl Session {
         given: &[ast::Expr],
         parameters: &[Value],
     ) -> Result<(Arc<Prepared>, Vec<Value>)> {
+        // A statement of the protocol may be EXECUTE, also of itself.
+        if self.executions == EXECUTIONS_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+        }
         let name = name.map(parts_of).transpose()?.unwrap_or_default().join(".");
-        let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
+        let named = self.named_statement(&name)?;
         let values = self.arguments(&named, given, parameters)?;
         Ok((named, values))
     }
@@ -394,7 +405,9 @@ impl Session {
         values: &[Value],
         rows: &mut dyn RowSink,
     ) -> Result<Completion> {
-        let (mut explain, Some(Tree::Plain(inner))) = (explain.clone(), &named.tree) else { return Err(no_handler()) };
+        let (mut explain, Some(Tree::Plain(inner))) = (explain.clone(), &named.tree) else {
+            return Err(SqlError::unsupported("EXPLAIN EXECUTE of this statement"));
+        };
         if let Statement::Explain { statement, .. } = &mut explain {
             statement.clone_from(inner);
         }
@@ -413,8 +426,7 @@ impl Session {
         rows: &mut dyn RowSink,
     ) -> Result<Completion> {
         let Some((name, given)) = &create.execute else { return Ok(Completion::default()) };
-        let name = name_of(name);
-        let named = self.named.get(&name).ok_or_else(|| not_prepared(&name))?.statement.clone();
+        let named = self.named_statement(&name_of(name))?;
         let query = match &named.tree {
             Some(Tree::Plain(statement)) => match &**statement {
                 Statement::Query(query) if written(query).is_none() => query,

@@ -17,13 +17,17 @@ pub(crate) struct Own<'r> {
     pub(crate) statements: &'r dyn Fn() -> Vec<ShownStatement>,
 }
 
-/// A statement with a name (PREPARE).
+/// A statement with a name, of the protocol or of PREPARE.
 pub(crate) struct ShownStatement {
     pub(crate) name: String,
     pub(crate) text: Arc<str>,
     /// Microseconds since 2000-01-01.
     pub(crate) prepared: i64,
+    /// Whether PREPARE has named it.
+    pub(crate) is_from_sql: bool,
     pub(crate) parameters: Vec<SqlType>,
+    /// The types of its rows; `None`: it returns none.
+    pub(crate) columns: Option<Vec<SqlType>>,
 }
 
 fn cursors(known: Known<'_>) -> impl Iterator<Item = &Cursor> {
@@ -54,7 +58,8 @@ pub(super) const TABLES: &[Described] = &[
         statement TEXT = &*statement.text;
         prepare_time TIME = Value::TimestampTz(statement.prepared);
         parameter_types TEXTS = names(known, &statement.parameters);
-        from_sql BOOL = true;
+        result_types TEXTS = statement.columns.map_or(Value::Null, |columns| names(known, &columns));
+        from_sql BOOL = statement.is_from_sql;
         generic_plans INT8 = 0i64;
         custom_plans INT8 = 0i64;
     }),

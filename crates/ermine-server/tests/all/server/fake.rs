@@ -13,7 +13,7 @@ use std::{
 
 use ermine_server::backend::{Backend, Fetched, Opening, Session, Statement};
 use ermine_sql::{
-    Column, Completion, Result, RowSink, SqlError, SqlState, Status,
+    Column, Completion, Parent, Result, RowSink, SqlError, SqlState, Status,
     types::{Environment, Scalar, SqlType, Value},
     verifier::Verifier,
 };
@@ -56,6 +56,8 @@ pub struct FakeSession {
     pending: usize,
     process: i32,
     pause: fn(),
+    /// Statements with names.
+    named: HashMap<Vec<u8>, Arc<FakeStatement>>,
 }
 
 /// `SELECT a, 'b', $1`, `ROWS n`, `POINT $1`, `INSERT`, `FAIL`, `SLEEP ms`, which is known to be long where it is
@@ -64,10 +66,11 @@ pub struct FakeStatement {
     words: Vec<String>,
     parameters: Vec<SqlType>,
     columns: Option<Vec<Column>>,
+    was_long: AtomicBool,
 }
 
 pub struct FakePortal {
-    statement: FakeStatement,
+    statement: Arc<FakeStatement>,
     parameters: Vec<Value>,
     next: usize,
 }
@@ -89,6 +92,7 @@ impl Backend for Fake {
             pending: 0,
             process: opening.process,
             pause: opening.pause,
+            named: HashMap::new(),
         })
     }
 
@@ -122,6 +126,10 @@ fn environment(user: &str) -> Environment {
 }
 
 impl Statement for FakeStatement {
+    fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
     fn parameters(&self) -> &[SqlType] {
         &self.parameters
     }
@@ -131,7 +139,11 @@ impl Statement for FakeStatement {
     }
 
     fn is_long(&self) -> bool {
-        self.words[0] == "SLEEP"
+        self.words[0] == "SLEEP" || self.was_long.load(Ordering::Relaxed)
+    }
+
+    fn took(&self, long: bool) {
+        self.was_long.store(long, Ordering::Relaxed);
     }
 }
 
@@ -150,7 +162,8 @@ fn parse(text: &str, given: &[Option<SqlType>]) -> Result<FakeStatement> {
     let count = words.iter().filter(|word| word.starts_with('$')).count();
     let parameters: Vec<SqlType> =
         (0..count).map(|index| given.get(index).copied().flatten().unwrap_or(INT4)).collect();
-    let columns = match &*words[0] {
+    let columns = match words.first().map_or("", |word| word) {
+        "" => None,
         "SELECT" => Some(
             (words[1..].iter().zip(0..))
                 .map(|(word, index)| match word.strip_prefix('$') {
@@ -166,7 +179,7 @@ fn parse(text: &str, given: &[Option<SqlType>]) -> Result<FakeStatement> {
         | "START" | "SPIN" => None,
         word => return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at \"{word}\"")).at(Some(1))),
     };
-    Ok(FakeStatement { words, parameters, columns })
+    Ok(FakeStatement { words, parameters, columns, was_long: AtomicBool::new(false) })
 }
 
 impl Session for FakeSession {
@@ -176,7 +189,8 @@ impl Session for FakeSession {
     fn simple_query(&mut self, text: &str, rows: &mut dyn RowSink) -> Result<Completion> {
         let done = (|| {
             for statement in text.split(';').filter(|statement| !statement.trim().is_empty()) {
-                let mut portal = FakePortal { statement: parse(statement, &[])?, parameters: Vec::new(), next: 0 };
+                let mut portal =
+                    FakePortal { statement: Arc::new(parse(statement, &[])?), parameters: Vec::new(), next: 0 };
                 let _ = self.execute(&mut portal, None, false, rows)?;
             }
             Ok(())
@@ -190,16 +204,36 @@ impl Session for FakeSession {
         }
     }
 
-    fn prepare(&mut self, text: &str, parameters: &[Option<SqlType>]) -> Result<FakeStatement> {
-        parse(text, parameters)
+    fn prepare(
+        &mut self,
+        text: &str,
+        parameters: &[Option<SqlType>],
+        _parent: Option<Parent>,
+    ) -> Result<Arc<FakeStatement>> {
+        parse(text, parameters).map(Arc::new)
     }
 
-    fn bind(&mut self, statement: &FakeStatement, parameters: Vec<Value>) -> Result<FakePortal> {
-        let FakeStatement { words, parameters: types, columns } = statement;
-        // Only what the measured statement needs is copied.
-        let words = if words[0] == "POINT" { vec!["POINT".into()] } else { words.clone() };
-        let columns = columns.clone();
-        let statement = FakeStatement { words, parameters: types.clone(), columns };
+    fn check_new_statement(&self, name: &str) -> Result<()> {
+        match self.named.contains_key(name.as_bytes()) {
+            true => Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, "it exists")),
+            false => Ok(()),
+        }
+    }
+
+    fn name_statement(&mut self, name: &str, statement: Arc<FakeStatement>) {
+        self.named.insert(name.into(), statement);
+    }
+
+    fn statement(&self, name: &[u8]) -> Option<&Arc<FakeStatement>> {
+        self.named.get(name)
+    }
+
+    fn remove_statement(&mut self, name: &[u8]) {
+        self.named.remove(name);
+    }
+
+    fn bind(&mut self, statement: &Arc<FakeStatement>, parameters: Vec<Value>) -> Result<FakePortal> {
+        let statement = statement.clone();
         Ok(FakePortal { statement, parameters, next: 0 })
     }
 

@@ -15,6 +15,7 @@ mod cursors;
 mod functions;
 mod http;
 mod notifications;
+mod prepared;
 mod psql;
 mod top;
 mod types;
