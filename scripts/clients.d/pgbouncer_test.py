@@ -301,7 +301,6 @@ class Sessions(Base):
         conn.execute("DISCARD ALL")
         self.assertEqual(value(conn, "SHOW statement_timeout"), "0")
 
-    @known_gap("one name space for prepared statements of protocol and SQL")
     def test_statements_are_prepared_anew(self):
         places = set()
         for number in range(3):

@@ -12,7 +12,6 @@ import unittest
 directory = tempfile.TemporaryDirectory()
 os.environ["HOME"] = os.environ["XDG_CONFIG_HOME"] = directory.name
 
-from known_gap import known_gap  # noqa: E402
 from pgcli.completion_refresher import CompletionRefresher  # noqa: E402
 from pgcli.pgexecute import PGExecute  # noqa: E402
 from pgspecial.main import PGSpecial  # noqa: E402
@@ -158,7 +157,6 @@ class Commands(Base):
         self.assertEqual(rows[0][:2], ("born", "timestamp with time zone"))
         self.assertIn('btree, for table "zoo.animals", predicate (keeper IS NOT NULL)', below)
 
-    @known_gap("sequences have no rows in pg_attribute")
     def test_sequences_are_described(self):
         rows, below = self.described(r"\d keepers_id_seq")
         self.assertEqual(rows, [("last_value", "bigint", 2), ("log_cnt", "bigint", rows[1][2]), ("is_called", "boolean", True)])
@@ -176,7 +174,6 @@ class Commands(Base):
         self.assertEqual(self.rows(r"\ddp"), [])
         self.assertIn(("pg_default", "bench"), [row[:2] for row in self.rows(r"\db")])
 
-    @known_gap("the type trigger is missing")
     def test_functions_are_listed(self):
         self.assertEqual(self.rows(r"\df"), [])
 
@@ -217,11 +214,9 @@ class Completion(Base):
         self.assertEqual(self.execute.get_timezone(), "UTC")
         self.assertEqual(list(self.execute.casing()), [])
 
-    @known_gap("the type trigger is missing")
     def test_functions(self):
         self.assertEqual([f for f in self.execute.functions() if f.schema_name == "zoo"], [])
 
-    @known_gap("the type trigger is missing")
     def test_texts_are_completed(self):
         """With all that is asked for in the background, on a connection of its own."""
         completers = []

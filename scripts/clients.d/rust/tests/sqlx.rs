@@ -166,7 +166,7 @@ async fn transactions_errors_and_streams() -> Done {
     Ok(())
 }
 
-known_gap!(pools_and_listeners, "one name space for prepared statements of protocol and SQL");
+#[tokio::test]
 async fn pools_and_listeners() -> Done {
     let pool = migrated("s_pool").await?;
     sqlx::query("INSERT INTO pets (owner_id, name, weight) VALUES (1, 'Rex', 0)").execute(&pool).await?;
