@@ -3,8 +3,8 @@
 //! A statement has one temporary file at most, and so has a cursor or a portal: in the directory of the database,
 //! without a name (where the file system has no such files, it has one for a moment), so nothing is left of it. Rows go
 //! to it in chunks, each of which is one write and one read; a chunk has whole rows. The places of the chunks are in
-//! memory, and so are the types of the values: a file means nothing to anyone but its statement. Its space is used again
-//! when no rows are left in it.
+//! memory, and so are the types of the values: only its statement can read the file. Its space is used again when no rows are
+//! left in it.
 
 use std::{
     fs::File,
@@ -57,6 +57,7 @@ impl TempFile {
     pub(crate) fn new(place: Place) -> Result<Arc<Self>> {
         let made = place.directory.as_ref().map_or_else(tempfile::tempfile, tempfile::tempfile_in);
         let file = made.map_err(|error| file_error("made", place.directory.as_deref(), &error))?;
+        // Relaxed: counts, which order nothing.
         place.counts.files.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Self { place, file: Mutex::new(Written { file, end: 0 }) }))
     }

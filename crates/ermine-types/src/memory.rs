@@ -129,7 +129,8 @@ impl Memory {
         self.statement.add(&self.statement.gathered, bytes, 0)
     }
 
-    /// Works as `gather`, but fails also if the database would have little left; the error is for no one.
+    /// Works as `gather`, but fails also if the database would have little left; the caller goes on without, and
+    /// drops the error.
     #[inline]
     fn gather_leaving(&self, bytes: usize) -> Result<()> {
         self.statement.add(&self.statement.gathered, bytes, self.work_mem() / 64)

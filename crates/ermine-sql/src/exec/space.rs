@@ -49,7 +49,7 @@ impl<'r> Space<'r> {
     pub(super) fn tape(&self) -> Result<Tape> {
         let file = match self.file.get() {
             Some(file) => {
-                // No tape is left.
+                // No tape is left. All of them, and their clones of the file, are in the thread that runs the statement.
                 if Arc::strong_count(file) == 1 {
                     file.begin_again();
                 }
