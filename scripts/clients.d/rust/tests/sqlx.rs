@@ -4,9 +4,8 @@ use std::env::var;
 
 use bigdecimal::BigDecimal;
 use chrono::{DateTime, Utc};
-use futures_util::TryStreamExt;
+use futures_util::{FutureExt, TryStreamExt};
 use serde_json::json;
-use futures_util::FutureExt as _;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Error, Executor, FromRow, PgConnection, PgPool, Row, raw_sql};
