@@ -10,8 +10,8 @@ use crate::{
     types::Value,
 };
 
-/// Rows of a portal or a cursor that have not been fetched, or of a query that is run once, in their order: the first
-/// ones in memory, those that do not fit there in a temporary file.
+/// Rows of a portal or a cursor that have not been fetched, or that a WITH query that writes returns, in their order:
+/// the first ones in memory, those that do not fit there in a temporary file, if there is a place for one.
 #[derive(Debug)]
 pub struct RowBuffer {
     rows: VecDeque<Box<[Value]>>,
@@ -88,8 +88,7 @@ impl RowBuffer {
 
     fn take_room(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.bytes_max {
-            let what = "too many rows would have to be kept, of a portal or a cursor that is fetched in parts, or of a \
-                query that is run once";
+            let what = "too many rows would have to be kept, of a portal or a cursor that is fetched in parts";
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .hint("Fetch all rows at once, or fewer by LIMIT."));
         }
