@@ -164,7 +164,10 @@ fn loom_reclaiming_after_the_advances_of_another() {
 /// A reader joins at any time, maybe in the slot of a participant that leaves meanwhile.
 #[test]
 fn loom_a_new_participant_is_not_missed() {
-    loom::model(|| {
+    // Without a bound it takes as long as all other models together.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(5);
+    model.check(|| {
         let (epochs, shared) = (EpochManager::new("loom"), Shared::new());
         let (former, writer) = (epochs.join(), epochs.join());
         let leaving = thread::spawn(move || drop(former));

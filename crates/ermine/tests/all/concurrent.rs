@@ -116,7 +116,7 @@ fn transfers_keep_the_sum_for_every_reader() {
         let by_branch = bank.index(&accounts, "by branch", Uniqueness::NonUnique, |key, _| key % 4).unwrap();
         let by_balance = bank.index(&accounts, "by balance", Uniqueness::NonUnique, |_, balance| balance).unwrap();
         fill(&bank, &accounts, (0..ACCOUNTS).map(|key| (key, BALANCE)));
-        let end = Instant::now() + history::seconds(1.0);
+        let end = Instant::now() + history::seconds(0.4);
         let (transfers, audits) = (AtomicU64::new(0), AtomicU64::new(0));
         run_threads(THREADS, seed, |number, mut rng| {
             while Instant::now() < end {
@@ -207,7 +207,7 @@ fn draw_with_threads(scheme: Scheme, longest: Duration) -> bool {
 #[test]
 fn write_skew_under_load_never_happens_where_it_must_not() {
     for scheme in serializable_schemes() {
-        assert!(!draw_with_threads(scheme, history::seconds(1.0)), "under {scheme}");
+        assert!(!draw_with_threads(scheme, history::seconds(0.4)), "under {scheme}");
     }
 }
 
@@ -252,7 +252,7 @@ fn increments_are_not_lost_where_snapshots_are_read() {
         let database = open(scheme);
         let counters = database.table::<u64, i64>("counters").unwrap();
         fill(&database, &counters, (0..3).map(|key| (key, 0)));
-        let end = Instant::now() + history::seconds(0.5);
+        let end = Instant::now() + history::seconds(0.25);
         let done = [0; 3].map(AtomicI64::new);
         run_threads(THREADS * 4, seed, |_, mut rng| {
             let mut last = [0; 3];
@@ -297,7 +297,7 @@ fn a_register_shows_committed_values_in_their_order() {
         let registers = database.table::<u64, Vec<u8>>("registers").unwrap();
         let name = |writer: usize, sequence: u64, doomed: bool| format!("{writer} {sequence} {doomed}").into_bytes();
         database.run(|txn| (0..2).try_for_each(|key| txn.insert(&registers, &key, &name(0, 0, false)))).unwrap();
-        let end = Instant::now() + history::seconds(0.5);
+        let end = Instant::now() + history::seconds(0.25);
         run_threads(WRITERS * 2, seed, |number, mut rng| {
             let mut sequence = 0;
             let mut newest = [[0; WRITERS]; 2];
@@ -440,7 +440,7 @@ fn judge_histories(scheme: Scheme, longest: Duration, enough: impl Fn(usize) -> 
 #[test]
 fn histories_of_threads_are_serializable_where_they_must_be() {
     for scheme in serializable_schemes() {
-        assert_eq!(judge_histories(scheme, history::seconds(1.5), |_| false), 0);
+        assert_eq!(judge_histories(scheme, history::seconds(0.6), |_| false), 0);
     }
 }
 
@@ -465,7 +465,7 @@ fn a_token_that_moves_between_keys_is_always_in_exactly_one_place() {
         let places = database.table::<u64, i64>("places").unwrap();
         let by_color = database.index(&places, "by color", Uniqueness::NonUnique, |_, color| color).unwrap();
         fill(&database, &places, [(0, 0)]);
-        let end = Instant::now() + history::seconds(1.0);
+        let end = Instant::now() + history::seconds(0.4);
         let moves = AtomicU64::new(0);
         run_threads(THREADS, seed, |number, mut rng| {
             while Instant::now() < end {
@@ -517,7 +517,7 @@ fn a_unique_value_is_held_by_one() {
             let locks = database.table::<u64, i64>("locks").unwrap();
             let uniqueness = if through_index { Uniqueness::Unique } else { Uniqueness::NonUnique };
             database.index(&locks, "by name", uniqueness, |_, name| name).unwrap();
-            let end = Instant::now() + history::seconds(0.5);
+            let end = Instant::now() + history::seconds(0.25);
             let held = [const { AtomicBool::new(false) }; 3];
             let takes = AtomicU64::new(0);
             run_threads(THREADS, seed, |number, mut rng| {
@@ -585,7 +585,7 @@ fn ascending_inserts_of_many_threads_are_all_there() {
         let database = open(scheme);
         let table = database.table::<u64, i64>("table").unwrap();
         let by_value = database.index(&table, "by value", Uniqueness::NonUnique, |_, value| value).unwrap();
-        let (next, end) = (AtomicU64::new(0), Instant::now() + history::seconds(0.5));
+        let (next, end) = (AtomicU64::new(0), Instant::now() + history::seconds(0.25));
         run_threads(THREADS, 0, |number, _| {
             while Instant::now() < end && next.load(SeqCst) < 200_000 {
                 let key = next.fetch_add(1, SeqCst);
@@ -822,7 +822,7 @@ fn a_view_stays_what_it_was_until_its_transaction_ends() {
         let database = open(scheme);
         let table = database.table::<u64, Vec<u8>>("table").unwrap();
         database.run(|txn| txn.insert(&table, &0, &[0; BYTES][..])).unwrap();
-        let end = Instant::now() + history::seconds(1.0);
+        let end = Instant::now() + history::seconds(0.4);
         let (views, begun) = (AtomicU64::new(0), Instant::now());
         run_threads(THREADS, seed, |number, mut rng| {
             while Instant::now() < end {
@@ -884,7 +884,7 @@ fn a_long_reader_sees_its_snapshot_while_everything_changes() {
         let expected: Vec<_> = (0..ROWS).map(|key| (key, 0)).collect();
         let reader = database.begin(TxnOptions::read_only()).unwrap();
         let borrowed = reader.view(&table, &7).unwrap();
-        let (end, stop) = (Instant::now() + history::seconds(0.7), AtomicBool::new(false));
+        let (end, stop) = (Instant::now() + history::seconds(0.4), AtomicBool::new(false));
         thread::scope(|scope| {
             for number in 0..4 {
                 let (database, table, stop) = (&database, &table, &stop);
