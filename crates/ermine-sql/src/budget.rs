@@ -1,6 +1,6 @@
 //! The memory of a database of the engine, as the limit that sessions share.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use ermine::Error;
 
@@ -8,19 +8,41 @@ use crate::{error::Result, failure::sql_error, memory::Budget};
 
 /// The budget of a database.
 #[derive(Debug)]
-pub(crate) struct DatabaseBudget(Arc<ermine::Budget>);
+pub(crate) struct DatabaseBudget {
+    shared: Arc<ermine::Budget>,
+    /// Whether rows may leave memory for its files.
+    evicts: bool,
+}
+
+/// Number of pauses at most in which a refused statement waits for rows to leave memory, and their length.
+const PAUSES: usize = 400;
+const PAUSE: Duration = Duration::from_micros(250);
 
 impl DatabaseBudget {
     /// Returns the budget of the database, for the memory of a session.
     pub(crate) fn of(database: &ermine::Database) -> Arc<dyn Budget> {
-        Arc::new(Self(database.budget().clone()))
+        Arc::new(Self { shared: database.budget().clone(), evicts: database.path().is_some() })
+    }
+
+    /// Takes memory. Where rows may leave memory, it may be full for a moment only: then waits with `pause` before it
+    /// fails.
+    fn take_or(&self, bytes: u64, frees: bool, mut pause: impl FnMut()) -> ermine::Result<()> {
+        let take = || if frees { self.shared.take_to_delete(bytes) } else { self.shared.take(bytes) };
+        let mut taken = take();
+        for _ in 0..if self.evicts { PAUSES } else { 0 } {
+            if !matches!(taken, Err(Error::OutOfMemory { .. })) {
+                break;
+            }
+            pause();
+            taken = take();
+        }
+        taken
     }
 }
 
 impl Budget for DatabaseBudget {
     fn take(&self, bytes: u64, frees: bool) -> Result<()> {
-        let taken = if frees { self.0.take_to_delete(bytes) } else { self.0.take(bytes) };
-        taken.map_err(|error| match error {
+        self.take_or(bytes, frees, || thread::sleep(PAUSE)).map_err(|error| match error {
             Error::OutOfMemory { .. } => sql_error(error).hint(
                 "Let the statement gather fewer or smaller rows at a time, try again when others have ended, or start \
                  the server with a larger --memory-limit.",
@@ -30,11 +52,11 @@ impl Budget for DatabaseBudget {
     }
 
     fn give(&self, bytes: u64) {
-        self.0.give(bytes);
+        self.shared.give(bytes);
     }
 
     fn left(&self) -> u64 {
-        self.0.left()
+        self.shared.left()
     }
 }
 
@@ -61,5 +83,27 @@ mod tests {
         assert!(budget.take(most + 1, false).is_err());
         budget.take(most + 1, true).unwrap();
         budget.give(most + 1);
+    }
+
+    #[test]
+    fn a_statement_waits_for_rows_to_leave_memory() {
+        let database = Database::open_in_memory(Options::default().memory_limit(64 << 20)).unwrap();
+        let all = database.budget().left();
+        database.budget().take(all).unwrap();
+        let mut pauses = 0;
+        let mut ask = |evicts| {
+            let budget = DatabaseBudget { shared: database.budget().clone(), evicts };
+            pauses = 0;
+            let taken = budget.take_or(1 << 20, false, || {
+                pauses += 1;
+                if pauses == 3 {
+                    database.budget().give(1 << 20);
+                }
+            });
+            (taken.is_ok(), pauses)
+        };
+        assert_eq!(ask(false), (false, 0));
+        assert_eq!(ask(true), (true, 3));
+        database.budget().give(all);
     }
 }

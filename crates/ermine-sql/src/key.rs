@@ -72,6 +72,7 @@ pub fn can_be_read(ty: SqlType) -> bool {
                 | Scalar::Text
                 | Scalar::Varchar
                 | Scalar::Name
+                | Scalar::InternalChar
                 | Scalar::Char
                 | Scalar::Bytea
         )
@@ -109,7 +110,7 @@ pub fn read_key(ty: SqlType, descending: bool, input: &mut &[u8]) -> Option<Valu
         Scalar::Timestamp => Value::Timestamp(read(input)?),
         Scalar::TimestampTz => Value::TimestampTz(read(input)?),
         Scalar::Uuid => Value::Uuid(read(input)?),
-        Scalar::Text | Scalar::Varchar | Scalar::Name => Value::text(read::<String>(input)?),
+        Scalar::Text | Scalar::Varchar | Scalar::Name | Scalar::InternalChar => Value::text(read::<String>(input)?),
         Scalar::Char => Value::Char(read::<String>(input)?.into()),
         Scalar::Bytea => Value::Bytea(read::<Vec<u8>>(input)?.into()),
         Scalar::Float4 => {

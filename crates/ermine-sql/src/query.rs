@@ -14,6 +14,7 @@ use crate::{
     error::Result,
     expr::{Comparison, Expr},
     functions::Aggregate,
+    system::{ColumnSet, SystemTable},
     types::SqlType,
 };
 
@@ -294,7 +295,7 @@ impl Source {
             }
             SourceKind::Lateral(expr) => change(expr),
             SourceKind::Members(members) => members.exprs_mut().try_for_each(change),
-            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System(_) => Ok(()),
+            SourceKind::Derived(_) | SourceKind::Once(_) | SourceKind::System { .. } => Ok(()),
         }
     }
 
@@ -339,7 +340,10 @@ pub(crate) enum SourceKind {
     /// The values of a condition IN.
     Members(Members),
     /// A table of the system, computed from the current state.
-    System(crate::system::SystemTable),
+    System {
+        table: SystemTable,
+        needed: ColumnSet,
+    },
 }
 
 impl SourceKind {
@@ -349,7 +353,7 @@ impl SourceKind {
             Self::Function { calls, .. } => calls.iter().flat_map(|call| &call.arguments).collect(),
             Self::Lateral(expr) => vec![expr],
             Self::Members(members) => members.exprs().iter().collect(),
-            Self::Table(_) | Self::Derived(_) | Self::Once(_) | Self::System(_) => Vec::new(),
+            Self::Table(_) | Self::Derived(_) | Self::Once(_) | Self::System { .. } => Vec::new(),
         }
     }
 }
@@ -362,7 +366,7 @@ impl std::fmt::Debug for SourceKind {
             Self::Function { calls, .. } => f.debug_list().entries(calls.iter().map(|call| &call.name)).finish(),
             Self::Lateral(query) => write!(f, "lateral {query:?}"),
             Self::Members(members) => members.fmt(f),
-            Self::System(table) => table.fmt(f),
+            Self::System { table, .. } => table.fmt(f),
         }
     }
 }

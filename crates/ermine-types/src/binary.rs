@@ -36,6 +36,7 @@ pub fn read(ty: SqlType, modifier: i32, bytes: &[u8], environment: &Environment)
         Scalar::Numeric => Value::Numeric(Numeric::read_binary(bytes)?),
         Scalar::Char => Value::Char(text(bytes)?.into()),
         Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(text(bytes)?),
+        Scalar::InternalChar => Value::text(super::text::char_of_byte(exact::<1>(bytes)?[0])),
         Scalar::Bytea => Value::Bytea(bytes.into()),
         Scalar::Date => match i32::from_be_bytes(exact(bytes)?) {
             days if super::datetime::is_date(days) => Value::Date(days),
@@ -160,6 +161,7 @@ pub fn write(value: &Value, ty: SqlType, environment: &Environment, out: &mut Ve
         Value::Float4(value) => out.extend_from_slice(&value.to_be_bytes()),
         Value::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Value::Numeric(value) => value.write_binary(out),
+        Value::Text(value) if ty == SqlType::INTERNAL_CHAR => out.push(super::text::byte_of_char(value)),
         Value::Text(value) | Value::Char(value) => out.extend_from_slice(value.as_bytes()),
         Value::Bytea(value) => out.extend_from_slice(value),
         Value::Json(value) => out.extend_from_slice(value.as_bytes()),

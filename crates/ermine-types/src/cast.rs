@@ -28,16 +28,17 @@ pub enum Context {
 pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
     use Context::{Assignment, Explicit, Implicit};
     use Scalar::{
-        Bit, Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Macaddr, Macaddr8,
-        Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Varbit, Varchar,
+        Bit, Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, InternalChar, Interval, Json, Jsonb,
+        Macaddr, Macaddr8, Name, Numeric, Oid, Text, Time, TimeTz, Timestamp, TimestampTz, Varbit, Varchar,
     };
     if from == to {
         return Some(Implicit);
     }
+    let is_string = |ty: SqlType| ty.category() == b'S';
     match (from.is_array, to.is_array) {
         (true, true) => return context(SqlType::scalar(from.scalar), SqlType::scalar(to.scalar)),
-        (true, false) => return to.is_text().then_some(Assignment),
-        (false, true) => return from.is_text().then_some(Explicit),
+        (true, false) => return is_string(to).then_some(Assignment),
+        (false, true) => return is_string(from).then_some(Explicit),
         (false, false) => {}
     }
     match (from.scalar, to.scalar) {
@@ -46,7 +47,7 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (Int8, Numeric | Float4 | Float8 | Oid)
         | (Numeric, Float4 | Float8)
         | (Float4, Float8)
-        | (Char | Varchar | Name, Text)
+        | (Char | Varchar | Name | InternalChar, Text)
         | (Text | Char, Varchar)
         | (Text | Varchar, Char)
         | (Text | Varchar | Char, Name)
@@ -69,12 +70,13 @@ pub fn context(from: SqlType, to: SqlType) -> Option<Context> {
         | (TimeTz, Time)
         | (Inet, Cidr)
         | (Interval, Time)
+        | (Text | Varchar | Char, InternalChar)
         | (Json, Jsonb)
         | (Jsonb, Json) => Some(Assignment),
-        (Int4 | Int8, Bit) | (Bit, Int4 | Int8) => Some(Explicit),
+        (Int4 | Int8, Bit) | (Bit, Int4 | Int8) | (Int4, InternalChar) | (InternalChar, Int4) => Some(Explicit),
         (Bool, Int4) | (Int4, Bool) | (Jsonb, Bool | Int2 | Int4 | Int8 | Numeric | Float4 | Float8) => Some(Explicit),
-        _ if to.is_text() => Some(Assignment),
-        _ if from.is_text() => Some(Explicit),
+        _ if is_string(to) => Some(Assignment),
+        _ if is_string(from) => Some(Explicit),
         _ => None,
     }
 }
@@ -243,6 +245,10 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
             Some(Ok(Value::Macaddr8([*a, *b, *c, 0xff, 0xfe, *d, *e, *f])))
         }
         (Value::Macaddr8(address), Scalar::Macaddr) => Some(network::macaddr_of(*address).map(Value::Macaddr)),
+        (Value::Int4(number), Scalar::InternalChar) => {
+            let byte = i8::try_from(*number).map_err(|_| out_of_range(to));
+            Some(byte.map(|byte| Value::text(text::char_of_byte(byte as u8))))
+        }
         (Value::Int4(number), Scalar::Bool) => Some(Ok(Value::Bool(*number != 0))),
         (Value::Int2(number), _) => convert_integer((*number).into(), to),
         (Value::Int4(number), _) => convert_integer((*number).into(), to),
@@ -254,6 +260,12 @@ fn convert(value: Value, from: SqlType, to: SqlType, environment: &Environment) 
         (Value::Float4(float), _) => convert_float((*float).into(), to),
         (Value::Float8(float), _) => convert_float(*float, to),
         (Value::Numeric(number), _) => convert_numeric(number, to),
+        (Value::Text(content), Scalar::Int4) if from.scalar == Scalar::InternalChar => {
+            Some(Ok(Value::Int4((text::byte_of_char(content) as i8).into())))
+        }
+        (Value::Text(content) | Value::Char(content), Scalar::InternalChar) => {
+            Some(Ok(Value::text(text::internal_char(content))))
+        }
         (Value::Text(_) | Value::Char(_), _) if to.is_text() => {
             return Ok(match value {
                 Value::Text(content) if to.scalar == Scalar::Char => Value::Char(content),

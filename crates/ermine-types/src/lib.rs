@@ -132,6 +132,8 @@ pub enum Scalar {
     Varbit,
     /// `macaddr8`
     Macaddr8,
+    /// `"char"`, one byte, of the system's tables
+    InternalChar,
 }
 
 /// A type: of one value, or of arrays of such values.
@@ -231,6 +233,7 @@ types! {
     Bit BIT 1560 1561 "bit" "bit" -1
     Varbit VARBIT 1562 1563 "bit varying" "varbit" -1
     Macaddr8 MACADDR8 774 775 "macaddr8" "macaddr8" 8
+    InternalChar INTERNAL_CHAR 18 1002 "\"char\"" "char" 1
 }
 
 /// The difference between PostgreSQL's modifiers and the lengths that they stand for.
@@ -411,8 +414,8 @@ impl SqlType {
 
     /// Whether its values are [`Value::Text`] or [`Value::Char`].
     pub const fn is_text(self) -> bool {
-        use Scalar::{Char, Name, Text, Varchar};
-        !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name)
+        use Scalar::{Char, InternalChar, Name, Text, Varchar};
+        !self.is_array && matches!(self.scalar, Char | Varchar | Text | Name | InternalChar)
     }
 
     /// Whether its values have equality and an order. Those of `json` and `jsonpath` are texts, of which many mean the
@@ -444,6 +447,7 @@ impl SqlType {
             Inet | Cidr => b'I',
             Enum(_) => b'E',
             Record => b'P',
+            InternalChar => b'Z',
         }
     }
 

@@ -88,6 +88,7 @@ pub fn random_value(ty: SqlType, random: &mut fastrand::Rng) -> Value {
         Scalar::Char => Value::Char(random_text(random).into()),
         Scalar::Varchar | Scalar::Text => Value::text(random_text(random)),
         Scalar::Name => Value::text(random_text(random).chars().take(10).collect::<String>()),
+        Scalar::InternalChar => Value::text(if random.bool() { "r" } else { "" }),
         Scalar::Bytea => Value::Bytea((0..random.usize(..5)).map(|_| random.u8(..4)).collect()),
         Scalar::Date => match random.u8(..8) {
             0 => Value::Date(i32::MIN),

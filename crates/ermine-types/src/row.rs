@@ -317,9 +317,9 @@ impl<'a> Input<'a> {
 
     fn skip(&mut self, ty: SqlType) -> Result<()> {
         use Scalar::{
-            Bit, Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
-            Jsonpath, Macaddr, Macaddr8, Name, Numeric, Oid, Record, Text, Time, TimeTz, Timestamp, TimestampTz, Uuid,
-            Varbit, Varchar,
+            Bit, Bool, Bytea, Char, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, InternalChar, Interval,
+            Json, Jsonb, Jsonpath, Macaddr, Macaddr8, Name, Numeric, Oid, Record, Text, Time, TimeTz, Timestamp,
+            TimestampTz, Uuid, Varbit, Varchar,
         };
         if ty.is_array {
             return self.bytes().map(drop);
@@ -332,7 +332,8 @@ impl<'a> Input<'a> {
             Macaddr => 6,
             TimeTz => 12,
             Interval | Uuid => 16,
-            Char | Varchar | Text | Name | Bytea | Json | Jsonb | Jsonpath | Inet | Cidr | Bit | Varbit => {
+            Char | Varchar | Text | Name | InternalChar | Bytea | Json | Jsonb | Jsonpath | Inet | Cidr | Bit
+            | Varbit => {
                 return self.bytes().map(drop);
             }
             Numeric => match self.varint()? {
@@ -377,7 +378,7 @@ impl<'a> Input<'a> {
             Scalar::Float8 => Value::Float8(f64::from_le_bytes(self.array()?)),
             Scalar::Numeric => Value::Numeric(self.numeric()?),
             Scalar::Char => Value::Char(self.text()?.into()),
-            Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(self.text()?),
+            Scalar::Varchar | Scalar::Text | Scalar::Name | Scalar::InternalChar => Value::text(self.text()?),
             Scalar::Bytea => Value::Bytea(self.bytes()?.into()),
             Scalar::Json => Value::Json(self.text()?.into()),
             Scalar::Date => Value::Date(i32::from_le_bytes(self.array()?)),

@@ -68,7 +68,7 @@ fn has_generated_rows(query: &Query) -> bool {
     let is_generated = |source: &Source| match &source.kind {
         SourceKind::Derived(query) | SourceKind::Once(query) => has_generated_rows(query),
         SourceKind::Function { .. } | SourceKind::Members(_) => true,
-        SourceKind::Table(_) | SourceKind::Lateral(_) | SourceKind::System(_) => false,
+        SourceKind::Table(_) | SourceKind::Lateral(_) | SourceKind::System { .. } => false,
     };
     match &query.body {
         Body::Select(select) => select.sources.iter().all(is_generated),
@@ -419,8 +419,9 @@ pub(super) fn need(select: &mut Select) {
     }
     for source in &mut select.sources {
         let own = source.first..source.first + source.width;
-        let needed = own.filter(|at| places.contains(at)).map(|at| at - source.first).collect();
+        let needed: Vec<_> = own.filter(|at| places.contains(at)).map(|at| at - source.first).collect();
         match &mut source.kind {
+            SourceKind::System { needed: columns, .. } => *columns = needed.into_iter().collect(),
             SourceKind::Table(table) => table.needed = needed,
             SourceKind::Derived(query) | SourceKind::Lateral(Expr::Subquery(Subquery { query, .. }))
                 if needed.len() < source.width =>

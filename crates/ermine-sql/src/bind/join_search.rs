@@ -358,7 +358,7 @@ fn source_size(catalog: &Catalog, kind: &SourceKind) -> f64 {
             },
             _ => 10.0,
         },
-        SourceKind::System(_) => 200.0,
+        SourceKind::System { .. } => 200.0,
         SourceKind::Members(_) | SourceKind::Lateral(_) => 10.0,
     }
 }

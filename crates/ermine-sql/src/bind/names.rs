@@ -190,7 +190,9 @@ fn custom_type(
         ("record", _) => Err(SqlError::unsupported("type record")),
         ("name", []) => plain(SqlType::NAME),
         ("bpchar", [length]) => Ok((SqlType::CHAR, length.parse::<i32>().map_or(-1, |length| length + 4))),
-        ("bpchar" | "char", []) => plain(SqlType::CHAR),
+        ("bpchar", []) => plain(SqlType::CHAR),
+        // The type `char` has a word in the grammar: this one was written in quotes, or behind its schema.
+        ("char", []) => plain(SqlType::INTERNAL_CHAR),
         ("timestamptz", [precision]) => Ok((SqlType::TIMESTAMPTZ, precision.parse().unwrap_or(-1))),
         ("timestamptz", []) => plain(SqlType::TIMESTAMPTZ),
         (other, modifiers) => match (Reg::named(other), SqlType::from_name(other)) {

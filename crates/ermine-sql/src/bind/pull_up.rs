@@ -139,7 +139,7 @@ fn is_costly(result: &Expr) -> bool {
 /// Whether the rows of a source cannot be read more often, or elsewhere.
 fn has_fixed_rows(source: &Source) -> bool {
     match &source.kind {
-        SourceKind::Table(_) | SourceKind::System(_) => false,
+        SourceKind::Table(_) | SourceKind::System { .. } => false,
         SourceKind::Derived(query) => is_volatile(query) || uses_work_table(query),
         SourceKind::Once(_) | SourceKind::Lateral(_) | SourceKind::Members(_) => true,
         SourceKind::Function { .. } => source.kind.exprs().iter().any(|expr| expr.has(&is_fixed)),

@@ -27,7 +27,7 @@ use crate::{
     parse::place::at_function,
     query::{Access, Body, Join, Path, Query, Select, Source, SourceKind, TableSource, sets::SetCall},
     result::Column,
-    system::{SystemTable, privileges::EXPLODED, publications::OF_PUBLICATION},
+    system::{ColumnSet, SystemTable, privileges::EXPLODED, publications::OF_PUBLICATION},
     types::{SqlType, Value},
 };
 
@@ -335,7 +335,14 @@ impl Binder<'_> {
                 self.denied = Some(system.no_right());
             }
             let columns = system.columns();
-            return self.add(from, SourceKind::System(system), &columns, &own, alias, join);
+            return self.add(
+                from,
+                SourceKind::System { table: system, needed: ColumnSet::ALL },
+                &columns,
+                &own,
+                alias,
+                join,
+            );
         }
         let right = self.next_right.take().unwrap_or(Rights::SELECT);
         let relation = self.relation(name)?;
@@ -556,7 +563,7 @@ impl Binder<'_> {
         };
         let name = self.add_columns(from, named, columns, (name, alias), is_function)?;
         let names = match &kind {
-            SourceKind::Table(_) | SourceKind::System(_) => Box::default(),
+            SourceKind::Table(_) | SourceKind::System { .. } => Box::default(),
             // All of their columns have names.
             _ => {
                 let all = &self.scope().columns;
@@ -564,7 +571,7 @@ impl Binder<'_> {
             }
         };
         let (first, mut width) = (from.width, columns.len());
-        if matches!(kind, SourceKind::Table(_) | SourceKind::System(_)) {
+        if matches!(kind, SourceKind::Table(_) | SourceKind::System { .. }) {
             let system_column = if let SourceKind::Table(source) = &kind { (source.table.def.id, 0) } else { (0, 0) };
             let scope = self.scope();
             let oid = table_oid(scope.sources.len() - 1, width, first + width);

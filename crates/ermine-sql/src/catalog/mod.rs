@@ -742,7 +742,6 @@ impl CatalogStore {
         *current = Arc::new(next);
         // Release: pairs with `version`.
         self.version.store(version, Ordering::Release);
-        self.relation_files.taken(&used);
         Ok(dropped.union(&used).copied().filter(|file| !kept.contains(file)).collect())
     }
 }

@@ -21,8 +21,8 @@
 //!    until the change was published. So all transactions that used the file have ended, and no later one finds it.
 //!    Where this does not hold (an unfinished index), the file is emptied when the database is next opened.
 //! 2. *A free relation file is empty for the transaction that takes it*: that transaction began after the file had
-//!    become free ([`RelationFiles::count`]), so its snapshot contains the deletes. Two transactions that take the same
-//!    file both delete its row, so one loses.
+//!    become free ([`RelationFiles::count`]), so its snapshot contains the deletes. No other one takes it: it is off the
+//!    list until the transaction has ended, so that definitions in unrelated schemas are no conflict.
 //! 3. *No relation file is lost*: the transaction that drops one writes its row. One that was created by a transaction
 //!    that did not commit is empty, and becomes free unless the program ends before.
 
@@ -90,7 +90,9 @@ enum Dropped {
 
 /// The relation files that a transaction has taken.
 pub(crate) struct Taken {
-    all: Vec<ObjectId>,
+    /// Those that were free, as in the list: if they are not used, they are free again.
+    reused: Vec<(ObjectId, u64)>,
+    free: Arc<Free>,
     /// Newly created ones, never used before.
     fresh: Vec<ObjectId>,
     dropped: Sender<Dropped>,
@@ -103,11 +105,13 @@ impl Taken {
         let used: BTreeSet<_> =
             changes.iter().filter_map(Change::table_after).flat_map(TableDef::relation_files).collect();
         self.fresh.retain(|file| !used.contains(file));
+        self.reused.retain(|(file, _)| !used.contains(file));
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        self.free.list().append(&mut self.reused);
         self.fresh.drain(..).for_each(|file| drop(self.dropped.send(Dropped::File(file))));
     }
 }
@@ -200,26 +204,27 @@ impl RelationFiles {
         taken: &mut Option<Taken>,
         fresh: impl FnOnce() -> Result<ObjectId>,
     ) -> Result<ObjectId> {
-        let nothing = || Taken { all: Vec::new(), fresh: Vec::new(), dropped: self.dropped.clone() };
+        let nothing =
+            || Taken { reused: Vec::new(), free: self.free.clone(), fresh: Vec::new(), dropped: self.dropped.clone() };
         let taken = taken.get_or_insert_with(nothing);
-        let free = self.free.list().clone();
-        let fit: Vec<_> = free.iter().filter(|(free, at)| *at <= count && !taken.all.contains(free)).collect();
-        if fit.is_empty() {
-            let file = fresh()?;
-            taken.all.push(file);
-            taken.fresh.push(file);
-            return Ok(file);
+        loop {
+            let reused = {
+                let mut list = self.free.list();
+                list.iter().position(|(_, at)| *at <= count).map(|at| list.swap_remove(at))
+            };
+            let Some((file, at)) = reused else {
+                let file = fresh()?;
+                taken.fresh.push(file);
+                return Ok(file);
+            };
+            taken.reused.push((file, at));
+            let key = key_of(file);
+            if txn.view(&self.rows, &key[..]).sql()? == Some(FREE) && txn.delete(&self.rows, &key[..]).sql()? {
+                return Ok(file);
+            }
+            // A commit whose outcome was unknown has used it.
+            taken.reused.pop();
         }
-        // Picks a random one: concurrent transactions pick one, too.
-        let (file, _) = *fit[fastrand::usize(..fit.len())];
-        let key = key_of(file);
-        let is_free = txn.view(&self.rows, &key[..]).sql()? == Some(FREE);
-        if !is_free || !txn.delete(&self.rows, &key[..]).sql()? {
-            let message = "could not serialize access: a relation file was taken by a concurrent transaction";
-            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
-        }
-        taken.all.push(file);
-        Ok(file)
     }
 
     /// Returns the number of times that a relation file has become free; a transaction takes only files that were free
@@ -244,11 +249,6 @@ impl RelationFiles {
     /// Records that the relation file is dropped.
     pub(super) fn write_dropped(&self, txn: &OwnedTransaction, file: ObjectId) -> Result<()> {
         txn.put(&self.rows, &key_of(file)[..], DROPPED).sql()
-    }
-
-    /// Called when a change has been committed that took these relation files, if they were free.
-    pub(super) fn taken(&self, files: &BTreeSet<ObjectId>) {
-        self.free.list().retain(|(file, _)| !files.contains(file));
     }
 
     /// Describes the free relation files that are in use or not empty.
@@ -521,6 +521,27 @@ mod tests {
             free(&database, 1);
             let committed = run(&mut one, "COMMIT");
             assert!(committed.is_ok(), "{scheme}: {committed:?}");
+        }
+    }
+
+    /// Transactions that create unrelated tables take other relation files, and both commit.
+    #[test]
+    fn files_that_are_used_again_are_no_conflict() {
+        for scheme in [Scheme::SiSsn, Scheme::SiSsi, Scheme::MvOcc, Scheme::RcSsn, Scheme::Silo, Scheme::TsoValidate] {
+            let database = in_memory(scheme);
+            let (mut one, mut other) = (database.session("tester", "test"), database.session("tester", "test"));
+            expect(&mut one, "CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE); DROP TABLE t");
+            let files = free(&database, 2);
+            expect(&mut one, "BEGIN; CREATE TABLE t (id int PRIMARY KEY)");
+            expect(&mut other, "BEGIN; CREATE TABLE u (id int PRIMARY KEY)");
+            expect(&mut one, "COMMIT");
+            expect(&mut other, "COMMIT");
+            assert_eq!(used(&one), files, "{scheme}");
+            // What is rolled back leaves its file to the next one.
+            expect(&mut one, "DROP TABLE u");
+            let files = free(&database, 1);
+            expect(&mut one, "BEGIN; CREATE TABLE v (id int PRIMARY KEY); ROLLBACK");
+            assert_eq!(free(&database, 1), files, "{scheme}");
         }
     }
 

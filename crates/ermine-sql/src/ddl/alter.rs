@@ -7,7 +7,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, TableConst
 use super::{
     alter_type::new_types,
     context::ChangeContext,
-    create::{Constraints, foreign_keys_of},
+    create::{Constraints, default_of, foreign_keys_of},
     dependents::Dependents,
     foreign_key::cascades,
     materialized::check_actions,
@@ -356,7 +356,8 @@ impl ChangeContext<'_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
             AlterColumnOperation::SetDefault { value } => {
-                column.default = Some(self.drawn(active, DefaultDef::Expression(value.to_string()), column.ty));
+                let default = default_of(value, column.ty);
+                column.default = default.map(|default| self.drawn(active, default, column.ty));
             }
             AlterColumnOperation::DropDefault => column.default = None,
             other => return Err(SqlError::unsupported(format_args!("ALTER COLUMN {other}"))),

@@ -611,6 +611,12 @@ pub(super) fn check_sequence(def: &SequenceDef) -> Result<()> {
     Ok(())
 }
 
+/// Returns the default that an expression stands for. NULL is none, except where a domain might have another one.
+pub(super) fn default_of(expr: &ast::Expr, ty: SqlType) -> Option<DefaultDef> {
+    let is_null = matches!(expr, ast::Expr::Value(value) if value.value == ast::Value::Null);
+    (!is_null || ty.created().is_some()).then(|| DefaultDef::Expression(expr.to_string()))
+}
+
 /// Applies the options of a column to its definition, and adds the constraints among them to `all`; returns the options
 /// of the sequence of an identity column.
 fn column_options<'c>(
@@ -625,7 +631,7 @@ fn column_options<'c>(
         match &option.option {
             ColumnOption::Null => {}
             ColumnOption::NotNull => def.not_null = true,
-            ColumnOption::Default(expr) => def.default = Some(DefaultDef::Expression(expr.to_string())),
+            ColumnOption::Default(expr) => def.default = default_of(expr, def.ty),
             ColumnOption::PrimaryKey(key) => {
                 check_characteristics(key.characteristics)?;
                 let columns = vec![def.name.clone()];

@@ -59,7 +59,7 @@ use crate::{
     memory::Kept,
     query::Query,
     row_buffer::RowBuffer,
-    system::{SystemTable, own::Own},
+    system::{ColumnSet, SystemTable, own::Own},
     tape::Place,
     types::{Environment, Value},
 };
@@ -127,8 +127,8 @@ pub(crate) struct Run<'r> {
     nested: Cell<usize>,
     /// Results of queries in expressions that refer to no outer row, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
-    /// Rows of system tables, by the address of the table: computed once.
-    system_rows: RefCell<HashMap<usize, Arc<Vec<Vec<Value>>>>>,
+    /// Rows of system tables, by the address of the table and the columns that are needed: computed once.
+    system_rows: RefCell<HashMap<(usize, ColumnSet), Arc<Vec<Vec<Value>>>>>,
     /// Rows of the last runs of recursive terms, by the numbers of their queries.
     work_tables: RefCell<HashMap<usize, WorkTable>>,
     /// The rows that WITH queries return that write, by their numbers.
@@ -189,15 +189,17 @@ impl<'r> Run<'r> {
     }
 
     /// Returns the rows of a system table.
-    fn system_rows(&self, table: SystemTable) -> Result<Arc<Vec<Vec<Value>>>> {
-        if let Some(known) = self.system_rows.borrow().get(&table.address()) {
+    fn system_rows(&self, table: SystemTable, needed: ColumnSet) -> Result<Arc<Vec<Vec<Value>>>> {
+        let key = (table.address(), needed);
+        if let Some(known) = self.system_rows.borrow().get(&key) {
             return Ok(known.clone());
         }
-        let rows = Arc::new(table.rows(self.catalog, self.environment, self.own, &|| self.txn.database().statistics()));
+        let statistics = || self.txn.database().statistics();
+        let rows = Arc::new(table.rows(needed, self.catalog, self.environment, self.own, &statistics));
         let mut kept = Kept::new(&self.environment.memory);
         rows.iter().try_for_each(|row| kept.add_row(row))?;
         kept.stays();
-        self.system_rows.borrow_mut().insert(table.address(), rows.clone());
+        self.system_rows.borrow_mut().insert(key, rows.clone());
         Ok(rows)
     }
 

@@ -384,10 +384,13 @@ impl Run<'_> {
                 row[first..first + values.len()].clone_from_slice(values);
                 each(row)
             }),
-            SourceKind::System(table) => {
-                for values in &*self.system_rows(*table)? {
+            SourceKind::System { table, needed } => {
+                let places: Vec<_> = needed.places().map(|at| first + at).collect();
+                for values in &*self.system_rows(*table, *needed)? {
                     self.check_cancelled()?;
-                    row[first..first + values.len()].clone_from_slice(values);
+                    for (place, value) in places.iter().zip(values) {
+                        row[*place].clone_from(value);
+                    }
                     if each(row)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }

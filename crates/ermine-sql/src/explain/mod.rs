@@ -448,7 +448,7 @@ impl Tree<'_> {
                     .known_as(of)
                     .around(inner)
             }
-            SourceKind::System(table) => Node::titled("System Scan", format!("{left}System Scan on {table:?}"))
+            SourceKind::System { table, .. } => Node::titled("System Scan", format!("{left}System Scan on {table:?}"))
                 .about("Relation Name", format!("{table:?}")),
         }
     }

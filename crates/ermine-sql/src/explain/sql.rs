@@ -134,7 +134,7 @@ fn column(source: &Source, at: usize) -> String {
             Some(table.table.def.columns[at].name.clone())
         }
         SourceKind::Table(_) => Some("tableoid".into()),
-        SourceKind::System(table) => table.columns().get(at).map(|column| column.name.clone()),
+        SourceKind::System { table, .. } => table.columns().get(at).map(|column| column.name.clone()),
         SourceKind::Derived(query)
         | SourceKind::Once(query)
         | SourceKind::Lateral(Expr::Subquery(Subquery { query, .. })) => result(query, at),

@@ -276,7 +276,7 @@ impl Checker {
                 assert_eq!(source.width, 1);
                 self.exprs(members.exprs());
             }
-            SourceKind::System(_) => {}
+            SourceKind::System { .. } => {}
         }
         for at in own.chain(key_behind) {
             assert!(!mem::replace(&mut taken[at], true), "place {at} of {} is taken", source.name);

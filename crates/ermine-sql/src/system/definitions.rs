@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use sqlparser::ast::{self, UnaryOperator};
+
 use super::Known;
 use crate::{
     catalog::{
         Catalog, Table,
-        definition::{ForeignKeyDef, ObjectId, ReferentialAction, SequenceDef, TableDef},
+        definition::{ColumnDef, ForeignKeyDef, ObjectId, ReferentialAction, SequenceDef, TableDef},
     },
     functions::quote_ident,
-    types::SqlType,
+    parse,
+    types::{SqlType, text},
 };
 
 /// An index, or a primary key, which has no index of its own but is shown as one.
@@ -314,6 +317,88 @@ pub(super) fn next_of(known: Known<'_>, sequence: ObjectId) -> String {
             format!("nextval('{}'::regclass)", name.replace('\'', "''"))
         }
     }
+}
+
+/// Values that PostgreSQL shows in capitals.
+const VALUE_FUNCTIONS: [&str; 9] = [
+    "CURRENT_CATALOG",
+    "CURRENT_DATE",
+    "CURRENT_ROLE",
+    "CURRENT_TIME",
+    "CURRENT_TIMESTAMP",
+    "CURRENT_USER",
+    "LOCALTIME",
+    "LOCALTIMESTAMP",
+    "SESSION_USER",
+];
+
+/// Returns a default as PostgreSQL shows it, if it is a literal: with the type that the literal has, which programs read.
+/// Other expressions are shown as they were written.
+pub(super) fn default_of(known: Known<'_>, column: &ColumnDef, written: &str) -> String {
+    if let Some(shown) = VALUE_FUNCTIONS.iter().find(|name| name.eq_ignore_ascii_case(written)) {
+        return (*shown).to_owned();
+    }
+    // Most defaults are literals; others are not parsed.
+    let is_literal = written.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '\'' | '-'));
+    let parsed = is_literal.then(|| parse::expression(written).ok()).flatten();
+    parsed.and_then(|literal| shown_literal(known, column, &literal)).unwrap_or_else(|| written.to_owned())
+}
+
+fn shown_literal(known: Known<'_>, column: &ColumnDef, literal: &ast::Expr) -> Option<String> {
+    use ast::Value::{Number, SingleQuotedString};
+    let value = |expr: &ast::Expr| match expr {
+        ast::Expr::Value(value) => Some(value.value.clone()),
+        _ => None,
+    };
+    let (text, ty) = match literal {
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match value(expr)? {
+            Number(digits, _) => (format!("-{digits}"), number_type(&digits)),
+            _ => return None,
+        },
+        ast::Expr::Cast { expr, data_type, .. } => match value(expr)? {
+            SingleQuotedString(text) => (text, SqlType::from_name(&data_type.to_string().to_lowercase())?),
+            _ => return None,
+        },
+        other => match value(other)? {
+            Number(digits, _) => (digits.clone(), number_type(&digits)),
+            SingleQuotedString(text) => {
+                let domain = column.ty.created().and_then(|oid| known.catalog.types.get(oid)?.domain());
+                (text, domain.map_or(column.ty, |domain| domain.base))
+            }
+            _ => return None,
+        },
+    };
+    shown_constant(known, &text, ty)
+}
+
+/// Returns the type of a number in a statement.
+fn number_type(digits: &str) -> SqlType {
+    match digits.parse::<i64>() {
+        Ok(number) if i32::try_from(number).is_ok() => SqlType::INT4,
+        Ok(_) => SqlType::INT8,
+        Err(_) => SqlType::NUMERIC,
+    }
+}
+
+/// Returns a constant in the form of `pg_get_expr`; `None`: the text is no value of the type, or means another one each
+/// day.
+fn shown_constant(known: Known<'_>, text: &str, ty: SqlType) -> Option<String> {
+    if (ty.is_datetime() || ty == SqlType::INTERVAL) && !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let value = text::parse(ty, -1, text, known.environment).ok()?;
+    let shown = text::to_string(&value, ty, known.environment);
+    let is_fraction = |text: &str| text.starts_with(|first: char| first.is_ascii_digit()) && text.contains(['.', 'e']);
+    Some(match ty {
+        SqlType::BOOL if shown == "t" => "true".into(),
+        SqlType::BOOL => "false".into(),
+        SqlType::INT4 if !shown.starts_with('-') => shown,
+        SqlType::NUMERIC if is_fraction(&shown) => shown,
+        _ => {
+            let name = if ty == SqlType::CHAR { "bpchar".into() } else { known.environment.type_name(ty) };
+            format!("'{}'::{name}", shown.replace('\'', "''"))
+        }
+    })
 }
 
 /// Returns the type of a sequence's numbers, derived from its bounds.

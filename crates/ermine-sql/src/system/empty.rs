@@ -11,7 +11,7 @@ macro_rules! empty {
             oid: $oid,
             name: stringify!($name),
             columns: &[$((stringify!($column), $crate::system::kind::$kind)),*],
-            rows: |_| Vec::new(),
+            rows: |_, _| Vec::new(),
         }),*]
     };
 }
@@ -21,22 +21,22 @@ pub(super) use empty;
 pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
     2611 pg_inherits { inhrelid OID inhparent OID inhseqno INT4 inhdetachpending BOOL }
     3350 pg_partitioned_table {
-        partrelid OID partstrat TEXT partnatts INT2 partdefid OID partattrs INT2VECTOR partclass OIDVECTOR
+        partrelid OID partstrat CHAR partnatts INT2 partdefid OID partattrs INT2VECTOR partclass OIDVECTOR
         partcollation OIDVECTOR partexprs TEXT
     }
     3381 pg_statistic_ext {
         oid OID stxrelid OID stxname NAME stxnamespace OID stxowner OID stxstattarget INT4 stxkeys INT2VECTOR
-        stxkind TEXTS stxexprs TEXT
+        stxkind CHARS stxexprs TEXT
     }
     3596 pg_seclabel { objoid OID classoid OID objsubid INT4 provider TEXT label TEXT }
     2620 pg_trigger {
-        oid OID tgrelid OID tgparentid OID tgname NAME tgfoid OID tgtype INT2 tgenabled TEXT tgisinternal BOOL
+        oid OID tgrelid OID tgparentid OID tgname NAME tgfoid OID tgtype INT2 tgenabled CHAR tgisinternal BOOL
         tgconstrrelid OID
         tgconstrindid OID tgconstraint OID tgdeferrable BOOL tginitdeferred BOOL tgnargs INT2 tgattr INT2VECTOR
         tgargs TEXT tgqual TEXT
         tgoldtable NAME tgnewtable NAME
     }
-    3466 pg_event_trigger { oid OID evtname NAME evtevent NAME evtowner OID evtfoid OID evtenabled TEXT evttags TEXTS }
+    3466 pg_event_trigger { oid OID evtname NAME evtevent NAME evtowner OID evtfoid OID evtenabled CHAR evttags TEXTS }
     0 pg_stat_progress_analyze {
         pid INT4 datid OID datname NAME relid OID phase TEXT sample_blks_total INT8 sample_blks_scanned INT8
         ext_stats_total INT8 ext_stats_computed INT8 child_tables_total INT8 child_tables_done INT8
@@ -51,7 +51,7 @@ pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
         heap_tuples_scanned INT8 heap_tuples_written INT8 heap_blks_total INT8 heap_blks_scanned INT8
         index_rebuild_count INT8
     }
-    2600 pg_aggregate { aggfnoid OID aggkind TEXT aggnumdirectargs INT2 }
+    2600 pg_aggregate { aggfnoid OID aggkind CHAR aggnumdirectargs INT2 }
     2612 pg_language {
         oid OID lanname NAME lanowner OID lanispl BOOL lanpltrusted BOOL lanplcallfoid OID laninline OID
         lanvalidator OID lanacl TEXTS
@@ -59,9 +59,9 @@ pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
     3541 pg_range {
         rngtypid OID rngsubtype OID rngmultitypid OID rngcollation OID rngsubopc OID rngcanonical OID rngsubdiff OID
     }
-    2605 pg_cast { oid OID castsource OID casttarget OID castfunc OID castcontext TEXT castmethod TEXT }
+    2605 pg_cast { oid OID castsource OID casttarget OID castfunc OID castcontext CHAR castmethod CHAR }
     2617 pg_operator {
-        oid OID oprname NAME oprnamespace OID oprowner OID oprkind TEXT oprcanmerge BOOL oprcanhash BOOL oprleft OID
+        oid OID oprname NAME oprnamespace OID oprowner OID oprkind CHAR oprcanmerge BOOL oprcanhash BOOL oprleft OID
         oprright OID
         oprresult OID oprcom OID oprnegate OID oprcode OID oprrest OID oprjoin OID
     }
@@ -80,7 +80,7 @@ pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
     2964 pg_db_role_setting { setdatabase OID setrole OID setconfig TEXTS }
     0 pg_rules { schemaname NAME tablename NAME rulename NAME definition TEXT }
     2602 pg_amop {
-        oid OID amopfamily OID amoplefttype OID amoprighttype OID amopstrategy INT2 amoppurpose TEXT amopopr OID
+        oid OID amopfamily OID amoplefttype OID amoprighttype OID amopstrategy INT2 amoppurpose CHAR amopopr OID
         amopmethod OID amopsortfamily OID
     }
     2603 pg_amproc { oid OID amprocfamily OID amproclefttype OID amprocrighttype OID amprocnum INT2 amproc REGPROC }
@@ -92,14 +92,14 @@ pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
         oid OID conname NAME connamespace OID conowner OID conforencoding INT4 contoencoding INT4 conproc REGPROC
         condefault BOOL
     }
-    3394 pg_init_privs { objoid OID classoid OID objsubid INT4 privtype TEXT initprivs TEXTS }
+    3394 pg_init_privs { objoid OID classoid OID objsubid INT4 privtype CHAR initprivs TEXTS }
     2995 pg_largeobject_metadata { oid OID lomowner OID lomacl TEXTS }
     2753 pg_opfamily { oid OID opfmethod OID opfname NAME opfnamespace OID opfowner OID }
     6243 pg_parameter_acl { oid OID parname TEXT paracl TEXTS }
     0 pg_seclabels {
         objoid OID classoid OID objsubid INT4 objtype TEXT objnamespace OID objname TEXT provider TEXT label TEXT
     }
-    1214 pg_shdepend { dbid OID classid OID objid OID objsubid INT4 refclassid OID refobjid OID deptype TEXT }
+    1214 pg_shdepend { dbid OID classid OID objid OID objsubid INT4 refclassid OID refobjid OID deptype CHAR }
     3592 pg_shseclabel { objoid OID classoid OID provider TEXT label TEXT }
     3429 pg_statistic_ext_data {
         stxoid OID stxdinherit BOOL stxdndistinct TEXT stxddependencies TEXT stxdmcv TEXT stxdexpr TEXTS
@@ -132,10 +132,10 @@ pub(super) const TABLES: &[Described] = empty! { PG_CATALOG,
     }
     6100 pg_subscription {
         oid OID subdbid OID subskiplsn TEXT subname NAME subowner OID subenabled BOOL subbinary BOOL substream BOOL
-        subtwophasestate TEXT subdisableonerr BOOL subconninfo TEXT subslotname NAME subsynccommit TEXT
+        subtwophasestate CHAR subdisableonerr BOOL subconninfo TEXT subslotname NAME subsynccommit TEXT
         subpublications TEXTS
     }
-    6102 pg_subscription_rel { srsubid OID srrelid OID srsubstate TEXT srsublsn TEXT }
+    6102 pg_subscription_rel { srsubid OID srrelid OID srsubstate CHAR srsublsn TEXT }
     3576 pg_transform { oid OID trftype OID trflang OID trffromsql REGPROC trftosql REGPROC }
     3602 pg_ts_config { oid OID cfgname NAME cfgnamespace OID cfgowner OID cfgparser OID }
     3603 pg_ts_config_map { mapcfg OID maptokentype INT4 mapseqno INT4 mapdict OID }

@@ -8,7 +8,7 @@ use super::{
     inquiries,
     locks::blocking,
     privileges, procedures, publications,
-    reg::Reg,
+    reg::{self, Reg},
     views::{self, is_column_updatable, is_updatable},
 };
 use crate::{
@@ -147,11 +147,12 @@ static FUNCTIONS: &[Entry] = &[
     entry("pg_describe_object", &[OID, OID, INT4], SqlType::TEXT, |_, _, _| {
         Err(SqlError::unsupported("pg_describe_object"))
     }),
-    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, _, environment| match values {
+    entry("format_type", &[OID, INT4], SqlType::TEXT, |values, catalog, environment| match values {
         [Value::Oid(0), _] => Ok("-".into()),
         [Value::Oid(oid), modifier] => {
             let modifier = if let Value::Int4(modifier) = modifier { Some(*modifier) } else { None };
-            Ok(environment.name_of_oid(*oid, modifier).unwrap_or_else(|| "???".into()).into())
+            let of_rows = || reg::row_type_name(Known::new(catalog, environment), *oid);
+            Ok(environment.name_of_oid(*oid, modifier).or_else(of_rows).unwrap_or_else(|| "???".into()).into())
         }
         _ => Ok(NULL),
     })

@@ -159,7 +159,7 @@ fn identity<'a>(known: Known<'a>, column: &ColumnDef) -> Option<&'a SequenceDef>
 
 fn default(known: Known<'_>, column: &ColumnDef) -> Option<String> {
     match column.default.as_ref().filter(|_| column.identity.is_none())? {
-        DefaultDef::Expression(text) => Some(text.clone()),
+        DefaultDef::Expression(text) => Some(definitions::default_of(known, column, text)),
         DefaultDef::NextOf(sequence) => Some(definitions::next_of(known, *sequence)),
         DefaultDef::Generated(_) | DefaultDef::Computed(_) => None,
     }

@@ -2,7 +2,7 @@
 //! demand.
 //!
 //! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (inheritance, triggers) have tables
-//! without rows, so that queries about them find nothing instead of failing. `"char"` is text, vectors are arrays from
+//! without rows, so that queries about them find nothing instead of failing. Vectors are arrays from
 //! 0 on, trees of expressions are their texts.
 //!
 //! | module | what |
@@ -105,13 +105,43 @@ impl<'a> Known<'a> {
     }
 }
 
+/// The columns of a system table that a statement needs; behind them is `tableoid`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ColumnSet(u128);
+
+impl ColumnSet {
+    pub(crate) const ALL: Self = Self(u128::MAX);
+
+    fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Returns the places of the columns.
+    pub(crate) fn places(self) -> impl Iterator<Item = usize> {
+        (0..u128::BITS as usize).filter(move |at| self.0 >> at & 1 == 1)
+    }
+
+    /// Takes the first column off the set; returns whether it was there.
+    fn has_next(&mut self) -> bool {
+        let had = self.0 & 1 == 1;
+        self.0 >>= 1;
+        had
+    }
+}
+
+impl FromIterator<usize> for ColumnSet {
+    fn from_iter<T: IntoIterator<Item = usize>>(columns: T) -> Self {
+        Self(columns.into_iter().fold(0, |set, at| set | 1 << at))
+    }
+}
+
 struct Described {
     schema: &'static str,
     /// The number in PostgreSQL; 0: no program uses it.
     oid: u32,
     name: &'static str,
     columns: &'static [(&'static str, kind::Kind)],
-    rows: fn(Known<'_>) -> Vec<Vec<Value>>,
+    rows: fn(Known<'_>, ColumnSet) -> Vec<Vec<Value>>,
 }
 
 impl fmt::Debug for SystemTable {
@@ -154,12 +184,16 @@ mod kind {
     pub(super) const INT2: Kind = plain(T::INT2);
     pub(super) const INT4: Kind = plain(T::INT4);
     pub(super) const INT8: Kind = plain(T::INT8);
+    pub(super) const CHAR: Kind = plain(T::INTERNAL_CHAR);
     pub(super) const NAME: Kind = plain(T::NAME);
     pub(super) const OID: Kind = plain(T::OID);
     pub(super) const TEXT: Kind = plain(T::TEXT);
+    pub(super) const INET: Kind = plain(T::INET);
+    pub(super) const INTERVAL: Kind = plain(T::INTERVAL);
     pub(super) const TIME: Kind = plain(T::TIMESTAMPTZ);
     pub(super) const INT2S: Kind = plain(T::INT2.array());
     pub(super) const OIDS: Kind = plain(T::OID.array());
+    pub(super) const CHARS: Kind = plain(T::INTERNAL_CHAR.array());
     pub(super) const NAMES: Kind = plain(T::NAME.array());
     pub(super) const TEXTS: Kind = plain(T::TEXT.array());
     pub(super) const INT2VECTOR: Kind = (T::INT2.array(), VECTOR);
@@ -177,7 +211,19 @@ macro_rules! table {
             oid: $oid,
             name: stringify!($name),
             columns: &[$((stringify!($column), $crate::system::kind::$kind)),*],
-            rows: |$known| $items.map(|$item| vec![$($crate::system::Cell::cell($value)),*]).collect(),
+            rows: |$known, needed| {
+                let rows = $items.map(|$item| {
+                    let (mut rest, mut row) = (needed, Vec::with_capacity(needed.len()));
+                    $(if rest.has_next() {
+                        row.push($crate::system::Cell::cell($value));
+                    })*
+                    if rest.has_next() {
+                        row.push($crate::types::Value::Oid($oid));
+                    }
+                    row
+                });
+                rows.collect()
+            },
         }
     };
 }
@@ -278,17 +324,16 @@ impl SystemTable {
         std::ptr::from_ref(self.0).addr()
     }
 
-    /// Returns its rows, each followed by the number of the table (`tableoid`); `statistics` returns those of the engine.
+    /// Returns the needed columns of its rows; `statistics` returns those of the engine.
     pub(crate) fn rows(
         self,
+        needed: ColumnSet,
         catalog: &Catalog,
         environment: &Environment,
         own: Option<Own<'_>>,
         statistics: &dyn Fn() -> Statistics,
     ) -> Vec<Vec<Value>> {
-        let mut rows = (self.0.rows)(Known { catalog, environment, own, statistics });
-        rows.iter_mut().for_each(|row| row.push(Value::Oid(self.0.oid)));
-        rows
+        (self.0.rows)(Known { catalog, environment, own, statistics }, needed)
     }
 }
 
@@ -313,7 +358,8 @@ mod tests {
         for (at, table) in tables().enumerate() {
             let is_known = |other: &Described| (other.schema, other.name) == (table.schema, table.name);
             assert!(!tables().skip(at + 1).any(is_known), "{}", table.name);
-            for row in SystemTable(table).rows(&catalog, &environment, None, &Statistics::default) {
+            assert!(table.columns.len() < u128::BITS as usize, "{}", table.name);
+            for row in SystemTable(table).rows(ColumnSet::ALL, &catalog, &environment, None, &Statistics::default) {
                 assert_eq!(row.len(), table.columns.len() + 1, "{}", table.name);
             }
         }

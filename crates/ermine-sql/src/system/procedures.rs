@@ -26,6 +26,7 @@ fn functions_of(ty: SqlType) -> Functions {
         Scalar::Bool => ("bool", [1242, 1243, 2436, 2437]),
         Scalar::Bytea => ("bytea", [1244, 31, 2412, 2413]),
         Scalar::Name => ("name", [34, 35, 2422, 2423]),
+        Scalar::InternalChar => ("char", [1245, 33, 2434, 2435]),
         Scalar::Int8 => ("int8", [460, 461, 2408, 2409]),
         Scalar::Int2 => ("int2", [38, 39, 2404, 2405]),
         Scalar::Int4 => ("int4", [42, 43, 2406, 2407]),
@@ -74,7 +75,7 @@ struct Procedure {
 fn procedures() -> impl Iterator<Item = Procedure> {
     let of_array = SqlType::all().find(|ty| ty.is_array);
     let of_enum = SqlType::scalar(Scalar::Enum(ANYENUM));
-    let types = SqlType::all().filter(|ty| !ty.is_array).chain(of_array).chain([of_enum]);
+    let types = SqlType::all().filter(|ty| !ty.is_array).chain(of_array).chain([of_enum, SqlType::RECORD]);
     types.flat_map(|ty| {
         let (prefix, numbers) = functions_of(ty);
         let own = if ty.is_array { ANYARRAY } else { ty.oid() };
@@ -82,7 +83,8 @@ fn procedures() -> impl Iterator<Item = Procedure> {
         let is_long = ty.is_array
             || matches!(
                 ty.scalar,
-                Scalar::Char
+                Scalar::Record
+                    | Scalar::Char
                     | Scalar::Varchar
                     | Scalar::Numeric
                     | Scalar::Time
@@ -122,19 +124,19 @@ pub(super) const TABLES: &[Described] = &[table!(PG_CATALOG, 1255 pg_proc, _know
     prorows FLOAT4 = 0f32;
     provariadic OID = 0u32;
     prosupport REGPROC = 0u32;
-    prokind TEXT = "f";
+    prokind CHAR = "f";
     prosecdef BOOL = false;
     proleakproof BOOL = false;
     proisstrict BOOL = true;
     proretset BOOL = false;
-    provolatile TEXT = if procedure.is_immutable { "i" } else { "s" };
-    proparallel TEXT = "s";
+    provolatile CHAR = if procedure.is_immutable { "i" } else { "s" };
+    proparallel CHAR = "s";
     pronargs INT2 = procedure.arguments.len() as i16;
     pronargdefaults INT2 = 0i16;
     prorettype OID = procedure.result;
     proargtypes OIDVECTOR = vector(Scalar::Oid, procedure.arguments.into_iter().map(Value::Oid));
     proallargtypes OIDS = NULL;
-    proargmodes TEXTS = NULL;
+    proargmodes CHARS = NULL;
     proargnames TEXTS = NULL;
     proargdefaults TEXT = NULL;
     protrftypes OIDS = NULL;

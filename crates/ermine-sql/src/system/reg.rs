@@ -11,6 +11,7 @@ use super::{
     definitions::{indexes, relation_name},
     functions::{Lookup, Resolved},
     oid_of, procedures, tables,
+    types::{relation_of_rows, row_type},
 };
 use crate::{
     catalog::{Catalog, Relation},
@@ -113,7 +114,10 @@ impl Reg {
             Self::Class => class_oid(known, name)?,
             Self::Type => match type_oid(name) {
                 Some(oid) => Some(oid),
-                None => user_type_oid(known, name)?,
+                None => match user_type_oid(known, name)? {
+                    Some(oid) => Some(oid),
+                    None => row_type_oid(known, name)?,
+                },
             },
             Self::Namespace => namespace_oid(known, &parts(name)?.1),
             Self::Role => known.catalog.role_number(&parts(name)?.1, known.environment),
@@ -278,7 +282,13 @@ fn role_name(known: Known<'_>, oid: u32) -> Option<String> {
 
 fn type_name(known: Known<'_>, oid: u32) -> Option<String> {
     let pseudo = PSEUDO_TYPES.iter().find(|(_, own)| *own == oid);
-    pseudo.map(|(name, _)| (*name).to_owned()).or_else(|| known.environment.name_of_oid(oid, None))
+    let value = || known.environment.name_of_oid(oid, None);
+    pseudo.map(|(name, _)| (*name).to_owned()).or_else(value).or_else(|| row_type_name(known, oid))
+}
+
+/// Returns the name of a type of rows: that of the relation.
+pub(super) fn row_type_name(known: Known<'_>, oid: u32) -> Option<String> {
+    class_name(known, relation_of_rows(oid)?)
 }
 
 /// Types of PostgreSQL that no value has, with their numbers: clients compare results of functions with them.
@@ -289,9 +299,11 @@ const PSEUDO_TYPES: [(&str, u32); 5] =
 fn type_oid(name: &str) -> Option<u32> {
     if name.contains('"') {
         // In quotes a type has one name only, and that of an array begins with an underscore.
-        let (schema, own) = parts(name).ok()?;
+        let (element, is_array) = name.trim().strip_suffix("[]").map_or((name, false), |element| (element, true));
+        let (schema, own) = parts(element).ok()?;
         let is_system = schema.is_none_or(|schema| schema == PG_CATALOG);
-        return SqlType::all().find(|ty| is_system && ty.typname() == Some(&own)).map(SqlType::oid);
+        let found = SqlType::all().find(|ty| is_system && ty.typname() == Some(&own))?;
+        return Some(if is_array { found.array() } else { found }.oid());
     }
     let name = name.trim().to_lowercase();
     let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
@@ -313,6 +325,15 @@ fn user_type_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
     let (schema, own) = parts(name)?;
     let found = known.environment.user_type(schema.as_deref(), &own);
     Ok(found.filter(|user| !is_array || user.domain().is_none()).map(|user| user.oid + u32::from(is_array)))
+}
+
+/// Returns the number of the type of the rows of a table or a view.
+fn row_type_oid(known: Known<'_>, name: &str) -> Result<Option<u32>> {
+    let (schema, own) = parts(name)?;
+    Ok(match relation(known, schema.as_deref(), &own) {
+        Some(relation @ (Relation::Table(_) | Relation::View(_))) => Some(row_type(oid_of(&relation))),
+        _ => None,
+    })
 }
 
 fn namespace_name(known: Known<'_>, oid: u32) -> Option<String> {
@@ -356,6 +377,7 @@ mod tests {
             ("TIMESTAMP with time zone", SqlType::TIMESTAMPTZ),
             ("\"pg_catalog\".\"int4\"", SqlType::INT4),
             ("\"_text\"", SqlType::TEXT.array()),
+            ("\"char\"[]", SqlType::INTERNAL_CHAR.array()),
         ] {
             assert_eq!(type_oid(name), Some(ty.oid()), "{name}");
         }

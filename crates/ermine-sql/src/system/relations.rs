@@ -7,7 +7,7 @@ use super::{
     definitions::{self, ConstraintKind, IndexView, action_code, indexes, plain_tables, shown_constraints},
     dependencies::dependencies,
     functions::reads_sequence,
-    privileges, table, views,
+    privileges, table, types, views,
 };
 use crate::{
     catalog::{
@@ -236,7 +236,8 @@ pub(super) fn view_column(view: &ViewDef, at: usize) -> ColumnDef {
 fn defaults<'a>(known: Known<'a>) -> impl Iterator<Item = (Attribute<'a>, String)> {
     let text = move |attribute: Attribute<'a>| {
         let text = match attribute.column.default.as_ref().filter(|_| attribute.has_default())? {
-            DefaultDef::Expression(text) | DefaultDef::Generated(text) | DefaultDef::Computed(text) => text.clone(),
+            DefaultDef::Expression(text) => definitions::default_of(known, &attribute.column, text),
+            DefaultDef::Generated(text) | DefaultDef::Computed(text) => text.clone(),
             DefaultDef::NextOf(sequence) => definitions::next_of(known, *sequence),
         };
         Some((attribute, text))
@@ -296,7 +297,7 @@ pub(super) const TABLES: &[Described] = &[
         oid OID = class.oid;
         relname NAME = &class.name;
         relnamespace OID = known.catalog.schema(&class.schema).unwrap_or(0);
-        reltype OID = 0u32;
+        reltype OID = if matches!(class.kind, "i" | "S") { 0 } else { types::row_type(class.oid) };
         reloftype OID = 0u32;
         relowner OID = known.catalog.owner(class.object);
         relam OID = class.method;
@@ -308,8 +309,8 @@ pub(super) const TABLES: &[Described] = &[
         reltoastrelid OID = 0u32;
         relhasindex BOOL = class.has_index;
         relisshared BOOL = false;
-        relpersistence TEXT = if crate::catalog::temporary::is_temporary(&class.schema) { "t" } else { "p" };
-        relkind TEXT = class.kind;
+        relpersistence CHAR = if crate::catalog::temporary::is_temporary(&class.schema) { "t" } else { "p" };
+        relkind CHAR = class.kind;
         relnatts INT2 = class.columns as i16;
         relchecks INT2 = class.checks as i16;
         relhasrules BOOL = matches!(class.kind, "m" | "v");
@@ -319,7 +320,7 @@ pub(super) const TABLES: &[Described] = &[
         relrowsecurity BOOL = known.catalog.row_security(class.oid).is_some_and(|security| security.is_enabled);
         relforcerowsecurity BOOL = known.catalog.row_security(class.oid).is_some_and(|security| security.is_forced);
         relispopulated BOOL = class.is_populated;
-        relreplident TEXT = if matches!(class.kind, "m" | "r") { "d" } else { "n" };
+        relreplident CHAR = if matches!(class.kind, "m" | "r") { "d" } else { "n" };
         relispartition BOOL = false;
         relrewrite OID = 0u32;
         relfrozenxid OID = 0u32;
@@ -342,14 +343,14 @@ pub(super) const TABLES: &[Described] = &[
         attcacheoff INT4 = -1i32;
         atttypmod INT4 = if attribute.domain(known).is_some() { -1 } else { attribute.column.modifier };
         attbyval BOOL = false;
-        attalign TEXT = "i";
-        attstorage TEXT = storage(attribute.column.ty);
-        attcompression TEXT = "";
+        attalign CHAR = "i";
+        attstorage CHAR = storage(attribute.column.ty);
+        attcompression CHAR = "";
         attnotnull BOOL = attribute.of_table && attribute.column.not_null;
         atthasdef BOOL = attribute.has_default();
         atthasmissing BOOL = false;
-        attidentity TEXT = attribute.identity();
-        attgenerated TEXT = if attribute.of_table && attribute.column.generation().is_some() { "s" } else { "" };
+        attidentity CHAR = attribute.identity();
+        attgenerated CHAR = if attribute.of_table && attribute.column.generation().is_some() { "s" } else { "" };
         attisdropped BOOL = attribute.column.is_dropped;
         attislocal BOOL = true;
         attinhcount INT4 = 0i32;
@@ -398,7 +399,7 @@ pub(super) const TABLES: &[Described] = &[
         oid OID = constraint.oid;
         conname NAME = constraint.name;
         connamespace OID = known.catalog.schema(constraint.schema).unwrap_or(0);
-        contype TEXT = match constraint.kind() {
+        contype CHAR = match constraint.kind() {
             Some(ConstraintKind::Primary) => "p",
             Some(ConstraintKind::Unique) => "u",
             Some(ConstraintKind::Check(_)) | None => "c",
@@ -416,9 +417,9 @@ pub(super) const TABLES: &[Described] = &[
         };
         conparentid OID = 0u32;
         confrelid OID = constraint.foreign().map_or(0, |(key, _)| key.parent);
-        confupdtype TEXT = constraint.foreign().map_or(" ", |(key, _)| action_code(key.on_update));
-        confdeltype TEXT = constraint.foreign().map_or(" ", |(key, _)| action_code(key.on_delete));
-        confmatchtype TEXT = constraint.foreign().map_or(" ", |(key, _)| if key.is_full { "f" } else { "s" });
+        confupdtype CHAR = constraint.foreign().map_or(" ", |(key, _)| action_code(key.on_update));
+        confdeltype CHAR = constraint.foreign().map_or(" ", |(key, _)| action_code(key.on_delete));
+        confmatchtype CHAR = constraint.foreign().map_or(" ", |(key, _)| if key.is_full { "f" } else { "s" });
         conislocal BOOL = true;
         coninhcount INT4 = 0i32;
         connoinherit BOOL = true;
@@ -449,14 +450,14 @@ pub(super) const TABLES: &[Described] = &[
         refclassid OID = on.0;
         refobjid OID = on.1;
         refobjsubid INT4 = on.2;
-        deptype TEXT = how;
+        deptype CHAR = how;
     }),
     table!(PG_CATALOG, 2618 pg_rewrite, known => known.catalog.views(), |view| {
         oid OID = definitions::part(view.def.id, 0);
         rulename NAME = "_RETURN";
         ev_class OID = view.def.id;
-        ev_type TEXT = "1";
-        ev_enabled TEXT = "O";
+        ev_type CHAR = "1";
+        ev_enabled CHAR = "O";
         is_instead BOOL = true;
         ev_qual TEXT = "<>";
         ev_action TEXT = views::definition(known, view);

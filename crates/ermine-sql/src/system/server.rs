@@ -17,7 +17,7 @@ use crate::{
     },
     configuration::Standby,
     logical::{lsn, slots::Shown},
-    types::{Array, Scalar, Value},
+    types::{Array, Scalar, Value, network::Inet},
     verifier::Verifier,
 };
 
@@ -80,10 +80,11 @@ fn followers(known: Known<'_>) -> impl Iterator<Item = Follower> {
 }
 
 /// Returns the address of a session's client, and its port.
-fn address(session: &Presence) -> Option<(String, Option<i32>)> {
+fn address(session: &Presence) -> Option<(Value, Option<i32>)> {
     let client = session.client()?;
     let (address, port) = client.rsplit_once(':')?;
-    Some((address.to_owned(), port.parse().ok()))
+    let address = Inet::parse(address.trim_matches(['[', ']']), false).ok()?;
+    Some((Value::Inet(address), port.parse().ok()))
 }
 
 /// Returns the moment that was so long ago.
@@ -191,7 +192,7 @@ pub(super) const TABLES: &[Described] = &[
         datname NAME = of.name;
         datdba OID = known.catalog.owner(of.object);
         encoding INT4 = UTF8;
-        datlocprovider TEXT = "c";
+        datlocprovider CHAR = "c";
         datistemplate BOOL = of.def.is_some_and(|def| def.is_template);
         datallowconn BOOL = of.def.is_none_or(|def| def.allows_connections);
         datconnlimit INT4 = of.def.map_or(-1, |def| def.connection_limit);
@@ -243,7 +244,7 @@ pub(super) const TABLES: &[Described] = &[
         oid OID = oid;
         defaclrole OID = role;
         defaclnamespace OID = entry.schema;
-        defaclobjtype TEXT = entry.kind.letter();
+        defaclobjtype CHAR = entry.kind.letter();
         defaclacl TEXTS = privileges::list(known, &entry.granted);
     }),
     table!(PG_CATALOG, 0 pg_group, known => groups(known), |(role, members)| {
@@ -281,7 +282,7 @@ pub(super) const TABLES: &[Described] = &[
         usesysid OID = user;
         usename NAME = &*session.user;
         application_name TEXT = &*doing.application;
-        client_addr TEXT = address(&session).map(|(address, _)| address);
+        client_addr INET = address(&session).map(|(address, _)| address);
         client_hostname TEXT = NULL;
         client_port INT4 = address(&session).and_then(|(_, port)| port);
         backend_start TIME = Value::TimestampTz(session.began);
@@ -302,7 +303,7 @@ pub(super) const TABLES: &[Described] = &[
         usesysid OID = of.session.as_ref().and_then(|(_, user)| *user);
         usename NAME = of.session.as_ref().map(|(session, _)| session.user.to_string());
         application_name TEXT = &*of.name;
-        client_addr TEXT = of.session.as_ref().and_then(|(session, _)| address(session)).map(|(address, _)| address);
+        client_addr INET = of.session.as_ref().and_then(|(session, _)| address(session)).map(|(address, _)| address);
         client_hostname TEXT = NULL;
         client_port INT4 = of.session.as_ref().and_then(|(session, _)| address(session)).and_then(|(_, port)| port);
         backend_start TIME = of.session.as_ref().map(|(session, _)| Value::TimestampTz(session.began));
@@ -350,7 +351,7 @@ pub(super) const TABLES: &[Described] = &[
         oid OID = oid;
         amname NAME = name;
         amhandler REGPROC = 0u32;
-        amtype TEXT = kind;
+        amtype CHAR = kind;
     }),
     table!(PG_CATALOG, 1213 pg_tablespace, _known => [(TABLESPACE, "pg_default")].into_iter(), |(oid, name)| {
         oid OID = oid;
@@ -365,7 +366,7 @@ pub(super) const TABLES: &[Described] = &[
         collname NAME = name;
         collnamespace OID = PG_CATALOG_OID;
         collowner OID = ROLE;
-        collprovider TEXT = provider;
+        collprovider CHAR = provider;
         collisdeterministic BOOL = true;
         collencoding INT4 = -1i32;
         collcollate TEXT = "C";

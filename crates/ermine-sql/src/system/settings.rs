@@ -1,10 +1,10 @@
-//! Settings of sessions, and options of the server.
+//! Settings of sessions, options of the server, and the time zones that a setting may name.
 
 use super::{Described, Known, NULL, PG_CATALOG, table};
 use crate::{
     configuration::{Origin, ServerOption},
     parameters::{Kind, Parameter},
-    types::{Array, Scalar, Value},
+    types::{Array, Scalar, Value, datetime::named_zones},
 };
 
 /// A row of `pg_settings`.
@@ -94,22 +94,30 @@ fn settings(known: Known<'_>) -> impl Iterator<Item = Setting> {
     })
 }
 
-pub(super) const TABLES: &[Described] = &[table!(PG_CATALOG, 0 pg_settings, known => settings(known), |setting| {
-    name TEXT = setting.name;
-    setting TEXT = setting.value;
-    unit TEXT = setting.unit;
-    category TEXT = setting.category;
-    short_desc TEXT = setting.description;
-    extra_desc TEXT = NULL;
-    context TEXT = setting.context;
-    vartype TEXT = setting.kind;
-    source TEXT = setting.origin.source;
-    min_val TEXT = setting.range.map(|(least, _)| least.to_string());
-    max_val TEXT = setting.range.map(|(_, most)| most.to_string());
-    enumvals TEXTS = setting.values;
-    boot_val TEXT = setting.boot;
-    reset_val TEXT = setting.reset;
-    sourcefile TEXT = setting.origin.place.as_ref().map(|(file, _)| file);
-    sourceline INT4 = setting.origin.place.as_ref().map(|(_, line)| *line as i32);
-    pending_restart BOOL = setting.is_pending;
-})];
+pub(super) const TABLES: &[Described] = &[
+    table!(PG_CATALOG, 0 pg_settings, known => settings(known), |setting| {
+        name TEXT = setting.name;
+        setting TEXT = setting.value;
+        unit TEXT = setting.unit;
+        category TEXT = setting.category;
+        short_desc TEXT = setting.description;
+        extra_desc TEXT = NULL;
+        context TEXT = setting.context;
+        vartype TEXT = setting.kind;
+        source TEXT = setting.origin.source;
+        min_val TEXT = setting.range.map(|(least, _)| least.to_string());
+        max_val TEXT = setting.range.map(|(_, most)| most.to_string());
+        enumvals TEXTS = setting.values;
+        boot_val TEXT = setting.boot;
+        reset_val TEXT = setting.reset;
+        sourcefile TEXT = setting.origin.place.as_ref().map(|(file, _)| file);
+        sourceline INT4 = setting.origin.place.as_ref().map(|(_, line)| *line as i32);
+        pending_restart BOOL = setting.is_pending;
+    }),
+    table!(PG_CATALOG, 0 pg_timezone_names, known => named_zones(known.environment.statement_began), |zone| {
+        name TEXT = zone.name;
+        abbrev TEXT = zone.abbreviation;
+        utc_offset INTERVAL = Value::Interval { months: 0, days: 0, micros: zone.offset };
+        is_dst BOOL = zone.is_dst;
+    }),
+];

@@ -29,6 +29,21 @@ struct TypeView<'a> {
     domain: Option<&'a Domain>,
     /// The number of the type that a domain is over.
     base: u32,
+    /// The table or the view of whose rows it is the type; 0: none.
+    relation: u32,
+}
+
+/// The bit by which the number of the type of a relation's rows differs from that of the relation.
+const ROW_TYPE: u32 = 1 << 31;
+
+/// Returns the number of the type of a relation's rows. No value has it: a row is a `record`.
+pub(super) fn row_type(relation: u32) -> u32 {
+    relation | ROW_TYPE
+}
+
+/// Returns the relation of whose rows a type is.
+pub(super) fn relation_of_rows(oid: u32) -> Option<u32> {
+    (oid & ROW_TYPE != 0).then_some(oid & !ROW_TYPE)
 }
 
 /// Returns the schema and the name of a type.
@@ -50,17 +65,30 @@ fn all<'a>(known: Known<'a>) -> impl Iterator<Item = TypeView<'a>> {
         ty,
         domain: None,
         base: 0,
+        relation: 0,
     });
     let created = known.catalog.types.all().into_iter().flat_map(move |user| {
         let schema = known.catalog.schema(&user.schema).unwrap_or(0);
         let domain = user.domain();
         let base = domain.map_or(0, |domain| user.parent().unwrap_or(domain.base.oid()));
-        let itself = TypeView { oid: user.oid, schema, name: user.name.clone(), ty: user.ty(), domain, base };
-        let array =
-            TypeView { oid: user.oid + 1, schema, name: user.array_name(), ty: user.ty().array(), domain, base };
+        let (oid, relation) = (user.oid, 0);
+        let itself = TypeView { oid, schema, name: user.name.clone(), ty: user.ty(), domain, base, relation };
+        let (oid, ty) = (oid + 1, user.ty().array());
+        let array = TypeView { oid, schema, name: user.array_name(), ty, domain, base, relation };
         [Some(itself), Some(array).filter(|_| domain.is_none())].into_iter().flatten()
     });
-    own.chain(created)
+    let tables = known.catalog.tables().into_iter().map(|table| (table.def.id, &table.def.schema, &table.def.name));
+    let views = known.catalog.plain_views().map(|view| (view.def.id, &view.def.schema, &view.def.name));
+    let of_rows = tables.chain(views).map(move |(relation, schema, name)| TypeView {
+        oid: row_type(relation),
+        schema: known.catalog.schema(schema).unwrap_or(0),
+        name: name.clone(),
+        ty: SqlType::RECORD,
+        domain: None,
+        base: 0,
+        relation,
+    });
+    own.chain(created).chain(of_rows)
 }
 
 /// Returns a type that a statement has created.
@@ -83,22 +111,27 @@ pub(super) const TABLES: &[Described] = &[
         oid OID = view.oid;
         typname NAME = view.name;
         typnamespace OID = view.schema;
-        typowner OID = created(known, view.oid).map_or(ROLE, |object| known.catalog.owner(object));
+        typowner OID = match (view.relation, created(known, view.oid)) {
+            (0, None) => ROLE,
+            (0, Some(object)) => known.catalog.owner(object),
+            (relation, _) => known.catalog.owner(Object::new(Kind::Table, relation)),
+        };
         typlen INT2 = view.ty.typlen();
         typbyval BOOL = (1..=8).contains(&view.ty.typlen()) && view.ty.scalar != Scalar::Name;
-        typtype TEXT = match view.domain {
+        typtype CHAR = match view.domain {
             Some(_) => "d",
             None if view.ty.is_enum() => "e",
+            None if view.relation > 0 => "c",
             None => "b",
         };
-        typcategory TEXT = char::from(view.ty.category()).to_string();
+        typcategory CHAR = if view.relation > 0 { "C".into() } else { char::from(view.ty.category()).to_string() };
         typispreferred BOOL = view.domain.is_none() && view.ty.is_preferred();
         typisdefined BOOL = true;
-        typdelim TEXT = DELIMITER;
-        typrelid OID = 0u32;
+        typdelim CHAR = DELIMITER;
+        typrelid OID = view.relation;
         typsubscript REGPROC = 0u32;
         typelem OID = view.ty.element().filter(|_| view.domain.is_none()).map_or(0, SqlType::oid);
-        typarray OID = if view.ty.is_array || view.domain.is_some() { 0 } else { view.ty.array().oid() };
+        typarray OID = if view.ty.is_array || view.domain.is_some() || view.relation > 0 { 0 } else { view.ty.array().oid() };
         typinput REGPROC = function_of(view.ty, 0);
         typoutput REGPROC = function_of(view.ty, 1);
         typreceive REGPROC = function_of(view.ty, 2);
@@ -106,8 +139,8 @@ pub(super) const TABLES: &[Described] = &[
         typmodin REGPROC = 0u32;
         typmodout REGPROC = 0u32;
         typanalyze REGPROC = 0u32;
-        typalign TEXT = "i";
-        typstorage TEXT = storage(view.ty);
+        typalign CHAR = "i";
+        typstorage CHAR = storage(view.ty);
         typnotnull BOOL = view.domain.is_some_and(|domain| domain.not_null);
         typbasetype OID = view.base;
         typtypmod INT4 = view.domain.map_or(-1, |domain| domain.modifier);

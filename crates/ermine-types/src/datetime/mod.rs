@@ -34,7 +34,9 @@ pub(crate) use write::write_offset;
 pub use write::{write_date, write_time, write_timestamp, write_timestamptz};
 pub use write_interval::write_interval;
 pub(crate) use zone::abbreviation;
-pub use zone::{find_zone, find_zone_at, find_zone_at_local, sane_zone, to_local, to_utc, utc_offset};
+pub use zone::{
+    NamedZone, find_zone, find_zone_at, find_zone_at_local, named_zones, sane_zone, to_local, to_utc, utc_offset,
+};
 pub use zoned_time::{extract_timetz, move_time, time_in_zone, time_of_today, write_timetz};
 
 use super::Value;

@@ -142,6 +142,34 @@ fn posix_offset(text: &str) -> Option<(i32, &str)> {
     Some((if is_negative { -seconds } else { seconds }, rest))
 }
 
+/// A zone that has a name, as it is at some time.
+#[derive(Clone, Debug)]
+pub struct NamedZone {
+    /// Its name.
+    pub name: String,
+    /// The abbreviation that it uses then.
+    pub abbreviation: String,
+    /// The difference of its clocks from UTC, in microseconds; to the east it is positive.
+    pub offset: i64,
+    /// Whether its clocks are ahead of their usual time.
+    pub is_dst: bool,
+}
+
+/// Returns all zones that have names, as they are at a time.
+pub fn named_zones(micros: i64) -> impl Iterator<Item = NamedZone> {
+    let time = Timestamp::from_second(unix_second(micros)).unwrap_or(Timestamp::UNIX_EPOCH);
+    jiff::tz::db().available().filter_map(move |name| {
+        let zone = TimeZone::get(name.as_str()).ok()?;
+        let info = zone.to_offset_info(time);
+        Some(NamedZone {
+            name: name.as_str().to_owned(),
+            abbreviation: info.abbreviation().to_owned(),
+            offset: i64::from(info.offset().seconds()) * 1_000_000,
+            is_dst: info.dst().is_dst(),
+        })
+    })
+}
+
 /// Returns a zone by its abbreviation, its name, or an offset in ISO's sense like `+02:00`.
 pub fn find_zone(name: &str) -> Result<TimeZone> {
     match find(name)? {

@@ -215,7 +215,7 @@ pub fn aggregate(name: &str, given: &[Option<SqlType>]) -> Result<Aggregate> {
         }
         Kind::Min | Kind::Max => {
             let ty = match argument {
-                None | Some(T::VARCHAR | T::NAME) => T::TEXT,
+                None | Some(T::VARCHAR | T::NAME | T::INTERNAL_CHAR) => T::TEXT,
                 Some(T::CIDR) => T::INET,
                 Some(ty) if is_without_extremes(ty) => return Err(unknown()),
                 Some(ty) => ty,

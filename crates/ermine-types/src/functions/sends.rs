@@ -18,6 +18,7 @@ pub(super) fn register(table: &mut Table) {
         ("bpcharsend", T::CHAR),
         ("varcharsend", T::VARCHAR),
         ("namesend", T::NAME),
+        ("charsend", T::INTERNAL_CHAR),
         ("byteasend", T::BYTEA),
         ("oidsend", T::OID),
         ("uuid_send", T::UUID),

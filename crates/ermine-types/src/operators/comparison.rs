@@ -212,6 +212,7 @@ pub(super) fn register(tables: &mut Tables) {
         T::NUMERIC,
         T::TEXT,
         T::NAME,
+        T::INTERNAL_CHAR,
         T::BYTEA,
         T::TIME,
         T::TIMETZ,

@@ -7,6 +7,8 @@ mod number;
 
 use std::fmt::Write;
 
+use smol_str::SmolStr;
+
 use crate::{
     error::{Result, SqlError, SqlState},
     space::is_space,
@@ -28,6 +30,31 @@ pub(crate) fn invalid(ty: &str, text: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("invalid input syntax for type {ty}: \"{text}\""))
 }
 
+/// Returns the text of a `"char"`: PostgreSQL 16's, which writes bytes outside of ASCII in octal, and zero as nothing.
+pub(crate) fn char_of_byte(byte: u8) -> SmolStr {
+    match byte {
+        0 => SmolStr::default(),
+        1..0x80 => char::from(byte).to_string().into(),
+        _ => format!("\\{byte:03o}").into(),
+    }
+}
+
+/// Returns the byte of such a text.
+pub(crate) fn byte_of_char(text: &str) -> u8 {
+    match *text.as_bytes() {
+        [b'\\', high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7'] => {
+            (high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0')
+        }
+        [first, ..] => first,
+        [] => 0,
+    }
+}
+
+/// Returns the `"char"` of a text: its first byte, in the form in which it is stored.
+pub(crate) fn internal_char(text: &str) -> SmolStr {
+    char_of_byte(byte_of_char(text))
+}
+
 /// Reads a value of a type, with the modifier's length, precision or scale applied as on assignment.
 pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) -> Result<Value> {
     if ty.is_array || ty.scalar == Scalar::Jsonb {
@@ -46,6 +73,7 @@ pub fn parse(ty: SqlType, modifier: i32, text: &str, environment: &Environment) 
         Scalar::Numeric => Value::Numeric(text.parse()?),
         Scalar::Char => Value::Char(text.into()),
         Scalar::Varchar | Scalar::Text | Scalar::Name => Value::text(text),
+        Scalar::InternalChar => Value::text(internal_char(text)),
         Scalar::Bytea => Value::Bytea(bytes::parse(text)?.into()),
         Scalar::Date => Value::Date(datetime::parse_date(text, environment)?),
         Scalar::Time => Value::Time(datetime::parse_time(text, environment)?),
