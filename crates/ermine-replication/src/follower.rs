@@ -6,6 +6,7 @@
 //! 2. A message that may not follow is an error that names sequence and position. The follower stays there: it skips
 //!    nothing, and every further call returns the same error.
 //! 3. A piece that takes several messages is handed out as a whole, or not at all.
+//! 4. No reader of the log is trusted to notice that it brings nothing any more: [`Follower::check_reader`].
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -14,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     chain::{Break, End},
     log::{LogReader, ReadError, ReplicatedLog, Sequence},
+    mutant::Mutant,
     piece::{Identity, Kind, Piece, Position},
 };
 
@@ -27,6 +29,8 @@ pub struct Follower<L: ReplicatedLog> {
     /// The parts of the next one that were read.
     parts: BytesMut,
     reader: Option<L::Reader>,
+    /// The last sequence when the reader was checked last.
+    checked: Option<Sequence>,
     /// Where there is no reader: what makes one, and goes on when a call is dropped.
     beginning: Option<Beginning<L::Reader>>,
     broken: Option<Break>,
@@ -59,7 +63,8 @@ impl<L: ReplicatedLog> Follower<L> {
     /// Returns a follower whose first piece is the one behind `end`: the end of a base, [`End::start`], or what
     /// [`Follower::whole`] has returned.
     pub fn new(log: L, identity: Identity, end: End) -> Self {
-        Self { log, identity, end, whole: end, parts: BytesMut::new(), reader: None, beginning: None, broken: None }
+        let parts = BytesMut::new();
+        Self { log, identity, end, whole: end, parts, reader: None, checked: None, beginning: None, broken: None }
     }
 
     /// Waits for the next piece, verifies it, and returns it. Openings are returned, too. Loses nothing if the future
@@ -119,6 +124,18 @@ impl<L: ReplicatedLog> Follower<L> {
     /// Returns the end of the pieces that were returned: another follower goes on there.
     pub fn whole(&self) -> End {
         self.whole
+    }
+
+    /// Replaces the reader of the log, if the log has more than it has brought, and it has brought nothing since the
+    /// call before: the log's servers may have lost the request that it waits for. To be called now and then; a reader
+    /// has the time between two calls.
+    pub async fn check_reader(&mut self) -> Result<(), ReadError> {
+        let at = self.end.sequence;
+        if self.checked == Some(at) && !Mutant::SilenceBelieved.is_on() && self.log.last().await? > at {
+            (self.reader, self.beginning) = (None, None);
+        }
+        self.checked = Some(at);
+        Ok(())
     }
 
     async fn read(&mut self) -> Result<(Sequence, Bytes), ReadError> {

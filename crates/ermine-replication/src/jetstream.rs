@@ -9,15 +9,17 @@
 //! | notes | subject `ermine.NAME.notes`, of which no stream keeps anything |
 //!
 //! An append carries `Nats-Expected-Last-Sequence`. An entry of the lease expires with the bucket's `max_age`, by the
-//! servers' clocks. A blob is visible when its description is stored, behind its chunks; if storing it fails in between,
-//! the chunks stay, without a name that leads to them, until the next blob is stored: one node at a time stores blobs.
+//! clocks of the servers: one that was written while its leader's clock was ahead stays for as long. A blob is visible
+//! when its description is stored, behind its chunks; if storing it fails in between, the chunks stay, without a name
+//! that leads to them, until the next blob is stored: one node at a time stores blobs.
 //!
 //! Invariants:
 //! 1. A sequence is a sequence of the stream. A message is acknowledged when a quorum of the replicas has stored it.
 //!    They have synchronized their files only if the servers run with `sync_interval: always`, which a client cannot
 //!    see.
 //! 2. A term is the revision of the entry that acquired the lease: the bucket's sequence, which only rises. The entry's
-//!    value is `TERM HOLDER`; the one that acquires does not know its revision yet, so its `TERM` is 0.
+//!    value is `TERM HOLDER`; the one that acquires does not know its revision yet, so its `TERM` is 0. A write of the
+//!    lease is a revision, too.
 //! 3. All reads of a state go to the leader of a stream (`allow_direct` is off): a replica behind it would say that a
 //!    lease is lost which was just acquired. A leader that is deposed and does not know it may still give an old
 //!    answer.
@@ -41,8 +43,8 @@ use futures_util::StreamExt;
 use tokio::io::AsyncRead;
 
 use crate::log::{
-    AppendError, BlobError, BlobInfo, Lease, LeaseError, LogReader, NoteReader, ReadError, ReplicatedLog, Sequence,
-    Term,
+    AppendError, BlobError, BlobInfo, Lease, LeaseError, LeaseWrite, LogReader, NoteReader, ReadError, ReplicatedLog,
+    Sequence, Term,
 };
 
 const KEY: &str = "primary";
@@ -122,7 +124,10 @@ impl JetStream {
         let connect = ConnectOptions::new()
             .ignore_discovered_servers()
             .connection_timeout(*timeout)
-            .request_timeout(Some(*timeout));
+            .request_timeout(Some(*timeout))
+            // A server whose machine is lost, or cut off, ends no connection. The third ping without any answer does:
+            // so a node turns to another server within the lifetime of a lease, and can take it.
+            .ping_interval(*lease_lifetime / 5);
         let client = connect.connect(servers).await.map_err(unreachable_at_open)?;
         let bytes_max = client.server_info().max_payload;
         if bytes_max < MESSAGE_BYTES_MAX {
@@ -179,14 +184,21 @@ impl JetStream {
     /// Returns the lease in force, and the revision of its entry.
     async fn held(&self) -> Result<Option<(Lease, u64)>, LeaseError> {
         let entry = self.lease.entry(KEY).await.map_err(lease_unreachable)?;
-        let Some(entry) = entry.filter(|entry| entry.operation == kv::Operation::Put) else { return Ok(None) };
+        entry.map_or(Ok(None), |entry| Self::held_by(&entry))
+    }
+
+    /// Returns the lease of an entry, and its revision, unless it says that the lease was given back.
+    fn held_by(entry: &kv::Entry) -> Result<Option<(Lease, u64)>, LeaseError> {
+        if entry.operation != kv::Operation::Put {
+            return Ok(None);
+        }
         let value = String::from_utf8_lossy(&entry.value);
         let parsed = value.split_once(' ').and_then(|(term, holder)| Some((term.parse::<u64>().ok()?, holder)));
         let Some((term, holder)) = parsed else {
             return Err(LeaseError::Unreachable(format!("the entry of the lease is \"{value}\"")));
         };
         let term = Term(if term == 0 { entry.revision } else { term });
-        Ok(Some((Lease { holder: holder.into(), term }, entry.revision)))
+        Ok(Some((Lease { holder: holder.into(), term, expired: None }, entry.revision)))
     }
 
     /// Returns the descriptions of the blobs, from the leader of their stream (invariant 3).
@@ -334,21 +346,34 @@ impl ReplicatedLog for JetStream {
         self.messages.purge().sequence(before.0).await.map(drop).map_err(read_unreachable)
     }
 
-    async fn acquire(&self, holder: &str) -> Result<Lease, LeaseError> {
-        /// Leases may expire between two looks.
+    async fn acquire(&self, holder: &str, old: Option<LeaseWrite>) -> Result<Lease, LeaseError> {
+        /// Leases may be acquired, and expire, between the look and the write.
         const ATTEMPTS: usize = 3;
         let mut attempts = 0;
         loop {
-            let error = match self.lease.create(KEY, format!("0 {holder}").into()).await {
-                Ok(revision) => return Ok(Lease { holder: holder.into(), term: Term(revision) }),
+            let entry = self.lease.entry(KEY).await.map_err(lease_unreachable)?;
+            let mut is_old = false;
+            if let Some(entry) = &entry
+                && let Some((held, revision)) = Self::held_by(entry)?
+            {
+                is_old = old == Some(LeaseWrite(revision));
+                if !is_old {
+                    return Err(LeaseError::Held { holder: held.holder, write: LeaseWrite(revision) });
+                }
+            }
+            // 0: there is no entry. Otherwise, it is old, or says that the lease was given back.
+            let before = entry.map_or(0, |entry| entry.revision);
+            let error = match self.lease.update(KEY, format!("0 {holder}").into(), before).await {
+                Ok(revision) => {
+                    let has_expired = is_old || before == 0 && revision > 1;
+                    let expired = has_expired.then(|| LeaseWrite(revision - 1));
+                    return Ok(Lease { holder: holder.into(), term: Term(revision), expired });
+                }
                 Err(error) => error,
             };
             attempts += 1;
-            let is_there = error.kind() == kv::CreateErrorKind::AlreadyExists;
-            match self.held().await? {
-                Some((held, _)) if is_there => return Err(LeaseError::Held { holder: held.holder }),
-                None if is_there && attempts < ATTEMPTS => {}
-                _ => return Err(lease_unreachable(error)),
+            if error.kind() != kv::UpdateErrorKind::WrongLastRevision || attempts == ATTEMPTS {
+                return Err(lease_unreachable(error));
             }
         }
     }

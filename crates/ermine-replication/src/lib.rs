@@ -10,6 +10,7 @@
 //! | [`log`] | the trait of a replicated log: messages, lease, blobs |
 //! | [`piece`] | a piece of a database's log, and its encoding |
 //! | [`chain`] | the end of a stream, and which piece may follow it |
+//! | [`candidate`] | a node that asks for the lease, and when it may serve |
 //! | [`publisher`] | a primary: publishes pieces, until another primary fences it |
 //! | [`follower`] | a standby: reads and verifies pieces |
 //! | `jetstream` | a replicated log in NATS JetStream, with the feature `nats` |
@@ -27,7 +28,7 @@
 //! let log = MemoryLog::new(&simulation, Faults::none());
 //! let (identity, start) = (Identity([7; 16]), End::start(Position(0)));
 //! simulation.block_on(async {
-//!     let lease = log.acquire("node 1").await.unwrap();
+//!     let lease = log.acquire("node 1", None).await.unwrap();
 //!     let mut publisher = Publisher::open(log.clone(), identity, lease, start).await.unwrap();
 //!     publisher.publish(Position(5), b"a row").await.unwrap(); // returns once the log has acknowledged it
 //!
@@ -39,6 +40,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod candidate;
 pub mod chain;
 pub mod follower;
 #[cfg(feature = "nats")]
@@ -53,6 +55,7 @@ pub mod piece;
 pub mod publisher;
 pub mod simulation;
 
+pub use candidate::Candidate;
 pub use chain::{Break, End};
 pub use follower::{FollowError, Follower};
 pub use log::{Lease, ReplicatedLog, Sequence, Term};

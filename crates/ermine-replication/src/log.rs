@@ -8,13 +8,18 @@
 //! 3. An append is acknowledged after the message is where the log promises it (for JetStream: in the files of a
 //!    quorum), never before.
 //! 4. Terms only rise: every acquisition of the lease has a term above those of all earlier ones.
-//! 5. A lease expires by the clock of the log. No clock of a client is compared with it.
+//! 5. A lease expires by the clock of the log, which may be wrong: it may expire early, or never. No clock of a client
+//!    is
+//!    compared with it.
+//! 6. Each write of the lease has a number: an acquisition, a renewal, or its return. Of two writes, the later one has
+//!    the higher number; between two numbers `n` and `n + 1`, there is none.
 //!
 //! An answer may be old: [`last`](ReplicatedLog::last) and [`get`](ReplicatedLog::get) may miss the newest messages,
 //! for example if a deposed leader answers. They never return a message that is not in the log.
 //!
-//! The lease serves progress only: it keeps candidates from replacing each other all the time. Safety comes from
-//! invariant 2 ([`publisher`](crate::publisher)).
+//! The lease serves progress: it keeps candidates from replacing each other all the time. That what is written stays
+//! one history comes from invariant 2 ([`publisher`](crate::publisher)). Reads of a primary rely on the lease, by the
+//! clocks of the nodes ([`candidate`](crate::candidate)).
 
 use std::{fmt, future::Future, io};
 
@@ -29,6 +34,10 @@ pub struct Sequence(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub u64);
 
+/// The number of a write of the lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseWrite(pub u64);
+
 /// The permission to be the primary, for as long as it is renewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
@@ -36,6 +45,9 @@ pub struct Lease {
     pub holder: String,
     /// The term of this acquisition. Renewals keep it.
     pub term: Term,
+    /// The last write of the lease before this acquisition: it has expired since, perhaps early. `None`: the node that
+    /// had it gave it back, or there was none.
+    pub expired: Option<LeaseWrite>,
 }
 
 /// A blob in the log's store.
@@ -74,9 +86,9 @@ pub trait ReplicatedLog: Clone + Send + Sync + 'static {
     /// Removes the messages below a sequence, except that the last one stays: no replica needs them any more.
     fn trim(&self, before: Sequence) -> impl Future<Output = Result<(), ReadError>> + Send;
 
-    /// Takes the lease, if no node holds it. If the answer is lost, the lease may have been taken: no node has it until
-    /// it expires.
-    fn acquire(&self, holder: &str) -> impl Future<Output = Result<Lease, LeaseError>> + Send;
+    /// Takes the lease, if no node holds it, or if `old` is its last write. If the answer is lost, the lease may have
+    /// been taken: no node has it until it expires.
+    fn acquire(&self, holder: &str, old: Option<LeaseWrite>) -> impl Future<Output = Result<Lease, LeaseError>> + Send;
 
     /// Prolongs a lease: it expires one lifetime, which is a setting of the log, after the log received the renewal.
     fn renew(&self, lease: &Lease) -> impl Future<Output = Result<(), LeaseError>> + Send;
@@ -153,6 +165,8 @@ pub enum LeaseError {
     Held {
         /// The node that holds it.
         holder: String,
+        /// The last write of the lease.
+        write: LeaseWrite,
     },
     /// The lease is no longer in force: it expired, was given back, or has a newer term.
     Lost,
@@ -212,7 +226,7 @@ impl fmt::Display for ReadError {
 impl fmt::Display for LeaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { holder } => write!(f, "the lease is held by \"{holder}\""),
+            Self::Held { holder, .. } => write!(f, "the lease is held by \"{holder}\""),
             Self::Lost => f.write_str("the lease is no longer in force"),
             Self::Unreachable(reason) => write!(f, "the log does not answer: {reason}"),
         }

@@ -21,8 +21,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::{
     log::{
-        AppendError, BlobError, BlobInfo, Lease, LeaseError, LogReader, NoteReader, ReadError, ReplicatedLog, Sequence,
-        Term,
+        AppendError, BlobError, BlobInfo, Lease, LeaseError, LeaseWrite, LogReader, NoteReader, ReadError,
+        ReplicatedLog, Sequence, Term,
     },
     simulation::{Clock, Simulation, lock},
 };
@@ -44,6 +44,8 @@ pub struct Faults {
     pub delayed: u64,
     /// An answer misses the newest messages.
     pub old_answer: u64,
+    /// A reader brings nothing any more, and does not notice.
+    pub silent_reader: u64,
     /// The longest time on the way.
     pub delay_max: u64,
     /// The time after which a client gives up.
@@ -74,6 +76,8 @@ struct Store {
     removed: u64,
     messages: Vec<Bytes>,
     term: Term,
+    /// The last write of the lease, and whether it was its return.
+    lease_write: (LeaseWrite, bool),
     lease: Option<Held>,
     blobs: BTreeMap<String, Bytes>,
     notes: Vec<Bytes>,
@@ -94,6 +98,7 @@ struct Slot<T> {
 pub struct MemoryReader {
     log: MemoryLog,
     next: Sequence,
+    is_silent: bool,
 }
 
 /// Reads the notes of a log in memory.
@@ -112,6 +117,7 @@ impl Faults {
             doubled: 0,
             delayed: 0,
             old_answer: 0,
+            silent_reader: 0,
             delay_max: 5,
             timeout: 1000,
             lifetime: 3000,
@@ -127,6 +133,7 @@ impl Faults {
             doubled: chance(150),
             delayed: chance(150),
             old_answer: chance(200),
+            silent_reader: chance(50),
             delay_max: 10 + clock.below(2000),
             timeout: 20 + clock.below(200),
             lifetime: 200 + clock.below(800),
@@ -154,6 +161,14 @@ impl MemoryLog {
     /// Lets the lease expire now, as if the log's clock had jumped.
     pub fn expire_lease(&self) {
         lock(&self.store).lease = None;
+    }
+
+    /// Lets the lease that is in force never expire, unless it is renewed: as if it had been written when the log's
+    /// clock was ahead.
+    pub fn keep_lease(&self) {
+        if let Some(held) = lock(&self.store).held(self.clock.now()) {
+            held.expiry = u64::MAX;
+        }
     }
 
     /// Removes the messages before `first`, as retention does.
@@ -270,12 +285,17 @@ impl Store {
         self.lease.as_mut().filter(|held| now < held.expiry)
     }
 
-    fn acquire(&mut self, holder: &str, now: u64, lifetime: u64) -> Result<Lease, LeaseError> {
-        if let Some(held) = self.held(now) {
-            return Err(LeaseError::Held { holder: held.lease.holder.clone() });
+    fn acquire(&mut self, holder: &str, old: Option<LeaseWrite>, now: u64, lifetime: u64) -> Result<Lease, LeaseError> {
+        let (write, is_free) = self.lease_write;
+        if let Some(held) = self.held(now)
+            && old != Some(write)
+        {
+            return Err(LeaseError::Held { holder: held.lease.holder.clone(), write });
         }
         self.term.0 += 1;
-        let lease = Lease { holder: holder.into(), term: self.term };
+        self.lease_write = (LeaseWrite(write.0 + 1), false);
+        let expired = (write != LeaseWrite(0) && !is_free).then_some(write);
+        let lease = Lease { holder: holder.into(), term: self.term, expired };
         self.lease = Some(Held { lease: lease.clone(), expiry: now + lifetime });
         Ok(lease)
     }
@@ -283,11 +303,14 @@ impl Store {
     fn renew(&mut self, lease: &Lease, now: u64, lifetime: u64) -> Result<(), LeaseError> {
         let held = self.held(now).filter(|held| held.lease.term == lease.term).ok_or(LeaseError::Lost)?;
         held.expiry = now + lifetime;
+        self.lease_write = (LeaseWrite(self.lease_write.0.0 + 1), false);
         Ok(())
     }
 
     fn release(&mut self, lease: &Lease, now: u64) -> Result<(), LeaseError> {
-        self.renew(lease, now, 0)
+        self.renew(lease, now, 0)?;
+        self.lease_write.1 = true;
+        Ok(())
     }
 }
 
@@ -318,7 +341,7 @@ impl ReplicatedLog for MemoryLog {
     }
 
     async fn read(&self, from: Sequence) -> Result<MemoryReader, ReadError> {
-        Ok(MemoryReader { log: self.clone(), next: from })
+        Ok(MemoryReader { log: self.clone(), next: from, is_silent: false })
     }
 
     async fn last(&self) -> Result<Sequence, ReadError> {
@@ -332,9 +355,9 @@ impl ReplicatedLog for MemoryLog {
         trimmed.ok_or_else(|| ReadError::Unreachable(CUT_OFF.into()))
     }
 
-    async fn acquire(&self, holder: &str) -> Result<Lease, LeaseError> {
+    async fn acquire(&self, holder: &str, old: Option<LeaseWrite>) -> Result<Lease, LeaseError> {
         let (holder, lifetime) = (holder.to_owned(), self.faults.lifetime);
-        let acquired = self.request(move |store, now| store.acquire(&holder, now, lifetime)).await;
+        let acquired = self.request(move |store, now| store.acquire(&holder, old, now, lifetime)).await;
         acquired.unwrap_or_else(|| Err(LeaseError::Unreachable(CUT_OFF.into())))
     }
 
@@ -409,7 +432,12 @@ impl NoteReader for MemoryNotes {
 impl LogReader for MemoryReader {
     async fn next(&mut self) -> Result<(Sequence, Bytes), ReadError> {
         loop {
+            if self.is_silent {
+                self.log.clock.sleep(1000).await;
+                continue;
+            }
             if let Some(message) = self.log.get(self.next).await? {
+                self.is_silent = self.log.clock.chance(self.log.faults.silent_reader);
                 let sequence = self.next;
                 self.next = sequence.next();
                 return Ok((sequence, message));

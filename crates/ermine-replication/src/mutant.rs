@@ -18,6 +18,12 @@ pub enum Mutant {
     UnknownIsSuccess,
     /// The hash of the predecessor is not checked.
     ChainUnchecked,
+    /// A reader that brings nothing is not asked whether there is more.
+    SilenceBelieved,
+    /// A node that acquires the lease does not wait for those that may keep an earlier one.
+    LogClockTrusted,
+    /// A node waits until the log lets a lease expire.
+    LogClockAwaited,
 }
 
 impl Mutant {
@@ -30,6 +36,9 @@ impl Mutant {
         Self::AcknowledgedEarly,
         Self::UnknownIsSuccess,
         Self::ChainUnchecked,
+        Self::SilenceBelieved,
+        Self::LogClockTrusted,
+        Self::LogClockAwaited,
     ];
 
     /// Returns whether this fault is active.

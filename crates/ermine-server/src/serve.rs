@@ -11,7 +11,6 @@ use std::{
 };
 
 use ermine::Database;
-use ermine_replication::ReplicatedLog as _;
 use ermine_server::{
     backend::Backend as _,
     http::{Pages, StandbyPages},
@@ -131,7 +130,7 @@ fn lead_and_serve(
     });
     let leading = lead(cluster, dir, position, reading, &mut signals);
     let Some((node, lead)) = runtime.block_on(leading)? else { return Ok(()) };
-    let (log, lease) = (node.log.clone(), lead.keeper.lease().clone());
+    let (log, acquired) = (node.log.clone(), lead.keeper.acquired().clone());
     let published = lead.publisher.as_ref().map(|publisher| publisher.end().position.0);
     let options = match published {
         Some(position) => options.keep_log_from(position),
@@ -147,7 +146,7 @@ fn lead_and_serve(
     let beginning = unless_told_to_end(&mut signals, Primary::begin(node, lead, &database));
     let Some(primary) = runtime.block_on(beginning)? else {
         // The publisher's thread ends with the process, as in a crash.
-        let _ = runtime.block_on(log.release(&lease));
+        let _ = runtime.block_on(acquired.release(&log));
         return Ok(());
     };
     if let Some(pages) = pages {

@@ -6,7 +6,7 @@ use std::{future::Future, pin::pin, task::Poll};
 use bytes::Bytes;
 use ermine_replication::{
     ReplicatedLog, Sequence, Term,
-    log::{AppendError, BlobError, BlobInfo, LeaseError, LogReader, NoteReader, ReadError},
+    log::{AppendError, BlobError, BlobInfo, Lease, LeaseError, LeaseWrite, LogReader, NoteReader, ReadError},
     memory::{Faults, MemoryLog},
     simulation::Simulation,
 };
@@ -107,36 +107,47 @@ async fn notes<L: ReplicatedLog>(log: &L) {
 }
 
 async fn lease<L: ReplicatedLog>(log: &L, pause: impl AsyncFn()) {
-    let held = |holder: &str| LeaseError::Held { holder: holder.into() };
-    let first = log.acquire("one").await.unwrap();
-    assert_eq!(first.holder, "one");
+    let held = |attempt: Result<Lease, LeaseError>| match attempt {
+        Err(LeaseError::Held { holder, write }) => Some((holder, write)),
+        _ => None,
+    };
+    let by = |holder: &str, write: LeaseWrite| Some((holder.to_owned(), write));
+    let first = log.acquire("one", None).await.unwrap();
+    assert_eq!((&*first.holder, first.expired), ("one", None));
     assert!(first.term > Term(0));
-    assert_eq!(log.acquire("two").await, Err(held("one")));
-    assert_eq!(log.acquire("one").await, Err(held("one")));
+    let (_, write) = held(log.acquire("two", None).await).unwrap();
+    assert_eq!(held(log.acquire("one", None).await), by("one", write));
     assert_eq!(log.renew(&first).await, Ok(()));
     assert_eq!(log.renew(&first).await, Ok(()));
-    assert_eq!(log.acquire("two").await, Err(held("one")));
+    assert_eq!(held(log.acquire("two", None).await), by("one", LeaseWrite(write.0 + 2)));
     assert_eq!(log.release(&first).await, Ok(()));
     assert_eq!(log.renew(&first).await, Err(LeaseError::Lost));
-    let second = log.acquire("two").await.unwrap();
-    assert!(second.term > first.term);
+    let second = log.acquire("two", None).await.unwrap();
+    assert!(second.term > first.term && second.expired.is_none());
     assert_eq!(log.renew(&first).await, Err(LeaseError::Lost));
     assert_eq!(log.release(&first).await, Err(LeaseError::Lost));
     assert_eq!(log.renew(&second).await, Ok(()));
+    let (_, write) = held(log.acquire("three", None).await).unwrap();
     // It expires, if it is not renewed.
-    let mut third = log.acquire("three").await;
+    let mut third = log.acquire("three", None).await;
     for _ in 0..300 {
-        if third != Err(held("two")) {
+        if held(third.clone()).is_none() {
             break;
         }
         pause().await;
-        third = log.acquire("three").await;
+        third = log.acquire("three", None).await;
     }
     let third = third.unwrap();
     assert_eq!(log.renew(&second).await, Err(LeaseError::Lost));
-    assert!(third.term > second.term);
+    assert!(third.term > second.term && third.expired == Some(write));
     assert_eq!(log.release(&second).await, Err(LeaseError::Lost));
-    assert_eq!(log.release(&third).await, Ok(()));
+    assert_eq!(log.renew(&third).await, Ok(()));
+    // One that has not expired is taken by a node that knows its last write.
+    let (_, write) = held(log.acquire("four", Some(write)).await).unwrap();
+    let fourth = log.acquire("four", Some(write)).await.unwrap();
+    assert!(fourth.term > third.term && fourth.expired == Some(write));
+    assert_eq!(log.renew(&third).await, Err(LeaseError::Lost));
+    assert_eq!(log.release(&fourth).await, Ok(()));
 }
 
 #[test]

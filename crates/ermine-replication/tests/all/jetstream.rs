@@ -248,7 +248,7 @@ async fn follow(log: &JetStream, end: &mut End) -> Pieces {
 async fn take_over(log: &JetStream, mut end: End) -> (Publisher<JetStream>, JoinHandle<()>, Pieces) {
     let mut found = Vec::new();
     for _ in 0..300 {
-        let lease = answered(async || log.acquire("a node").await).await;
+        let lease = answered(async || log.acquire("a node", None).await).await;
         found.extend(follow(log, &mut end).await);
         if let Ok(publisher) = Publisher::open(log.clone(), IDENTITY, lease, end).await {
             let keeper = publisher.keeper();

@@ -27,12 +27,12 @@ fn run(test: impl AsyncFnOnce(MemoryLog)) {
 /// Opens a publisher in a new term, whatever lease is in force.
 async fn open(log: &MemoryLog, end: End) -> Result<Publisher<MemoryLog>, OpenError> {
     log.expire_lease();
-    let lease = log.acquire("node").await.unwrap();
+    let lease = log.acquire("node", None).await.unwrap();
     Publisher::open(log.clone(), IDENTITY, lease, end).await
 }
 
 fn lease(term: u64) -> Lease {
-    Lease { holder: "node".into(), term: Term(term) }
+    Lease { holder: "node".into(), term: Term(term), expired: None }
 }
 
 async fn published(log: &MemoryLog) -> Publisher<MemoryLog> {
@@ -80,7 +80,7 @@ fn a_released_lease_fences() {
         let mut publisher = published(&log).await;
         publisher.keeper().release().await.unwrap();
         assert!(matches!(publisher.publish(Position(110), b"late").await, Err(PublishError::Fenced(_))));
-        assert_eq!(log.acquire("other").await.unwrap().term, Term(2));
+        assert_eq!(log.acquire("other", None).await.unwrap().term, Term(2));
     });
 }
 

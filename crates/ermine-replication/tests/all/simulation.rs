@@ -1,8 +1,8 @@
 //! A primary is replaced again and again, while the network fails: whatever happens, the stream stays one sequence.
 //!
 //! Method: three nodes in a simulated cluster, each a task that follows the stream, and becomes the primary if it gets
-//! the lease. Meanwhile nodes are killed and restarted, cut off and connected; the lease expires early. All of it comes
-//! from one seed: `ERMINE_TEST_SEED=n` repeats a run, `ERMINE_TEST_SEEDS=n` sets the number of runs.
+//! the lease. Meanwhile nodes are killed and restarted, cut off and connected; the lease expires early, or not at all.
+//! All of it comes from one seed: `ERMINE_TEST_SEED=n` repeats a run, `ERMINE_TEST_SEEDS=n` sets the number of runs.
 //!
 //! Every piece carries a number of its own and that of the piece before which its primary knew. The judge looks at
 //! these numbers only, not at hashes, positions or terms:
@@ -12,6 +12,7 @@
 //! 3. What a node has seen is a prefix of the stream.
 //! 4. A publisher that knew at a call that it was fenced did not publish.
 //! 5. When the network is whole again, a piece is published, and all nodes come to the end.
+//! 6. A node that keeps the lease, by its own clock, may read: no primary of a later term has answered a client then.
 //!
 //! In one run of four the log breaks its promise: it replaces or loses its newest messages. There, a node may see an
 //! error instead of 1, 3 and 5, but 2 still holds for what the nodes see.
@@ -28,8 +29,8 @@ use std::{
 
 use bytes::Bytes;
 use ermine_replication::{
-    End, FollowError, Follower, Identity, LeaseKeeper, OpenError, Piece, Position, PublishError, Publisher,
-    ReplicatedLog, Sequence,
+    Candidate, End, FollowError, Follower, Identity, LeaseKeeper, OpenError, Piece, Position, PublishError, Publisher,
+    ReplicatedLog, Sequence, Term,
     log::Lease,
     memory::{Faults, MemoryLog},
     simulation::{Clock, Simulation, TaskId},
@@ -47,6 +48,12 @@ struct Run {
     reported: RefCell<Vec<(Sequence, u64)>>,
     /// The rules that were seen to be broken.
     violations: RefCell<Vec<String>>,
+    /// The newest term in which a client was answered.
+    answered: Cell<Term>,
+    /// How long a lease lives.
+    lifetime: u64,
+    /// For how long a node keeps a lease behind the begin of a renewal.
+    kept_for: u64,
     /// No node publishes any more.
     ending: Cell<bool>,
     /// Whether the log breaks its promise.
@@ -63,6 +70,13 @@ struct Node {
     seen: RefCell<Vec<Numbers>>,
     broken: Cell<bool>,
     keeper: RefCell<Option<LeaseKeeper<MemoryLog>>>,
+    candidate: RefCell<Candidate<u64>>,
+    /// The term in which it is the primary.
+    leads: Cell<Option<Term>>,
+    /// Until when it keeps the lease.
+    kept_until: Cell<u64>,
+    /// From when on no earlier lease is kept.
+    serves_from: Cell<u64>,
 }
 
 /// The number of a piece, and that of the piece before it.
@@ -100,6 +114,9 @@ impl Node {
     /// The life of a process: it follows, and now and then is the primary.
     async fn live(self: Rc<Self>) {
         let clock = &self.run.clock;
+        // A process knows nothing of what the one before had seen.
+        self.candidate.replace(Candidate::new());
+        self.leads.set(None);
         while !self.broken.get() {
             let mut follower = Follower::new(self.log.clone(), IDENTITY, self.end.get());
             if let Some(lease) = self.follow(&mut follower).await
@@ -107,7 +124,10 @@ impl Node {
                 && let Some(publisher) = self.open(lease).await
             {
                 *self.keeper.borrow_mut() = Some(publisher.keeper());
+                self.leads.set(Some(publisher.end().term));
+                clock.sleep(self.serves_from.get().saturating_sub(clock.now())).await;
                 self.publish(publisher).await;
+                self.leads.set(None);
                 let keeper = self.keeper.take();
                 if let Some(keeper) = keeper.filter(|_| clock.chance(500)) {
                     let _ = keeper.release().await;
@@ -122,9 +142,25 @@ impl Node {
             self.run.clock.sleep(30 + self.run.clock.below(100)).await;
             let keeper = self.keeper.borrow().clone();
             if let Some(keeper) = keeper {
-                let _ = keeper.renew().await;
+                let since = self.run.clock.now();
+                if keeper.renew().await.is_ok() && self.leads.get().is_some() {
+                    self.kept_until.set(since + self.run.kept_for);
+                }
             }
+            self.read();
         }
+    }
+
+    /// Reads as a primary, if it is one: no other one may have answered a client since.
+    fn read(&self) {
+        let answered = self.run.answered.get();
+        if self.keeps_lease() && self.leads.get().is_some_and(|term| answered > term) {
+            self.violation(format!("{:?} reads after term {answered} has answered", self.leads.get()));
+        }
+    }
+
+    fn keeps_lease(&self) -> bool {
+        self.run.clock.now() < self.kept_until.get()
     }
 
     /// Follows until the node has the lease, or the stream is broken.
@@ -135,9 +171,19 @@ impl Node {
                 Some(next) => {
                     self.see(follower, next)?;
                 }
+                None if clock.chance(300) => {
+                    let _ = follower.check_reader().await;
+                }
                 None if self.run.ending.get() => {}
                 None => {
-                    if let Ok(lease) = self.log.acquire(&self.name).await {
+                    let since = clock.now();
+                    let old = self.candidate.borrow().old(|at| since - at > 2 * self.run.lifetime);
+                    let acquired = self.log.acquire(&self.name, old).await;
+                    self.candidate.borrow_mut().note(&acquired, clock.now());
+                    if let Ok(lease) = acquired {
+                        let free = self.candidate.borrow().free_from(&lease, clock.now());
+                        self.serves_from.set(free.map_or(0, |at| at + self.run.kept_for));
+                        self.kept_until.set(since + self.run.kept_for);
                         return Some(lease);
                     }
                 }
@@ -196,6 +242,7 @@ impl Node {
         let clock = &self.run.clock;
         self.end.set(publisher.end());
         while !self.run.ending.get() && !clock.chance(20) {
+            self.read();
             if clock.chance(500) {
                 // Sometimes for longer than the lease lives.
                 let ticks = if clock.chance(50) { 3000 } else { 40 };
@@ -223,6 +270,9 @@ impl Node {
                 self.violation(format!("piece {number} was published by a fenced publisher"));
             }
             self.run.reported.borrow_mut().push((end.sequence, number));
+            if self.keeps_lease() {
+                self.run.answered.set(self.run.answered.get().max(end.term));
+            }
             self.seen.borrow_mut().push(numbers);
             self.end.set(end);
         }
@@ -296,12 +346,17 @@ fn simulate(seed: u64) -> Result<Summary, String> {
     let simulation = Simulation::new(seed);
     let clock = simulation.clock().clone();
     let promise_broken = seed % 4 == 3;
-    let log = MemoryLog::new(&simulation, Faults::random(&clock));
+    let faults = Faults::random(&clock);
+    let lifetime = faults.lifetime;
+    let log = MemoryLog::new(&simulation, faults);
     let run = Rc::new(Run {
         clock: clock.clone(),
         pieces: Cell::default(),
         reported: RefCell::default(),
         violations: RefCell::default(),
+        answered: Cell::default(),
+        lifetime,
+        kept_for: lifetime * 4 / 5,
         ending: Cell::default(),
         promise_broken,
     });
@@ -314,6 +369,10 @@ fn simulate(seed: u64) -> Result<Summary, String> {
             seen: RefCell::default(),
             broken: Cell::default(),
             keeper: RefCell::default(),
+            candidate: RefCell::default(),
+            leads: Cell::default(),
+            kept_until: Cell::default(),
+            serves_from: Cell::default(),
         })
     };
     let nodes: Vec<Rc<Node>> = (1..=NODES).map(node).collect();
@@ -329,7 +388,8 @@ fn simulate(seed: u64) -> Result<Summary, String> {
             }
             2 => nodes[index].log.cut(true),
             3 => nodes.iter().for_each(|node| node.log.cut(false)),
-            4 => log.expire_lease(),
+            4 if clock.chance(500) => log.expire_lease(),
+            4 => log.keep_lease(),
             5 if promise_broken && clock.chance(500) => replace_last(&run, &log),
             5 if promise_broken => log.replace_tail(1 + clock.below(3) as usize, []),
             _ => {}

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -14,8 +14,8 @@ use std::{
 
 use ermine::{Database, LogPiece, LogReceiver};
 use ermine_replication::{
-    End, FollowError, Follower, Identity, Lease, OpenError, Piece, Position, Publisher, ReplicatedLog as _, Sequence,
-    Term,
+    Candidate, End, FollowError, Follower, Identity, OpenError, Piece, Position, Publisher, ReplicatedLog as _,
+    Sequence, Term,
     jetstream::{self, JetStream},
     log::LeaseError,
 };
@@ -29,7 +29,7 @@ use tokio::{
 
 use super::{
     base,
-    lease::Keeper,
+    lease::{Acquired, Keeper},
     readable::{ReadableCopy, Reading},
     standbys::{TELL_INTERVAL, tell},
     state::{State, sync},
@@ -41,6 +41,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 const ASIDE: &str = "diverged-";
 /// Lifetimes of a lease for which a node stays away that got the lease and cannot be the primary.
 const AWAY: u32 = 4;
+/// Lifetimes of a lease after which a node takes one that it has seen unchanged. The log lets it expire before, unless
+/// its clock was wrong.
+const OLD: u32 = 2;
 /// Lifetimes of a lease between two looks at whether a standby had better begin with a newer base.
 const LOOKS: u32 = 3;
 /// Bytes that a renewal leaves free, at least.
@@ -76,8 +79,10 @@ pub struct Node {
     position: Arc<AtomicU64>,
     /// How readers are served while the node is a standby; `None`: there are none.
     reading: Option<Reading>,
-    /// The lease of a node that is about to be the primary, and a moment before it was last renewed.
-    held: Mutex<Option<(Lease, Instant)>>,
+    /// The lease of a node that is about to be the primary.
+    held: Mutex<Option<Acquired>>,
+    /// What it has seen of the lease of others.
+    candidate: std::sync::Mutex<Candidate<Instant>>,
 }
 
 /// The right to be the primary.
@@ -145,8 +150,8 @@ impl Node {
         loop {
             match JetStream::open(&options).await {
                 Ok(log) => {
-                    let held = Mutex::default();
-                    return Ok(Self { cluster, log, directory: directory.into(), position, reading, held });
+                    let (held, candidate) = (Mutex::default(), std::sync::Mutex::default());
+                    return Ok(Self { cluster, log, directory: directory.into(), position, reading, held, candidate });
                 }
                 Err(jetstream::OpenError::Unreachable(why)) => complaint.tell(&why),
                 Err(error) => return Err(error.to_string()),
@@ -251,15 +256,14 @@ impl Node {
             let name = &self.cluster.name;
             return Err(Stop::Later(format!("cluster {name} has no database yet; a node with --create makes one")));
         }
-        let since = Instant::now();
-        let lease = self.log.acquire(&self.cluster.node).await.map_err(later)?;
+        let acquired = self.acquire().await.map_err(later)?;
         let last = self.log.last().await;
         if !matches!(last, Ok(Sequence(0))) {
             // Another node has begun it.
-            let _ = self.log.release(&lease).await;
+            let _ = acquired.release(&self.log).await;
             return last.map(|_| None).map_err(later);
         }
-        Ok(Some(Lead { keeper: self.keep(lease, since), publisher: None }))
+        Ok(Some(Lead { keeper: self.keep(acquired), publisher: None }))
     }
 
     /// Replaces a standby that was left behind by one of the newest base.
@@ -351,7 +355,7 @@ impl Node {
         // The stream is read between two ticks, however long an attempt to lead takes.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut complaint, mut noted, mut away, mut told) = (Complaint::default(), Instant::now(), None, None);
-        let mut tried = None::<String>;
+        let (mut tried, mut checked) = (None::<String>, Instant::now());
         let (mut looked, mut renewal) =
             (Instant::now(), None::<Pin<Box<dyn Future<Output = Result<PathBuf, Stop>> + '_>>>);
         loop {
@@ -382,6 +386,12 @@ impl Node {
                 }
                 piece = follower.next() => piece,
                 _ = tick.tick() => {
+                    if checked.elapsed() > self.cluster.lease_lifetime {
+                        checked = Instant::now();
+                        if let Err(error) = follower.check_reader().await {
+                            complaint.tell(&error.to_string());
+                        }
+                    }
                     if matches!(copy, Copy::Standby(_))
                         && renewal.is_none()
                         && looked.elapsed() > LOOKS * self.cluster.lease_lifetime
@@ -477,8 +487,21 @@ impl Node {
         }
     }
 
-    fn keep(&self, lease: Lease, since: Instant) -> Keeper {
-        Keeper::begin(self.log.clone(), lease, self.cluster.lease_lifetime, since)
+    async fn acquire(&self) -> Result<Acquired, LeaseError> {
+        let since = Instant::now();
+        let lock = || self.candidate.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = lock().old(|at| at.elapsed() > OLD * self.cluster.lease_lifetime);
+        if let Some(write) = old {
+            log::warn!("the lease was last written long ago (number {}), and the log does not let it expire", write.0);
+        }
+        let answer = self.log.acquire(&self.cluster.node, old).await;
+        let mut candidate = lock();
+        candidate.note(&answer, Instant::now());
+        answer.map(|lease| Acquired::new(lease, since, &candidate, self.cluster.lease_lifetime))
+    }
+
+    fn keep(&self, acquired: Acquired) -> Keeper {
+        Keeper::begin(self.log.clone(), acquired, self.cluster.lease_lifetime)
     }
 
     /// Acquires the lease, or renews it, and opens a term, if the follower has come to the end of the stream.
@@ -491,44 +514,46 @@ impl Node {
         }
         let since = Instant::now();
         match &mut *held {
-            Some((lease, renewed)) => match self.log.renew(lease).await {
-                Ok(()) => *renewed = since,
+            Some(acquired) => match self.log.renew(&acquired.lease).await {
+                Ok(()) => acquired.since = since,
                 Err(_) => *held = None,
             },
-            None => match self.log.acquire(&self.cluster.node).await {
-                Ok(lease) => {
-                    log::info!("this node has the lease of term {}, and is about to be the primary", lease.term);
-                    *held = Some((lease, since));
+            None => match self.acquire().await {
+                Ok(acquired) => {
+                    let term = acquired.lease.term;
+                    log::info!("this node has the lease of term {term}, and is about to be the primary");
+                    *held = Some(acquired);
                 }
                 Err(LeaseError::Held { .. }) => {}
                 Err(error) => return Err(NoLead::later(error)),
             },
         }
-        let Some((lease, since)) = held.clone() else { return Ok(None) };
+        let Some(acquired) = held.clone() else { return Ok(None) };
+        let lease = &acquired.lease;
         if is_behind().await? {
             // The last primary has published more.
             *held = None;
-            let _ = self.log.release(&lease).await;
+            let _ = acquired.release(&self.log).await;
             return Ok(None);
         }
         // Before the term begins: if its opening is all that is left of this attempt, it is known as this node's.
         (state.led, state.end) = (lease.term, follower.whole());
         if let Err(error) = state.write(&self.database()) {
             *held = None;
-            let _ = self.log.release(&lease).await;
+            let _ = acquired.release(&self.log).await;
             return Err(NoLead::Never(format!("{}: {error}", self.database().display())));
         }
         match Publisher::open(self.log.clone(), state.identity, lease.clone(), follower.end()).await {
             Ok(publisher) => {
                 *held = None;
-                Ok(Some(Lead { keeper: self.keep(lease, since), publisher: Some(publisher) }))
+                Ok(Some(Lead { keeper: self.keep(acquired), publisher: Some(publisher) }))
             }
             // The stream shows the rest.
             Err(OpenError::Moved(_)) => Ok(None),
             Err(error @ OpenError::Unknown(_)) => Err(NoLead::later(format!("no term can begin: {error}"))),
             Err(error) => {
                 *held = None;
-                let _ = self.log.release(&lease).await;
+                let _ = acquired.release(&self.log).await;
                 Err(match error {
                     // With the next lease.
                     OpenError::OldTerm { .. } => NoLead::later(error),
@@ -540,8 +565,8 @@ impl Node {
 
     /// Gives the lease back that the node may have: it is told to end.
     pub async fn release(&self) {
-        if let Some((lease, _)) = self.held.lock().await.take() {
-            let _ = self.log.release(&lease).await;
+        if let Some(acquired) = self.held.lock().await.take() {
+            let _ = acquired.release(&self.log).await;
         }
     }
 

@@ -56,6 +56,7 @@ impl Primary {
         let log = node.log.clone();
         match Self::publish(node, &keeper, publisher, database).await {
             Ok(Publication { stop, publishing, bases, standbys }) => {
+                keeper.may_serve().await;
                 let hearing = tokio::spawn(standbys.clone().hear(log));
                 Ok(Self { stop, publishing, bases, hearing, standbys, keeper })
             }
@@ -78,8 +79,8 @@ impl Primary {
             Some(publisher) => publisher,
             None => {
                 let end = End::start(Position(start));
-                node.state(identity, keeper.lease().term, end).write(&node.database()).map_err(text)?;
-                Publisher::open(node.log.clone(), identity, keeper.lease().clone(), end).await.map_err(text)?
+                node.state(identity, keeper.acquired().lease.term, end).write(&node.database()).map_err(text)?;
+                Publisher::open(node.log.clone(), identity, keeper.acquired().lease.clone(), end).await.map_err(text)?
             }
         };
         let replicated = watch::Sender::new(publisher.end());
@@ -109,7 +110,11 @@ impl Primary {
         let publishing = thread.spawn(move || publishing.run(&database_of_thread)).map_err(text)?;
         let why = || database.failure().map_or_else(|| "its thread has ended".into(), |why| why.to_string());
         is_begun.await.map_err(|_| format!("the log could not be published: {}", why()))?;
-        log::info!("this node is the primary of cluster {} in term {}", node.cluster.name, keeper.lease().term);
+        log::info!(
+            "this node is the primary of cluster {} in term {}",
+            node.cluster.name,
+            keeper.acquired().lease.term
+        );
         Ok(Publication { stop, publishing, bases: tokio::spawn(bases.keep()), standbys })
     }
 
