@@ -83,7 +83,7 @@ def run_step(conn, chance, what, key, value):
 
 
 def transact(conn, chance, history, process, steps):
-    """Runs a transaction once. Raises any error that is not a lost conflict."""
+    """Runs a transaction once; returns whether it has committed. Raises any error that is not a lost conflict."""
     history.note("invoke", process, steps)
     is_ending = False
     try:
@@ -94,10 +94,11 @@ def transact(conn, chance, history, process, steps):
         if error.sqlstate in RETRYABLE:
             conn.rollback()
             history.note("fail", process, steps)
-            return
+            return False
         history.note("info" if is_ending else "fail", process, steps)
         raise
     history.note("ok", process, done)
+    return True
 
 
 def work(thread, options, level, keys, history, until, failures):
