@@ -180,6 +180,8 @@ class Machine:
         with self.lock:
             self.should_run = False
             self.send(number)
+            # One that stands still would not hear it.
+            self.send(signal.SIGCONT)
             if self.process is not None:
                 self.ends.append(self.process.wait())
                 self.process = None

@@ -285,7 +285,7 @@ def main():
     parser.add_argument("--directory", required=True)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--rounds", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--only", action="append", choices=list(failures.ALL))
     parser.add_argument("--synchronous-commit", default="on")
     options = parser.parse_args()
