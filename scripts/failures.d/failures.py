@@ -197,9 +197,9 @@ ALL = {
     "clock-log": Failure(clock_log, OF_NODES, True),
     "clock-logs": Failure(clock_logs, OF_NODES, False),
 }
-# What a run does that is not told what to do: not what servers of NATS do not survive. When the disks of two were full,
-# and they began again, version 2.10.24 lost the streams ("Detected orphaned stream .., will cleanup"), or agreed on no
-# leader any more; the nodes had everything, and waited for the log.
+# A run that is not told what to do leaves out what servers of NATS may not survive. When the disks of two were full,
+# and both began again at once, version 2.10.24 lost the streams ("Detected orphaned stream .., will cleanup"), or
+# agreed on no leader any more; the nodes had everything, and waited for the log.
 NOT_BY_ITSELF = {"full-logs"}
 if not Clock.CAN_BE_SET:
     ALL = {name: failure for name, failure in ALL.items() if not name.startswith("clock")}
