@@ -29,7 +29,11 @@ TABLES = """
     CREATE TABLE accounts (id integer PRIMARY KEY, amount bigint NOT NULL);
     CREATE TABLE sent (client integer, number integer, source integer, target integer, line bigserial,
         PRIMARY KEY (client, number));
+    CREATE TABLE large (id integer PRIMARY KEY, line text NOT NULL);
+    INSERT INTO large VALUES (1, '');
 """
+# Of a row that is written again and again while a device is full: what was reserved before is used up in seconds.
+LARGE_BYTES = 100_000
 
 
 class Patience(threading.Thread):
@@ -128,7 +132,7 @@ class Run:
         self.rows, self.last = {}, {}
         # How often transactions were acknowledged, and standbys were read, by what they were.
         self.counts = {}
-        self.lock = threading.Lock()
+        self.lock, self.writes_much = threading.Lock(), threading.Event()
 
     def count(self, what):
         with self.lock:
@@ -138,7 +142,7 @@ class Run:
         return self.counts.get("append", 0) + self.counts.get("transfer", 0)
 
     def begin(self):
-        work = [self.append] * 5 + [self.transfer] * 3
+        work = [self.append] * 5 + [self.transfer] * 3 + [self.write_much]
         work += [lambda number: self.read(number, "SERIALIZABLE", "serializable", "si")]
         work += [lambda number: self.read(number, "REPEATABLE_READ", "si")]
         for number, what in enumerate(work):
@@ -235,6 +239,18 @@ class Run:
 
         self.sessions(number, "read-write", use)
 
+    def write_much(self, number):
+        def use(conn, chance, goes_on):
+            conn.autocommit = True
+            while goes_on():
+                if self.writes_much.wait(0.05):
+                    with Waiting(self.patience, conn):
+                        conn.execute("UPDATE large SET line = repeat('x', %s) WHERE id = 1", (LARGE_BYTES,))
+                    self.count("large write")
+                    time.sleep(PAUSE)
+
+        self.sessions(number, "read-write", use)
+
     def read(self, number, level, *judged_by):
         """Reads standbys: a snapshot of lists, which is judged, and of the bank, whose sum never changes."""
         history = self.histories.at(*judged_by)
@@ -273,5 +289,5 @@ def make_tables(conn):
 
 def state_of(conn):
     """Returns the rows of all tables, in the order of their keys."""
-    tables = [("lists", "id"), ("accounts", "id"), ("sent", "client, number")]
+    tables = [("lists", "id"), ("accounts", "id"), ("sent", "client, number"), ("large", "id")]
     return {table: conn.execute(f"SELECT * FROM {table} ORDER BY {key}").fetchall() for table, key in tables}

@@ -109,7 +109,13 @@ def full_node(world, chance):
     """The disk of a node is full."""
     node = world.some_node(chance)
     node.disk.fill()
-    return f"the disk of {node.name} is full", node.disk.free
+    world.run.writes_much.set()
+
+    def heal():
+        world.run.writes_much.clear()
+        node.disk.free()
+
+    return f"the disk of {node.name} is full", heal
 
 
 def full_log(world, chance):
