@@ -99,6 +99,9 @@ pub(crate) struct SetConfig {
     pub(crate) is_local: bool,
 }
 
+/// The rows of a system table, as far as they are needed.
+type SystemRows = Arc<Vec<Vec<Value>>>;
+
 /// One run of a statement.
 pub(crate) struct Run<'r> {
     pub(crate) txn: &'r OwnedTransaction,
@@ -128,7 +131,7 @@ pub(crate) struct Run<'r> {
     /// Results of queries in expressions that refer to no outer row, by their address.
     remembered: RefCell<HashMap<usize, Arc<Vec<Value>>>>,
     /// Rows of system tables, by the address of the table and the columns that are needed: computed once.
-    system_rows: RefCell<HashMap<(usize, ColumnSet), Arc<Vec<Vec<Value>>>>>,
+    system_rows: RefCell<HashMap<(usize, ColumnSet), SystemRows>>,
     /// Rows of the last runs of recursive terms, by the numbers of their queries.
     work_tables: RefCell<HashMap<usize, WorkTable>>,
     /// The rows that WITH queries return that write, by their numbers.
@@ -189,7 +192,7 @@ impl<'r> Run<'r> {
     }
 
     /// Returns the rows of a system table.
-    fn system_rows(&self, table: SystemTable, needed: ColumnSet) -> Result<Arc<Vec<Vec<Value>>>> {
+    fn system_rows(&self, table: SystemTable, needed: ColumnSet) -> Result<SystemRows> {
         let key = (table.address(), needed);
         if let Some(known) = self.system_rows.borrow().get(&key) {
             return Ok(known.clone());
