@@ -35,7 +35,7 @@ async fn who_waits_for_its_client_in_a_transaction_says_so() {
     assert_eq!(seen(&two, number).await, ("idle".into(), false, "ROLLBACK".into()));
     let own = seen(&two, process(&two).await).await;
     assert_eq!((&*own.0, own.1), ("active", true));
-    let text = "SELECT usename::text, datname::text, application_name, client_addr, client_port > 0 FROM \
+    let text = "SELECT usename::text, datname::text, application_name, host(client_addr), client_port > 0 FROM \
         pg_stat_activity WHERE pid = $1";
     let row = two.query_one(text, &[&number]).await.unwrap();
     let shown: Vec<&str> = (0..4).map(|at| row.get(at)).collect();

@@ -37,7 +37,7 @@ fn its_commands_describe_tables_as_in_postgresql() {
  Column |         Type          | Collation | Nullable |           Default            
 --------+-----------------------+-----------+----------+------------------------------
  a      | integer               |           | not null | nextval('t_a_seq'::regclass)
- b      | character varying(20) |           | not null | 'x'
+ b      | character varying(20) |           | not null | 'x'::character varying
  c      | numeric(10,2)         |           |          | 
  e      | integer               |           | not null | generated always as identity
 Indexes:
