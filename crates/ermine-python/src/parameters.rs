@@ -274,13 +274,18 @@ fn wider(one: SqlType, other: SqlType) -> SqlType {
     if rank(other) > rank(one) { other } else { one }
 }
 
+/// Whether a text is not a value of a type as it is.
+fn is_read(ty: SqlType) -> bool {
+    !ty.is_text() || matches!(ty, SqlType::CHAR | SqlType::INTERNAL_CHAR)
+}
+
 /// Makes a text a value of the parameter's type.
 pub fn settle(value: &mut Value, ty: SqlType, environment: &Environment) -> Result<()> {
     match value {
-        Value::Text(text) if !ty.is_text() || ty == SqlType::CHAR => {
+        Value::Text(text) if is_read(ty) => {
             *value = text::parse(ty, -1, &std::mem::take(text), environment)?;
         }
-        Value::Array(array) if !SqlType::scalar(array.element).is_text() || array.element == Scalar::Char => {
+        Value::Array(array) if is_read(SqlType::scalar(array.element)) => {
             let element = SqlType::scalar(array.element);
             if array.elements().iter().any(|value| matches!(value, Value::Text(_))) {
                 let settled = std::mem::replace(&mut **array, Array::new(element.scalar, Vec::new()));

@@ -14,8 +14,9 @@ pub(crate) struct DatabaseBudget {
     evicts: bool,
 }
 
-/// Number of pauses at most in which a refused statement waits for rows to leave memory, and their length.
-const PAUSES: usize = 400;
+/// Number of pauses at most in which a refused statement waits for rows to leave memory, and their length. They are short:
+/// inside of a scan, the statement keeps rows in memory itself.
+const PAUSES: usize = 40;
 const PAUSE: Duration = Duration::from_micros(250);
 
 impl DatabaseBudget {

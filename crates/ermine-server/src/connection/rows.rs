@@ -105,8 +105,10 @@ impl RowSink for Sink<'_> {
             for (index, (value, &ty)) in values.iter().zip(&*types).enumerate() {
                 match (value, formats.of(index)) {
                     (Value::Null, _) => backend::null(out),
-                    // The bytes are the same in both formats.
-                    (Value::Text(content), _) => backend::value(out, |out| out.extend_from_slice(content.as_bytes())),
+                    // The bytes are the same in both formats, but for the type "char".
+                    (Value::Text(content), format) if format == Format::Text || ty != SqlType::INTERNAL_CHAR => {
+                        backend::value(out, |out| out.extend_from_slice(content.as_bytes()));
+                    }
                     (_, Format::Binary) => backend::value(out, |out| codec::write_binary(value, ty, environment, out)),
                     (_, Format::Text) => {
                         text.clear();

@@ -66,7 +66,7 @@ use crate::{
     types::{
         Environment, Scalar, SqlType, TimeZone, Value,
         cast::{self, Context},
-        datetime::Style,
+        datetime::{Style, depends_on_now},
         record::Field,
         text,
     },
@@ -467,13 +467,6 @@ impl<'a> Binder<'a> {
         let all = all.into_iter().map(|typed| self.coerce(typed, ty)).collect::<Result<_>>()?;
         Ok((all, ty))
     }
-}
-
-/// Whether a literal means another time each day, or each moment.
-fn depends_on_now(literal: &str) -> bool {
-    let lower = literal.to_lowercase();
-    let mut words = lower.split(|letter: char| !letter.is_alphabetic());
-    words.any(|word| ["now", "today", "tomorrow", "yesterday"].contains(&word))
 }
 
 pub(crate) use crate::operators::check_equality;

@@ -12,7 +12,7 @@ use crate::{
     },
     functions::quote_ident,
     parse,
-    types::{SqlType, text},
+    types::{Scalar, SqlType, datetime::depends_on_now, text},
 };
 
 /// An index, or a primary key, which has no index of its own but is shown as one.
@@ -350,25 +350,31 @@ fn shown_literal(known: Known<'_>, column: &ColumnDef, literal: &ast::Expr) -> O
         ast::Expr::Value(value) => Some(value.value.clone()),
         _ => None,
     };
-    let (text, ty) = match literal {
+    let (text, ty, modifier) = match literal {
         ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match value(expr)? {
-            Number(digits, _) => (format!("-{digits}"), number_type(&digits)),
+            Number(digits, _) => (format!("-{digits}"), number_type(&digits), -1),
             _ => return None,
         },
+        // A name in quotes is not one of these.
         ast::Expr::Cast { expr, data_type, .. } => match value(expr)? {
-            SingleQuotedString(text) => (text, SqlType::from_name(&data_type.to_string().to_lowercase())?),
+            SingleQuotedString(text) => match SqlType::from_name(&data_type.to_string().to_lowercase())? {
+                SqlType::CHAR | SqlType::INTERNAL_CHAR => return None,
+                ty => (text, ty, -1),
+            },
             _ => return None,
         },
         other => match value(other)? {
-            Number(digits, _) => (digits.clone(), number_type(&digits)),
+            Number(digits, _) => (digits.clone(), number_type(&digits), -1),
             SingleQuotedString(text) => {
                 let domain = column.ty.created().and_then(|oid| known.catalog.types.get(oid)?.domain());
-                (text, domain.map_or(column.ty, |domain| domain.base))
+                let (ty, modifier) =
+                    domain.map_or((column.ty, column.modifier), |domain| (domain.base, domain.modifier));
+                (text, ty, modifier)
             }
             _ => return None,
         },
     };
-    shown_constant(known, &text, ty)
+    shown_constant(known, &text, ty, modifier)
 }
 
 /// Returns the type of a number in a statement.
@@ -380,25 +386,30 @@ fn number_type(digits: &str) -> SqlType {
     }
 }
 
-/// Returns a constant in the form of `pg_get_expr`; `None`: the text is no value of the type, or means another one each
-/// day.
-fn shown_constant(known: Known<'_>, text: &str, ty: SqlType) -> Option<String> {
-    if (ty.is_datetime() || ty == SqlType::INTERVAL) && !text.starts_with(|first: char| first.is_ascii_digit()) {
+/// Returns a constant in the form of `pg_get_expr`: numbers as they are printed, other values as they were written. `None`:
+/// it means another value when it is written like that.
+fn shown_constant(known: Known<'_>, text: &str, ty: SqlType, modifier: i32) -> Option<String> {
+    let is_cut = match ty.scalar {
+        Scalar::Bit => true,
+        Scalar::Char => ty.is_array,
+        Scalar::Interval => modifier >= 0,
+        _ => SqlType::scalar(ty.scalar).is_datetime() && depends_on_now(text),
+    };
+    if is_cut {
         return None;
     }
-    let value = text::parse(ty, -1, text, known.environment).ok()?;
-    let shown = text::to_string(&value, ty, known.environment);
-    let is_fraction = |text: &str| text.starts_with(|first: char| first.is_ascii_digit()) && text.contains(['.', 'e']);
-    Some(match ty {
-        SqlType::BOOL if shown == "t" => "true".into(),
-        SqlType::BOOL => "false".into(),
-        SqlType::INT4 if !shown.starts_with('-') => shown,
-        SqlType::NUMERIC if is_fraction(&shown) => shown,
-        _ => {
-            let name = if ty == SqlType::CHAR { "bpchar".into() } else { known.environment.type_name(ty) };
-            format!("'{}'::{name}", shown.replace('\'', "''"))
+    if ty.is_numeric() || ty == SqlType::BOOL {
+        let value = text::parse(ty, -1, text, known.environment).ok()?;
+        let shown = text::to_string(&value, ty, known.environment);
+        match ty {
+            SqlType::BOOL => return Some(if shown == "t" { "true" } else { "false" }.into()),
+            SqlType::INT4 if !shown.starts_with('-') => return Some(shown),
+            SqlType::NUMERIC if !shown.starts_with(['-', 'N', 'I']) && shown.contains('.') => return Some(shown),
+            _ => return Some(format!("'{shown}'::{}", known.environment.type_name(ty))),
         }
-    })
+    }
+    let name = if ty == SqlType::CHAR { "bpchar".into() } else { known.environment.type_name(ty) };
+    Some(format!("'{}'::{name}", text.replace('\'', "''")))
 }
 
 /// Returns the type of a sequence's numbers, derived from its bounds.

@@ -14,6 +14,7 @@ mod iso_interval;
 mod parse;
 mod style;
 mod tokens;
+mod words;
 mod write;
 mod write_interval;
 mod zone;
@@ -30,6 +31,7 @@ pub(crate) use fields::{century, day_of_week, day_of_year, iso_week, iso_week_be
 pub use interval::{Range, interval_from_parts, parse_interval};
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz, parse_timetz};
 pub use style::{DateForm, DateOrder, IntervalStyle, NoDateStyle, Style};
+pub use words::depends_on_now;
 pub(crate) use write::write_offset;
 pub use write::{write_date, write_time, write_timestamp, write_timestamptz};
 pub use write_interval::write_interval;

@@ -31,3 +31,14 @@ fn enumerations_are_parameters_and_results() {
     raw.send(&[by_number(oid), bind("", "", &["none"]), sync()]);
     assert_eq!(raw.until_ready(), ["parsed", "ERROR 22P02", "ready Idle"]);
 }
+
+#[test]
+fn the_char_in_quotes_is_one_byte() {
+    let directory = Directory::new("internal-char");
+    let serving = Serving::start(&directory.0, &[]);
+    let mut raw = Raw::connect(serving.address);
+    let binary = message(b'B', b"\0\0\0\0\0\0\0\x01\0\x01");
+    raw.send(&[parse("", r#"SELECT 'r'::"char", ''::"char", 'é'::"char""#), binary, execute("", 0), sync()]);
+    let row = "row \\x00\\x00\\x00\\x01r\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x01\\xc3";
+    assert_eq!(raw.until_ready(), ["parsed", "bound", row, "SELECT 1", "ready Idle"]);
+}
