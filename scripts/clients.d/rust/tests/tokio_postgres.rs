@@ -234,11 +234,13 @@ async fn notices_and_notifications_arrive() -> Done {
 #[tokio::test]
 async fn statements_are_cancelled() -> Done {
     let (client, other) = (connect("public").await?, connect("public").await?);
+    let own: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.get(0);
     let token = client.cancel_token();
     let (slept, cancelled) = futures_util::future::join(client.batch_execute("SELECT pg_sleep(60)"), async {
-        // A request to cancel ends a statement that runs, not one that comes later.
-        let runs = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(60)'";
-        while other.query_one(runs, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+        // A request to cancel ends a statement that runs, not one that comes later. Other sessions may run the same text.
+        let runs = "SELECT count(*) FROM pg_stat_activity
+            WHERE pid = $1 AND state = 'active' AND query = 'SELECT pg_sleep(60)'";
+        while other.query_one(runs, &[&own]).await.unwrap().get::<_, i64>(0) == 0 {}
         token.cancel_query(NoTls).await
     })
     .await;
