@@ -2,8 +2,8 @@
 //! demand.
 //!
 //! Columns are PostgreSQL 15's, by name and order. Features that do not exist here (inheritance, triggers) have tables
-//! without rows, so that queries about them find nothing instead of failing. Vectors are arrays from
-//! 0 on, trees of expressions are their texts.
+//! without rows, so that queries about them find nothing instead of failing. Vectors are arrays from 0 on,
+//! trees of expressions are their texts.
 //!
 //! | module | what |
 //! |---|---|

@@ -164,7 +164,7 @@ fn loom_reclaiming_after_the_advances_of_another() {
 /// A reader joins at any time, maybe in the slot of a participant that leaves meanwhile.
 #[test]
 fn loom_a_new_participant_is_not_missed() {
-    // Without a bound it takes as long as all other models together.
+    // Without a bound it takes longer than any other model.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(5);
     model.check(|| {
