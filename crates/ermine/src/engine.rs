@@ -210,6 +210,7 @@ impl<S: Scheme> Engine<S> {
             // On failure nothing is lost: the log has everything, too.
             let _ = self.checkpoint(Pace::Full);
         }
+        self.store.iter().for_each(|store| self.note_hot_rows(store));
         if self.store.as_ref().is_some_and(|store| store.removals.archive.is_some()) {
             // A restore by time can then reach up to now.
             log.note_moment();

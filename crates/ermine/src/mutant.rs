@@ -34,6 +34,10 @@ pub enum Mutant {
     EvictedEarly,
     /// A scan that reads rows from their files does not announce that it reads the table.
     UncachedUntold,
+    /// Recovery believes all heads of the last segment.
+    HeadsBeyondDurable,
+    /// Recovery closes a segment and leaves the heads of blocks that were behind its end.
+    HeadsNotCut,
     /// Committers do not look for safe snapshots.
     NoSafeSnapshot,
     /// A reader announces its untracked reads after it has inspected the version.
@@ -100,6 +104,8 @@ impl Mutant {
         Self::EvictionForgets,
         Self::EvictedEarly,
         Self::UncachedUntold,
+        Self::HeadsBeyondDurable,
+        Self::HeadsNotCut,
         Self::NoSafeSnapshot,
         Self::UntrackedSaidLate,
         Self::NoLockout,

@@ -325,6 +325,7 @@ impl<S: Scheme> Engine<S> {
             self.shared.clock.now().0,
             self.kept_for_readers(log),
         );
+        self.note_hot_rows(store);
         report.took = began.elapsed();
         store.checkpoints.upkeep.cleaned(&report);
         Ok(report)

@@ -1,4 +1,5 @@
-//! Reads all rows that are only in files into memory, file by file, while transactions go on.
+//! Reads all rows that are only in files into memory, file by file, while transactions go on: first those that were in use
+//! when the database was last open, if a list says so (`hot`), as there may not be room for all.
 //!
 //! The loader ends when so much memory is in use that rows would be evicted; without a log, where no row is, it waits for
 //! memory, and goes on. A row that is not loaded is read when a transaction asks for it, with the part of the reserve
@@ -10,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::store::{Store, storage};
+use super::{
+    hot::HotRows,
+    store::{Store, storage},
+};
 use crate::{
     engine::Engine,
     error::Result,
@@ -27,6 +31,14 @@ use crate::{
     units::Mebibytes,
 };
 
+/// A pass over the files.
+struct Pass<'l> {
+    store: &'l Store,
+    /// The rows that are read; `None`: all.
+    hot: Option<&'l HotRows>,
+    stop: &'l AtomicBool,
+}
+
 impl<S: Scheme> Engine<S> {
     /// Loads rows that are only in files, until all are in memory or `stop` is set.
     pub(crate) fn load(&self, stop: &AtomicBool) -> Result<()> {
@@ -34,38 +46,51 @@ impl<S: Scheme> Engine<S> {
         let (began, rows) = (Instant::now(), store.unloaded());
         let mut arena = self.memory.arena();
         let mut left = u64::MAX;
+        let identity = store.segment_files().identity().map(|identity| identity.identity());
+        let hot = identity.and_then(|of| HotRows::read(&*store.directory, of));
+        if hot.is_some() {
+            self.load_files(&Pass { store, hot: hot.as_ref(), stop }, &mut arena)?;
+        }
         // Again where a checkpoint has moved rows meanwhile to where the pass had been; rows that stay then are read on
         // demand, or cannot be read.
         while !self.is_loaded(store, stop) && store.unloaded() < left {
             left = store.unloaded();
-            for (info, file) in store.cold.list() {
-                self.load_file(store, Space::Cold, &*file, info.extent(), &mut arena, stop)?;
-            }
-            for span in store.segments() {
-                if self.is_loaded(store, stop) {
-                    break;
-                }
-                // If a segment has been freed since, its rows are in memory or elsewhere.
-                if let Ok(file) = store.segment_files().get(span) {
-                    self.load_file(store, Space::Log, &*file, (*span).into(), &mut arena, stop)?;
-                }
-            }
+            self.load_files(&Pass { store, hot: None, stop }, &mut arena)?;
         }
+        store.loaded();
         if !stop.load(Ordering::Relaxed) && store.unloaded() == 0 {
             ::log::info!("{rows} rows were read into memory in {:.2?}", began.elapsed());
         }
         Ok(())
     }
 
+    /// Reads all files.
+    fn load_files(&self, pass: &Pass<'_>, arena: &mut Arena) -> Result<()> {
+        let Pass { store, stop, .. } = *pass;
+        for (info, file) in store.cold.list() {
+            self.load_file(pass, Space::Cold, &*file, info.extent(), arena)?;
+        }
+        for span in store.segments() {
+            if self.is_loaded(store, stop) {
+                break;
+            }
+            // If a segment has been freed since, its rows are in memory or elsewhere.
+            if let Ok(file) = store.segment_files().get(span) {
+                self.load_file(pass, Space::Log, &*file, (*span).into(), arena)?;
+            }
+        }
+        Ok(())
+    }
+
     fn load_file(
         &self,
-        store: &Store,
+        pass: &Pass<'_>,
         space: Space,
         file: &dyn File,
         extent: Extent,
         arena: &mut Arena,
-        stop: &AtomicBool,
     ) -> Result<()> {
+        let Pass { store, stop, .. } = *pass;
         let (participant, nodes) = (self.versions.join_as("loader"), self.nodes.join_as("loader"));
         let mut scan = Scan::new(file, extent, extent.start);
         while !self.is_loaded(store, stop) {
@@ -74,7 +99,7 @@ impl<S: Scheme> Engine<S> {
             if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
                 let mut load = || {
                     let (_versions, _nodes) = (participant.enter(), nodes.enter());
-                    self.load_block(store, space, &header, block, arena)
+                    self.load_block(pass, space, &header, block, arena)
                 };
                 while load().is_err() && !self.is_loaded(store, stop) && !self.evicts() {
                     self.wait_for_memory(store);
@@ -111,8 +136,16 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// Loads the rows of a block whose slots have its address. Fails if there is no memory for one.
-    fn load_block(&self, store: &Store, space: Space, header: &Header, block: &[u8], arena: &mut Arena) -> Result<()> {
+    /// Loads the rows of a block whose slots have its address, or those of them in a list. Fails if there is no memory for one.
+    fn load_block(
+        &self,
+        pass: &Pass<'_>,
+        space: Space,
+        header: &Header,
+        block: &[u8],
+        arena: &mut Arena,
+    ) -> Result<()> {
+        let Pass { store, hot, .. } = *pass;
         let (descriptors, payloads) = block[HEADER_BYTES..].split_at(header.descriptors as usize);
         let (mut number, mut at) = (0, 0);
         for record in Records::new(descriptors) {
@@ -126,9 +159,8 @@ impl<S: Scheme> Engine<S> {
             let Ok(address) = Address::new(space, header.lsn, number) else { return Ok(()) };
             number += 1;
             let (Some((table, row, stamp)), Some(value)) = (row_of(&record, header), value) else { continue };
-            let Some(table) = self.find_table(table).filter(|_| ChainArray::<StampsOf<S>>::has_place(row)) else {
-                continue;
-            };
+            let is_wanted = ChainArray::<StampsOf<S>>::has_place(row) && hot.is_none_or(|hot| hot.contains(table, row));
+            let Some(table) = self.find_table(table).filter(|_| is_wanted) else { continue };
             if table.rows.slot(row).stored() == Some(address)
                 && let Ok(value) = store.value(payload, value, table.id, row)
             {

@@ -13,6 +13,7 @@
 //! | `store` | reads a row by its address |
 //! | `loader` | reads all rows into memory, in the background |
 //! | `eviction` | moves rows that are not accessed out of memory |
+//! | `hot` | which rows were in use |
 //! | `header_scan` | reads a segment of the log with all processors |
 //! | `replay` | replays the log after the checkpoint |
 //! | `row_set` | sets of row numbers |
@@ -43,6 +44,7 @@ pub(crate) mod contents;
 pub(crate) mod copy;
 pub(crate) mod eviction;
 mod header_scan;
+mod hot;
 mod image;
 // The schedule explorer runs no helpers.
 mod index_rebuild;

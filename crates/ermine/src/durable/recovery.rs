@@ -53,12 +53,14 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
+        heads::{self, span_of_heads},
         identity::{self, IDENTITY, IdentityFile, Label, Said},
         lsn::{Address, GRANULE, check_span},
         scan::{Behind, Scan},
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
+    mutant::Mutant,
     options::Options,
     platform::{
         budget::{Budget, Need},
@@ -175,7 +177,8 @@ pub(crate) fn recover<H: CertifierStamps>(
     found.check_labels(&**directory)?;
     let files = Arc::new(SegmentFiles::new(directory.clone()));
     let arrays = Arrays::<H>::new(budget);
-    let replay = Replay::new(&files, &found.segments, &arrays, found.begin());
+    let identity = found.said.map(|said| said.identity);
+    let replay = Replay::new(&files, &found.segments, &arrays, found.begin(), identity);
     if let Some(last) = found.segments.last() {
         let (path, bytes) = (directory.path(), last.end.saturating_sub(found.begin()) >> 20);
         let from = found.image.as_ref().map_or_else(|| "no checkpoint".into(), |image| image.marker.name());
@@ -190,6 +193,9 @@ pub(crate) fn recover<H: CertifierStamps>(
     }
     let known = said.map(|_| open_identity(&**directory)).transpose()?;
     if let Some(tail) = &tail {
+        if let Some(hole) = tail.hole.filter(|_| !Mutant::HeadsNotCut.is_on()) {
+            heads::cut(&**directory, &tail.span, hole).map_err(storage)?;
+        }
         close(directory, &files, &mut segments, tail, proven, known.as_ref())?;
     }
     let mut summary = Recovery {
@@ -326,6 +332,7 @@ pub(super) fn find_copy(directory: &dyn Directory) -> Result<Found> {
         Marker::parse(name).is_some_and(|other| Some(other) != marker)
             || image::begin_of(name).is_some_and(|begin| marker.is_none_or(|marker| marker.begin != begin))
             || cold::start_of(name).is_some_and(|start| cold.iter().all(|file| file.start != start))
+            || span_of_heads(name).is_some_and(|span| !segments.contains(&span))
     }));
     check_sequence(directory, &segments, needed)?;
     let found = Found { image, segments, leftovers, said: said_of(directory)?, unborn: None };
@@ -453,11 +460,11 @@ pub(super) fn replay_all<H: CertifierStamps>(
     notes.resize_with(thread::available_parallelism().map_or(1, usize::from), Notes::default);
     let Some((last, settled)) = replay.segments.split_last() else { return Ok((notes, None)) };
     for span in settled {
-        if let End::Invalid(at, invalid) = replay.segment(span, &mut notes)? {
+        if let End::Invalid(at, invalid) = replay.segment(span, true, &mut notes)? {
             return Err(damage(span, at, invalid));
         }
     }
-    let (hole, is_torn) = match replay.segment(last, &mut notes)? {
+    let (hole, is_torn) = match replay.segment(last, false, &mut notes)? {
         End::Whole => (None, false),
         End::Invalid(hole, invalid) => {
             let file = replay.files.get(last).map_err(storage)?;

@@ -24,7 +24,10 @@ use std::{
 
 use super::{archive::Archive, blobs, image::Marker};
 use crate::{
-    log::segment::{SegmentFiles, span_of},
+    log::{
+        heads,
+        segment::{SegmentFiles, span_of},
+    },
     platform::file::Directory,
 };
 
@@ -172,6 +175,7 @@ impl Removals {
         }
         if let Some(span) = span_of(name) {
             self.files.forget(&span);
+            heads::remove(&*self.directory, &span)?;
         }
         match self.directory.remove(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,6 +1,6 @@
 //! Replays the log after the checkpoint.
 //!
-//! Only the headers count: a record puts its address into its row's slot if the address there is older, so blocks can
+//! Only the heads of blocks count, which are also in files of their own (`log::heads`): a record puts its address into its row's slot if the address there is older, so blocks can
 //! be replayed in parallel and in any order. Keys and index entries are noted for `index_rebuild`.
 //!
 //! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; between them and
@@ -10,7 +10,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, RwLock,
+        Arc, Mutex, MutexGuard, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -27,13 +27,18 @@ use crate::{
     ids::{RowId, TableId},
     log::{
         block::{BlockKind, HEADER_BYTES, Header, Invalid},
+        heads::{HeadsReader, Run, read_head},
+        identity::Identity,
         lsn::{Address, Lsn, Space},
         record::{Record, Records},
         scan::read_block,
         segment::{SegmentFiles, name_of},
         space::Span,
     },
-    platform::budget::{Budget, Need},
+    platform::{
+        budget::{Budget, Need},
+        file::File,
+    },
     rows::{array::ChainArray, chain::CertifierStamps},
 };
 
@@ -145,6 +150,9 @@ pub(super) struct Replay<'a, H> {
     arrays: &'a Arrays<H>,
     /// Everything below is in the checkpoint.
     begin: u64,
+    /// Of the database; `None`: it is an earlier program's, whose segments have no files of heads.
+    identity: Option<Identity>,
+    passed: Mutex<Passed>,
     progress: Progress,
 }
 
@@ -165,6 +173,31 @@ impl Progress {
     }
 }
 
+/// The overflow blocks in the files of heads that have been read: a commit refers to them later.
+#[derive(Default)]
+struct Passed(Vec<(Arc<dyn File>, Positions)>);
+
+/// Blocks, in order, and where their heads are in a file.
+type Positions = Vec<(Lsn, u64)>;
+
+impl Passed {
+    /// Notes those of a run; runs come in order.
+    fn note(&mut self, file: &Arc<dyn File>, run: &Run) {
+        if self.0.last().is_none_or(|(last, _)| !Arc::ptr_eq(last, file)) {
+            self.0.push((file.clone(), Vec::new()));
+        }
+        self.0.last_mut().into_iter().for_each(|(_, blocks)| blocks.extend(run.positions(BlockKind::Overflow)));
+    }
+
+    /// Returns where the head of a block is.
+    fn find(&self, lsn: Lsn) -> Option<(Arc<dyn File>, u64)> {
+        self.0.iter().rev().find_map(|(file, blocks)| {
+            let at = blocks.binary_search_by_key(&lsn, |(lsn, _)| *lsn).ok()?;
+            Some((file.clone(), blocks[at].1))
+        })
+    }
+}
+
 /// How a segment's blocks end.
 pub(super) enum End {
     /// At the end of the segment.
@@ -175,27 +208,74 @@ pub(super) enum End {
 
 impl<'a, H: CertifierStamps> Replay<'a, H> {
     /// Creates a replay of `segments`, oldest first, from `begin` on.
-    pub(super) fn new(files: &'a SegmentFiles, segments: &'a [Span], arrays: &'a Arrays<H>, begin: u64) -> Self {
+    pub(super) fn new(
+        files: &'a SegmentFiles,
+        segments: &'a [Span],
+        arrays: &'a Arrays<H>,
+        begin: u64,
+        identity: Option<Identity>,
+    ) -> Self {
         let progress = Progress { began: Instant::now(), told: AtomicU64::new(0) };
-        Self { files, segments, arrays, begin, progress }
+        Self { files, segments, arrays, begin, identity, passed: Mutex::default(), progress }
     }
 
-    /// Replays the part of a segment after the checkpoint, with a thread for each of `notes`.
-    pub(super) fn segment(&self, span: &Span, notes: &mut [Notes]) -> Result<End> {
+    /// Replays the heads of a segment's blocks from its file of heads, with a thread for each of `notes`, as far as they
+    /// count. Returns the offset up to which they do.
+    fn heads(&self, span: &Span, is_settled: bool, notes: &mut [Notes]) -> Result<u64> {
+        let directory = &**self.files.directory();
+        let reader = self.identity.and_then(|identity| HeadsReader::open(directory, span, identity, is_settled));
+        let Some(mut reader) = reader else { return Ok(span.start) };
+        while let Some(run) = reader.run() {
+            self.passed().note(&reader.file, &run);
+            let shares = run.parts(notes.len()).zip(notes.iter_mut()).collect();
+            let replayed = side_by_side(shares, |(part, notes)| {
+                part.into_iter().try_for_each(|(header, head)| self.head(span, header, head, notes))
+            });
+            replayed.into_iter().collect::<Result<()>>()?;
+            self.count(notes, reader.next())?;
+        }
+        Ok(reader.next())
+    }
+
+    fn head(&self, span: &Span, header: &Header, head: &[u8], notes: &mut Notes) -> Result<()> {
+        if header.lsn.offset() < self.begin {
+            return Ok(());
+        }
+        notes.log_bytes += header.size;
+        notes.durable = notes.durable.max(header.durable());
+        if header.kind == BlockKind::Commit { self.commit(span, header, head, notes) } else { Ok(()) }
+    }
+
+    fn passed(&self) -> MutexGuard<'_, Passed> {
+        self.passed.lock().expect("no code panics while it holds the positions")
+    }
+
+    /// Charges the memory of the notes, and tells the progress.
+    fn count(&self, notes: &mut [Notes], at: u64) -> Result<()> {
+        notes.iter_mut().try_for_each(|notes| notes.count(&self.arrays.budget))?;
+        let end = self.segments.last().map_or(at, |last| last.end);
+        self.progress.tell(at.saturating_sub(self.begin), end.saturating_sub(self.begin));
+        Ok(())
+    }
+
+    /// Replays the part of a segment after the checkpoint, with a thread for each of `notes`. `is_settled`: another segment
+    /// follows.
+    pub(super) fn segment(&self, span: &Span, is_settled: bool, notes: &mut [Notes]) -> Result<End> {
         if span.end <= self.begin {
             return Ok(End::Whole);
         }
+        let mut at = self.heads(span, is_settled, notes)?.max(self.begin);
+        if span.end - at < HEADER_BYTES as u64 {
+            return Ok(End::Whole);
+        }
         let file = self.files.get(span).map_err(storage)?;
-        let mut at = self.begin.max(span.start);
         loop {
             let window = read_window(&*file, (*span).into(), at, notes.len()).map_err(storage)?;
             let shares = window.pieces.iter().zip(notes.iter_mut()).collect();
             let replayed = side_by_side(shares, |(headers, notes)| self.headers(span, headers, notes));
             replayed.into_iter().collect::<Result<()>>()?;
-            notes.iter_mut().try_for_each(|notes| notes.count(&self.arrays.budget))?;
             at = window.end;
-            let end = self.segments.last().map_or(at, |last| last.end);
-            self.progress.tell(at.saturating_sub(self.begin), end.saturating_sub(self.begin));
+            self.count(notes, at)?;
             match window.stop {
                 None => {}
                 Some(Stop::End) => return Ok(End::Whole),
@@ -207,14 +287,11 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
     fn headers(&self, span: &Span, headers: &Headers, notes: &mut Notes) -> Result<()> {
         notes.log_bytes += headers.log_bytes;
         notes.durable = notes.durable.max(headers.durable);
-        for (header, head) in headers.commits() {
-            notes.transactions += 1;
-            self.commit(span, header, head, notes)?;
-        }
-        Ok(())
+        headers.commits().try_for_each(|(header, head)| self.commit(span, header, head, notes))
     }
 
     fn commit(&self, span: &Span, header: &Header, block: &[u8], notes: &mut Notes) -> Result<()> {
+        notes.transactions += 1;
         self.part(header, block, notes)?;
         // From the last to the first, one in memory at a time: addresses and notes are ordered by their offsets.
         let (mut before, mut above) = (chained(block, header), header.lsn);
@@ -227,7 +304,7 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
     }
 
     /// Reads the overflow block at `lsn`, which precedes the one at `above`, of the transaction that committed with
-    /// `commit`.
+    /// `commit`; only its head, where that was passed in a file of heads.
     fn overflow(&self, lsn: Lsn, above: Lsn, span: &Span, commit: &Header) -> Result<(Header, Vec<u8>)> {
         let damaged = |span: &Span, at: Lsn, what: String| Error::Corrupt {
             file: name_of(span),
@@ -242,9 +319,16 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
                 format!("it names an overflow block at {lsn}, where there is no log"),
             ));
         };
-        let file = self.files.get(home).map_err(storage)?;
-        let block = read_block(&*file, (*home).into(), lsn).map_err(storage)?;
-        block.ok().filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(|| {
+        let passed = self.passed().find(lsn);
+        let head = passed.map(|(file, at)| read_head(&*file, at, lsn)).transpose().map_err(storage)?;
+        let found = match head {
+            Some(head) => head,
+            None => {
+                let file = self.files.get(home).map_err(storage)?;
+                read_block(&*file, (*home).into(), lsn).map_err(storage)?.ok()
+            }
+        };
+        found.filter(|(header, _)| header.kind == BlockKind::Overflow).ok_or_else(|| {
             damaged(
                 home,
                 lsn,

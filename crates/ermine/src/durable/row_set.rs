@@ -27,13 +27,40 @@ fn place(row: RowId) -> (usize, usize, usize, u64) {
 }
 
 impl RowSet {
+    /// Bytes of a page, a bit for each of its rows.
+    pub(super) const PAGE_BYTES: usize = 8 * PAGE_WORDS;
+
     pub(super) fn insert(&mut self, row: RowId) {
         let (part, page, word, bit) = place(row);
+        self.page_mut(part, page)[word] |= bit;
+    }
+
+    fn page_mut(&mut self, part: usize, page: usize) -> &mut Page {
         if self.0.len() <= part {
             self.0.resize_with(part + 1, || None);
         }
         let part = self.0[part].get_or_insert_with(|| Box::new([const { None }; PART_PAGES]));
-        part[page].get_or_insert_with(|| Box::new([0; PAGE_WORDS]))[word] |= bit;
+        part[page].get_or_insert_with(|| Box::new([0; PAGE_WORDS]))
+    }
+
+    /// The pages that have rows, by number, in ascending order.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (u64, [u8; Self::PAGE_BYTES])> {
+        let parts = self.0.iter().enumerate().filter_map(|(at, part)| Some((at * PART_PAGES, part.as_deref()?)));
+        let pages = parts.flat_map(|(first, part)| (first..).zip(part));
+        pages.filter_map(|(number, page)| {
+            let mut bits = [0; Self::PAGE_BYTES];
+            let words = bits.as_chunks_mut().0.iter_mut().zip(&**page.as_ref()?);
+            words.for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+            Some((number as u64, bits))
+        })
+    }
+
+    /// Adds the rows of a page.
+    pub(super) fn insert_page(&mut self, number: u64, bits: &[u8]) {
+        let (part, page, ..) = place(RowId(number * PAGE_ROWS));
+        for (word, bytes) in self.page_mut(part, page).iter_mut().zip(bits.as_chunks().0) {
+            *word |= u64::from_le_bytes(*bytes);
+        }
     }
 
     pub(super) fn contains(&self, row: RowId) -> bool {

@@ -72,6 +72,8 @@ pub(crate) struct Store {
     reads: AtomicU64,
     /// Set when a message has reported that some of these rows stay in files.
     said_unloaded: AtomicBool,
+    /// Set when the loader has ended: what is in memory from then on is what transactions use.
+    has_loaded: AtomicBool,
 }
 
 impl Store {
@@ -97,6 +99,7 @@ impl Store {
             unloaded: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             said_unloaded: AtomicBool::new(false),
+            has_loaded: AtomicBool::new(true),
         }
     }
 
@@ -145,8 +148,20 @@ impl Store {
         self.said_unloaded.swap(true, Ordering::Relaxed)
     }
 
+    /// Notes that the loader has ended.
+    pub(crate) fn loaded(&self) {
+        self.has_loaded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the loader has ended.
+    pub(crate) fn has_loaded(&self) -> bool {
+        self.has_loaded.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of rows that recovery has left in files, for the loader.
     pub(crate) fn set_unloaded(&self, rows: u64) {
         self.unloaded.store(rows, Ordering::Relaxed);
+        self.has_loaded.store(rows == 0, Ordering::Relaxed);
     }
 
     /// Reads the record at `address`, which must belong to that row; if it is in the log, it lies in one of `segments`.

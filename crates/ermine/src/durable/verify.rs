@@ -40,6 +40,7 @@ use crate::{
     index::IndexKind,
     log::{
         block::{BlockKind, HEADER_BYTES, Header},
+        heads::{HeadsReader, heads_of},
         identity::{self, IDENTITY},
         lsn::{Address, Space},
         record::{BlobRef, Record, Records},
@@ -372,8 +373,10 @@ impl<'v> Check<'v> {
     /// a segment.
     fn replay(&mut self) -> Result<(Option<Vec<Notes>>, Option<LogEnd>)> {
         let segments = &self.found.segments[..];
-        let replay = Replay::new(&self.files, segments, &self.now, self.found.begin());
-        match replay_all(&replay, self.found.said.map_or(0, |said| said.durable)) {
+        let said = self.found.said;
+        let identity = said.map(|said| said.identity);
+        let replay = Replay::new(&self.files, segments, &self.now, self.found.begin(), identity);
+        match replay_all(&replay, said.map_or(0, |said| said.durable)) {
             Ok((notes, tail)) => {
                 let cut = tail.and_then(|tail| Some((tail.span, tail.hole?)));
                 for (table, rows) in notes.iter().flat_map(|notes| &notes.rows) {
@@ -407,6 +410,29 @@ impl<'v> Check<'v> {
                 _ => None,
             };
             self.read_file(&name, &*file, Space::Log, (*span).into(), stop)?;
+            self.compare_heads(span, &*file)?;
+        }
+        Ok(())
+    }
+
+    /// Compares a segment's file of heads, which recovery reads in its place, with the segment.
+    fn compare_heads(&mut self, span: &Span, file: &dyn File) -> Result<()> {
+        let identity = self.found.said.map(|said| said.identity);
+        let is_settled = self.found.segments.last() != Some(span);
+        let reader = identity.and_then(|of| HeadsReader::open(&**self.directory, span, of, is_settled));
+        let Some(mut reader) = reader else { return Ok(()) };
+        self.verification.files += 1;
+        let mut scan = Scan::new(file, (*span).into(), span.start);
+        while let Some(run) = reader.run() {
+            for (header, head) in run.parts(1).flatten() {
+                // Where there is no header, the segment itself has been reported.
+                if scan.head().map_err(storage)?.is_some_and(|there| there != (*header, head)) {
+                    let what = format!("the block at {} of {} has another header here", header.lsn, name_of(span));
+                    self.verification.tell(&heads_of(span), 0, what);
+                    return Ok(());
+                }
+                scan.go_to(header.end());
+            }
         }
         Ok(())
     }

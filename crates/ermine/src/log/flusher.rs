@@ -30,6 +30,7 @@ use std::{
 
 use super::{
     Log,
+    heads::Collector,
     lsn::Lsn,
     moment::Moment,
     space::{PAGE_BYTES, Span},
@@ -54,6 +55,8 @@ pub(super) struct Flusher {
     from: u64,
     /// The segment that was written last, and its file.
     current: Option<(Span, Arc<dyn File>)>,
+    /// The heads of its blocks, if they are collected.
+    heads: Option<Collector>,
     /// The last page of a round.
     page: Box<Page>,
     /// The time that was noted last.
@@ -84,7 +87,7 @@ impl Flusher {
         let from = log.durable();
         // The part of the log that recovery found needs no noted time: one was behind it, or its process was killed.
         let (page, last_moment) = (Box::new(Page([0; PAGE_BYTES as usize])), SystemTime::UNIX_EPOCH);
-        Self { log, from, current: None, page, last_moment, moment_end: from, proven: from }
+        Self { log, from, current: None, heads: None, page, last_moment, moment_end: from, proven: from }
     }
 
     /// Flushes until told to stop, and then flushes the rest.
@@ -119,6 +122,7 @@ impl Flusher {
         if let (Some(identity), Some((span, _))) = (self.log.files.identity(), &self.current) {
             identity.note(span.sequence + 1, self.from)?;
         }
+        self.heads.take().into_iter().for_each(|heads| heads.finish(&**self.log.files.directory()));
         Ok(())
     }
 
@@ -201,6 +205,7 @@ impl Flusher {
     /// with the next round.
     fn write(&mut self, span: Span, stretch: Range<u64>) -> io::Result<()> {
         let file = self.file(span)?;
+        self.collect_heads(stretch.end);
         let whole = page_of(stretch.end);
         let mut rest: &[u8] = &[];
         if whole < stretch.end {
@@ -227,6 +232,24 @@ impl Flusher {
         }
     }
 
+    /// Collects the heads of the blocks below `to`, which are in the ring and about to be written.
+    fn collect_heads(&mut self, to: u64) {
+        let (ring, directory) = (&self.log.ring, self.log.files.directory());
+        let copy = |mut from: u64, to: u64, into: &mut Vec<u8>| {
+            while from < to {
+                // SAFETY: below `filled_to`, and not freed before `wrote`.
+                let bytes = unsafe { ring.filled(from, to) };
+                into.extend_from_slice(&bytes);
+                from += bytes.len() as u64;
+            }
+        };
+        if let Some(heads) = &mut self.heads
+            && !heads.add(to, &**directory, copy)
+        {
+            self.heads = None;
+        }
+    }
+
     /// Returns the file of a segment. The file written before is synced first: its round ends here.
     fn file(&mut self, span: Span) -> io::Result<Arc<dyn File>> {
         if let Some((current, file)) = &self.current {
@@ -236,9 +259,11 @@ impl Flusher {
             file.sync()?;
         }
         let log = &self.log;
+        self.heads.take().into_iter().for_each(|heads| heads.finish(&**log.files.directory()));
         let file = match log.existed(&span) {
             true => log.files.get(&span)?,
             false => {
+                self.heads = log.files.identity().map(|identity| Collector::new(span, identity.identity()));
                 let file = log.room.until_there_is(|| log.is_stopping(), || log.files.create(&span))?;
                 if log.space.segments().len() > 1 {
                     // At once: without it, no transaction that needs one more segment may begin.

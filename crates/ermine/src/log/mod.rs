@@ -17,6 +17,7 @@
 //! | `flusher`, `waiters` | group commit |
 //! | `moment` | times in the log, and safe snapshots |
 //! | `segment`, `scan` | the files, and reading them |
+//! | `heads` | what recovery needs of a segment, in a file beside it |
 //! | `room` | space kept in reserve on a device that may become full |
 //! | `identity` | the database that a file belongs to, and how far the log extends |
 //!
@@ -54,6 +55,8 @@ mod loom_models;
 
 #[cfg(not(loom))]
 mod flusher;
+#[cfg(not(loom))]
+pub(crate) mod heads;
 #[cfg(not(loom))]
 pub(crate) mod moment;
 #[cfg(not(loom))]

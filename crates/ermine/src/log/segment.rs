@@ -13,6 +13,7 @@ use std::{
 };
 
 use super::{
+    heads,
     identity::{IdentityFile, Label},
     lsn::{GRANULE, OFFSET_MAX},
     room::{is_final, is_full},
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::platform::file::{Directory, File, Open};
 
-const PREFIX: &str = "log-";
+pub(super) const PREFIX: &str = "log-";
 
 /// Returns the name of a segment's file.
 pub(crate) fn name_of(span: &Span) -> String {
@@ -111,6 +112,7 @@ impl SegmentFiles {
     }
 
     fn try_make(&self, span: &Span) -> io::Result<Arc<dyn File>> {
+        heads::remove(&*self.directory, span)?;
         let file = self.directory.open(&name_of(span), Open::Create)?;
         file.set_length(span.position(span.end).next_multiple_of(PAGE_BYTES))?;
         if let Some(identity) = self.identity.get() {
@@ -126,9 +128,10 @@ impl SegmentFiles {
         self.open.lock().expect("no code panics while it holds the files")
     }
 
-    /// Removes the file of a segment.
+    /// Removes the files of a segment.
     pub(crate) fn remove(&self, span: &Span) -> io::Result<()> {
         self.forget(span);
+        heads::remove(&*self.directory, span)?;
         self.directory.remove(&name_of(span))
     }
 

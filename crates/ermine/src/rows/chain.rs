@@ -501,7 +501,7 @@ impl<H: CertifierStamps> RowSlot<H> {
     /// a time does this.
     pub(crate) fn cool(&self, choose: impl FnOnce(usize) -> bool) {
         let word = self.load();
-        if !word.is_null() && word.addr() & (Self::COOLING | Address::TAG as usize) == 0 && choose(word.addr()) {
+        if Self::is_used(word) && choose(word.addr()) {
             let cooling = word.map_addr(|address| address | Self::COOLING);
             // A slot that changes meanwhile is in use.
             let _ = self.0.compare_exchange(word, cooling, Ordering::SeqCst, Ordering::Relaxed);
@@ -514,6 +514,15 @@ impl<H: CertifierStamps> RowSlot<H> {
             SlotContent::Head(version) => Some(version.address()),
             SlotContent::Stored(_) | SlotContent::Empty => None,
         }
+    }
+
+    /// Whether the row is in memory and not cooling.
+    pub(crate) fn is_in_use(&self) -> bool {
+        Self::is_used(self.load())
+    }
+
+    fn is_used(word: *mut Version<H>) -> bool {
+        !word.is_null() && word.addr() & (Self::COOLING | Address::TAG as usize) == 0
     }
 
     /// Returns the newest version of a row that has not been accessed since it was marked.

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use ermine::{Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness};
-use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory};
+use ermine::{
+    Database, Durability, Error, Options, Scheme, SecondaryIndex, Table, TxnOptions, Uniqueness,
+    files::{Directory, Open},
+    verify_in,
+};
+use ermine_testing::faulty::{Attempt, Fault, FaultyDirectory, Keep};
 
 type Accounts = Table<u64, String>;
 
@@ -246,4 +250,71 @@ fn segments_of_an_odd_size_can_be_opened_again() {
         assert_eq!(rows(&db, &accounts).len(), round);
         db.run(|txn| txn.put(&accounts, &(round as u64), "value")).unwrap();
     }
+}
+
+/// A database with a number of segments, killed: payloads that are damaged in the older ones are found when their rows are
+/// read, as recovery has read the heads of the blocks only.
+#[test]
+fn recovery_reads_no_payloads_of_whole_segments() {
+    let small = || Options::default().log_buffer_bytes(64 << 10).segment_bytes(64 << 10);
+    let directory = FaultyDirectory::new();
+    let db = open(&directory, small());
+    let accounts: Accounts = db.table("accounts").unwrap();
+    by_length(&db, &accounts);
+    let value = |key: u64| format!("payload {key} ").repeat(60);
+    (0..1000).for_each(|key| db.run(|txn| txn.insert(&accounts, &key, value(key).as_str())).unwrap());
+    // A large transaction lies in several segments.
+    db.run(|txn| (1000..2000).try_for_each(|key| txn.insert(&accounts, &key, value(key).as_str()))).unwrap();
+    (2000..4000).for_each(|key| db.run(|txn| txn.insert(&accounts, &key, value(key).as_str())).unwrap());
+    let trace = directory.trace();
+    drop(db);
+
+    let names = |directory: &FaultyDirectory, prefix: &str| {
+        let mut names = directory.list().unwrap();
+        names.retain(|name| name.starts_with(prefix));
+        names.sort();
+        names
+    };
+    let mut found = 0;
+    for keep in [Keep::Everything, Keep::Nothing, Keep::Random(5)] {
+        let crashed = || trace.crash(trace.operations(), keep);
+        let content = |directory: &FaultyDirectory| {
+            let db = open(directory, small());
+            let accounts: Accounts = db.table("accounts").unwrap();
+            rows(&db, &accounts)
+        };
+        let (with, without) = (crashed(), crashed());
+        found += names(&with, "heads-").len();
+        names(&without, "heads-").iter().for_each(|name| without.remove(name).unwrap());
+        assert_eq!(content(&with), content(&without), "{keep:?}");
+    }
+    assert!(found >= 8, "{found}");
+
+    let crashed = trace.crash(trace.operations(), Keep::Everything);
+    let log = names(&crashed, "log-");
+    assert!(log.len() >= 8 && names(&crashed, "heads-").len() + 1 >= log.len(), "{log:?}");
+    for key in [3, 1200] {
+        let text = format!("payload {key} ");
+        let damaged = log[..log.len() - 1].iter().any(|name| {
+            let file = crashed.open(name, Open::Read).unwrap();
+            let mut bytes = vec![0; file.length().unwrap() as usize];
+            file.read_at(0, &mut bytes).unwrap();
+            let at = bytes.windows(text.len()).position(|window| window == text.as_bytes());
+            at.inspect(|at| crashed.flip(name, *at as u64, 0).unwrap()).is_some()
+        });
+        assert!(damaged, "{text}is in no whole segment");
+    }
+    let findings = verify_in(&(Arc::new(crashed.clone()) as Arc<dyn Directory>), &small(), &mut |_| ()).unwrap();
+    assert!(!findings.is_right());
+    let db = open(&crashed, small());
+    let accounts: Accounts = db.table("accounts").unwrap();
+    for key in (0..4000).step_by(50).chain([3]) {
+        match db.run(|txn| txn.get(&accounts, &key)) {
+            Ok(found) => assert_eq!(found, Some(value(key))),
+            Err(Error::Corrupt { file, .. }) => assert!(file.starts_with("log-"), "{key}: {file}"),
+            Err(error) => panic!("{key}: {error}"),
+        }
+    }
+    let error = db.run(|txn| txn.get(&accounts, &3)).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }

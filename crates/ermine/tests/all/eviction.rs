@@ -391,3 +391,53 @@ fn rows_survive_eviction_between_checkpoints_that_move_them() {
         }
     }
 }
+
+/// Opening a database again: rows that were in use are in memory before others.
+#[test]
+fn rows_in_use_are_loaded_first() {
+    const ROWS: u64 = 150_000;
+    let path = directory("hot");
+    let options = || {
+        let options = Options::default().memory_limit(20 * MIB).durability(Durability::Async);
+        options.log_buffer_bytes(1 << 20).segment_bytes(8 << 20).checkpoint_after(16 << 20)
+    };
+    let hot = || (0..ROWS).step_by(60);
+    let read = |db: &Database, keys: &mut dyn Iterator<Item = u64>| {
+        let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+        for key in keys {
+            assert_eq!(db.run(|txn| txn.get(&rows, &key)).unwrap(), Some(value(key, 0)));
+        }
+    };
+    let db = Database::open(&path, options()).unwrap();
+    let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+    for first in (0..ROWS).step_by(50) {
+        db.run(|txn| (first..first + 50).try_for_each(|key| txn.put(&rows, &key, &value(key, 0)))).unwrap();
+    }
+    let mut rng = Rng::with_seed(3);
+    for _ in 0..8 {
+        read(&db, &mut hot().flat_map(|key| [key, rng.u64(..ROWS)]));
+    }
+    drop(db);
+
+    let mut missing = Vec::new();
+    for has_list in [true, false] {
+        if !has_list {
+            std::fs::remove_file(path.join("HOT")).unwrap();
+        }
+        let db = Database::open(&path, options()).unwrap();
+        // The loader ends with most of the rows in files.
+        let (mut left, mut same) = (ROWS, 0);
+        while same < 50 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let now = db.statistics().unloaded_rows;
+            same = if now == left && now < ROWS { same + 1 } else { 0 };
+            left = now;
+        }
+        let before = db.statistics().cold_reads;
+        read(&db, &mut hot());
+        missing.push(db.statistics().cold_reads - before);
+    }
+    let [with, without] = missing[..] else { panic!() };
+    assert!(with < without / 4, "{with} of {} rows in use were not in memory, {without} without a list", hot().count());
+    std::fs::remove_dir_all(&path).unwrap();
+}

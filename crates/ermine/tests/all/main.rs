@@ -27,6 +27,7 @@ mod index_kinds;
 mod inspect;
 mod key_functions;
 mod limits;
+mod long_readers;
 mod memory;
 mod messages;
 mod model;

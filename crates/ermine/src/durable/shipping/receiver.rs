@@ -21,6 +21,7 @@ use crate::{
     error::{Error, Result},
     log::{
         block::{BlockKind, HEADER_BYTES, Header},
+        heads,
         identity::{Identity, Label},
         lsn::Lsn,
         record::{BlobRef, diverted},
@@ -130,6 +131,9 @@ impl LogReceiver {
             let label = Label::read(&**file, span).map_err(storage)?;
             let cut = label.map(|label| label.whole).filter(|whole| *whole > span.start && *whole < span.end);
             is_cut = cut.is_some();
+            if heads::remove(&*directory, span).map_err(storage)? {
+                directory.sync().map_err(storage)?;
+            }
             // Blocks that nothing proves to be durable are written again.
             let known = position.clamp(span.start, span.end);
             position = cut.map_or_else(|| end_of_blocks(&**file, span, known), Ok).map_err(storage)?;

@@ -1,0 +1,88 @@
+//! Goal: a transaction that stays open costs the memory of what it sees, however long others go on.
+//!
+//! Method: rows are updated, deleted, and inserted again under keys that came and went, each with an entry in a secondary
+//! index that changes every time, beside readers of all kinds. What is in use after some rounds is compared with what is
+//! in use after many more; and at the end the readers still see what they saw at first.
+
+use ermine::{
+    Database, Error, Options, Order, Result, Scheme, SecondaryIndex, Statistics, Table, Transaction, TxnOptions,
+    Uniqueness,
+};
+use fastrand::Rng;
+
+const KEYS: u64 = 200;
+
+struct Store {
+    db: Database,
+    rows: Table<u64, Vec<u8>>,
+    by_number: SecondaryIndex<u64, u64, Vec<u8>>,
+}
+
+impl Store {
+    fn new(scheme: Scheme) -> Self {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let rows = db.table("rows").unwrap();
+        let number = |_: &u64, value: &[u8]| u64::from_le_bytes(value[..8].try_into().unwrap());
+        let by_number = db.index(&rows, "number", Uniqueness::NonUnique, number).unwrap();
+        Self { db, rows, by_number }
+    }
+
+    /// Changes every key once on average.
+    fn round(&self, number: u64, rng: &mut Rng) {
+        for _ in 0..KEYS {
+            let key = rng.u64(..KEYS);
+            let mut value = vec![7; 100 + rng.usize(..100)];
+            value[..8].copy_from_slice(&(number * KEYS + key).to_le_bytes());
+            let change = |txn: &Transaction<'_>| match txn.delete(&self.rows, &key)? {
+                true if rng.clone().bool() => Ok(()),
+                _ => txn.put(&self.rows, &key, value.as_slice()),
+            };
+            self.db.run(change).unwrap();
+            rng.bool();
+        }
+    }
+
+    fn seen(&self, reader: &Transaction<'_>) -> Result<(Vec<(u64, Vec<u8>)>, Vec<(u64, Vec<u8>)>)> {
+        Ok((reader.scan(&self.rows, ..).collect()?, reader.scan_by(&self.by_number, ..).collect()?))
+    }
+
+    /// Bytes of rows, slots and indexes in use, and the rows that have garbage.
+    fn in_use(&self) -> (u64, u64) {
+        // Housekeeping comes with transactions.
+        (0..2000).for_each(|_| self.db.run(|txn| txn.get(&self.rows, &KEYS)).map(drop).unwrap());
+        let Statistics { version_bytes, free_version_bytes, row_bytes, index_bytes, garbage_versions, .. } =
+            self.db.statistics();
+        (version_bytes - free_version_bytes + row_bytes + index_bytes, garbage_versions)
+    }
+}
+
+fn check(scheme: Scheme, what: &str, begin: impl Fn(&Database) -> Result<Transaction<'_>>) {
+    let store = Store::new(scheme);
+    let mut rng = Rng::with_seed(9);
+    (0..3).for_each(|number| store.round(number, &mut rng));
+    let reader = begin(&store.db).unwrap();
+    let seen = store.seen(&reader).unwrap();
+    assert!(seen.0.len() > KEYS as usize / 4 && seen.0.len() == seen.1.len());
+    let mut after = |rounds: std::ops::Range<u64>| {
+        rounds.for_each(|number| store.round(number, &mut rng));
+        store.in_use()
+    };
+    let (few, many) = (after(3..40), after(40..400));
+    assert!(many.0 < few.0 * 5 / 4 + (256 << 10), "{scheme}, {what}: {few:?} bytes, then {many:?}");
+    assert!(many.1 < few.1 + 10 * KEYS, "{scheme}, {what}: {few:?} garbage, then {many:?}");
+    match store.seen(&reader) {
+        Ok(again) => assert!(again == seen, "{scheme}, {what}"),
+        // A reader that may write may have lost by now.
+        Err(Error::Abort(_)) => {}
+        Err(error) => panic!("{scheme}, {what}: {error}"),
+    }
+}
+
+#[test]
+fn a_transaction_that_stays_open_costs_what_it_sees() {
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| scheme.has_versions() && *scheme != Scheme::Rc) {
+        check(scheme, "a snapshot", Database::snapshot);
+        check(scheme, "a reader", |db| db.begin(TxnOptions::read_only()));
+        check(scheme, "a transaction that may write", |db| db.begin(TxnOptions::default().order(Order::None)));
+    }
+}
