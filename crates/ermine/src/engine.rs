@@ -180,7 +180,7 @@ impl<S: Scheme> Engine<S> {
     pub(crate) fn maintain(&self) -> bool {
         self.safe.expire();
         self.versions.advance();
-        self.nodes.advance();
+        self.tables.advance();
         self.shared.tids.epochs().advance();
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
@@ -261,7 +261,8 @@ impl<S: Scheme> Engine<S> {
     /// Returns the stragglers that keep garbage from being freed: workers that have been inside an epoch for its whole
     /// length.
     pub(crate) fn stragglers(&self) -> Vec<String> {
-        let stragglers = [&self.versions, &self.nodes].map(|epochs| epochs.try_advance().err().unwrap_or_default());
+        let stragglers = [&self.versions, &self.nodes, &self.tables.passive]
+            .map(|epochs| epochs.try_advance().err().unwrap_or_default());
         stragglers.into_iter().flatten().map(|straggler| straggler.to_string()).collect()
     }
 

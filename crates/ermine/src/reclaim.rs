@@ -19,7 +19,9 @@
 //!    empty slot looks the key up again. The leaf's `removed` stamp rises to the deletion's: transactions that miss the
 //!    key come after it.
 //! 7. A tombstone stays while a snapshot from before the deletion is in use, even if the row was inserted after that
-//!    snapshot: the tombstone shows the snapshot's transaction that it may not write the key (first updater wins).
+//!    snapshot: the tombstone shows the snapshot's transaction that it may not write the key (first updater wins). If
+//!    that transaction neither writes nor is certified, the snapshot is passive, and needs no tombstone of a row that it
+//!    does not see.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
@@ -192,7 +194,7 @@ pub(crate) fn process<H: CertifierStamps>(
         && superseded.deleted
         && let Some(key) = &superseded.key
     {
-        match horizon.wanted_by(Stamp::ZERO, superseded.stamp) {
+        match horizon.traced_by(superseded.stamp) {
             // Invariant 7.
             Some(snapshot) => outcome = Outcome::Wanted(snapshot),
             None => (outcome, *unlinked.row) = remove_row(table, superseded.row, superseded.stamp, key, nodes),
@@ -221,12 +223,16 @@ fn prune<H: CertifierStamps>(
             (newer, newer_at) = (older, made);
             continue;
         }
-        // A snapshot from before a version does not see the version, but finds that out through the version's entries.
-        let from = match key {
-            Some(key) if H::TRACKED && has_entries_alone(table, superseded.row, older, key, nodes) => Stamp::ZERO,
-            _ => made,
+        // A snapshot from before a version does not see the version, but one that is certified finds that out through the
+        // version's entries.
+        let traced = |key: &[u8]| {
+            let by = horizon.traced_by(newer_at)?;
+            has_entries_alone(table, superseded.row, older, key, nodes).then_some(by)
         };
-        let wanted = if horizon.is_settled(newer_at) { horizon.wanted_by(from, newer_at) } else { Some(newer_at) };
+        let wanted = match horizon.is_settled(newer_at) {
+            true => horizon.wanted_by(made, newer_at).or_else(|| key.filter(|_| H::TRACKED).and_then(traced)),
+            false => Some(newer_at),
+        };
         match wanted {
             Some(snapshot) => {
                 // This supersession also covers the versions left below: those between may be unlinked, and their

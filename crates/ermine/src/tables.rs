@@ -99,11 +99,20 @@ pub(crate) fn visit_rows(
     })
 }
 
+/// The transactions that run at a moment: the epoch of each kind.
+#[derive(Clone, Copy)]
+struct Running {
+    nodes: Epoch,
+    passive: Epoch,
+}
+
 /// All tables of a database.
 pub(crate) struct Tables<F: Family> {
     pub(crate) database: DatabaseId,
     /// The epochs of transactions.
     nodes: Arc<EpochManager>,
+    /// Those of transactions with passive snapshots, which leave the others between their operations.
+    pub(crate) passive: Arc<EpochManager>,
     /// Indexed by the table's number; each pointer that is not null is a reference of an `Arc`. Null: dropped.
     places: boxcar::Vec<AtomicPtr<TableParts<F>>>,
     /// The same for tables in memory only, whose numbers begin at [`TableId::UNLOGGED`]: recovery knows nothing of
@@ -114,7 +123,7 @@ pub(crate) struct Tables<F: Family> {
     /// The tables that were dropped and are not freed yet.
     ending: Mutex<Vec<Ending<F>>>,
     /// The tables with an index whose building failed and that is not freed yet, and the epoch of its end.
-    withdrawn: Mutex<Vec<(Arc<TableParts<F>>, Epoch)>>,
+    withdrawn: Mutex<Vec<(Arc<TableParts<F>>, Running)>>,
     built: Mutex<Built<F>>,
     options: Options,
     budget: Arc<Budget>,
@@ -131,7 +140,7 @@ struct Ending<F: Family> {
     /// Whether the table's number leads nowhere.
     is_hidden: bool,
     /// The epoch of the last step.
-    since: Epoch,
+    since: Running,
 }
 
 /// Changes of the schema that a checkpoint records: the number of tables dropped, and of indexes built.
@@ -145,7 +154,7 @@ pub(crate) struct Recorded {
 struct Built<F: Family> {
     /// Those that checkpoints do not have yet, by table and number of indexes, and the epoch in which they were
     /// finished: transactions that ran then may have changed rows without logging the entries.
-    new: Vec<(Arc<TableParts<F>>, usize, Epoch)>,
+    new: Vec<(Arc<TableParts<F>>, usize, Running)>,
     /// How many of the others there are, and how many the newest checkpoint has.
     settled: usize,
     covered: usize,
@@ -166,6 +175,7 @@ impl<F: Family> Tables<F> {
         Self {
             database: DatabaseId::new(),
             nodes,
+            passive: EpochManager::new("passive snapshots"),
             places: boxcar::Vec::new(),
             unlogged: boxcar::Vec::new(),
             live: Mutex::new(LiveTables::default()),
@@ -352,7 +362,7 @@ impl<F: Family> Tables<F> {
         }
         table.set_dropped();
         self.live_tables().remove(&table);
-        let ending = Ending { table, is_hidden: false, since: self.nodes.retirement_epoch() };
+        let ending = Ending { table, is_hidden: false, since: self.running() };
         self.ending.lock().expect("no code panics while it holds the tables").push(ending);
         Ok(true)
     }
@@ -399,15 +409,15 @@ impl<F: Family> Tables<F> {
         let mut ending = self.ending.lock().expect("no code panics while it holds the tables");
         let mut at = 0;
         while let Some(of) = ending.get_mut(at) {
-            if self.nodes.is_closed(of.since) && !of.is_hidden {
+            if self.have_ended(of.since) && !of.is_hidden {
                 let place = self.pointer(of.table.id).expect("every table has a place");
                 let table = place.swap(ptr::null_mut(), Ordering::AcqRel);
                 // SAFETY: `push` has stored this reference there, and no other thread removes it.
                 drop(unsafe { Arc::from_raw(table) });
-                (of.is_hidden, of.since) = (true, self.nodes.retirement_epoch());
+                (of.is_hidden, of.since) = (true, self.running());
             }
             // A checkpoint may still hold the table. No new holder appears: the table is not among the live ones.
-            if of.is_hidden && self.nodes.is_closed(of.since) && Arc::strong_count(&of.table) == 1 {
+            if of.is_hidden && self.have_ended(of.since) && Arc::strong_count(&of.table) == 1 {
                 freed.push(ending.swap_remove(at));
             } else {
                 at += 1;
@@ -422,11 +432,26 @@ impl<F: Family> Tables<F> {
         is_left
     }
 
+    /// Returns the transactions that run now.
+    fn running(&self) -> Running {
+        Running { nodes: self.nodes.retirement_epoch(), passive: self.passive.retirement_epoch() }
+    }
+
+    fn have_ended(&self, running: Running) -> bool {
+        self.nodes.is_closed(running.nodes) && self.passive.is_closed(running.passive)
+    }
+
+    /// Opens the next epochs, if no transaction prevents that.
+    pub(crate) fn advance(&self) {
+        self.nodes.advance();
+        self.passive.advance();
+    }
+
     /// Frees the indexes whose building failed, as far as no transaction can use them any more.
     fn free_withdrawn(&self) {
         let mut withdrawn = self.withdrawn.lock().expect("no code panics while it holds the tables");
         withdrawn.retain(|(table, since)| {
-            let is_closed = self.nodes.is_closed(*since);
+            let is_closed = self.have_ended(*since);
             if is_closed {
                 // SAFETY: every transaction that began before the withdrawal has left the epoch of transactions.
                 let index = unsafe { table.take_withdrawn() };
@@ -448,7 +473,7 @@ impl<F: Family> Tables<F> {
         let mut built = self.built.lock().expect("no code panics while it holds the tables");
         let before = built.new.len();
         built.new.retain(|(table, indexes, since)| {
-            let is_closed = self.nodes.is_closed(*since);
+            let is_closed = self.have_ended(*since);
             if is_closed {
                 table.settle_indexes(*indexes);
             }
@@ -623,7 +648,7 @@ impl<F: Family> Tables<F> {
         let of = format!("index {} of table {}", entry.name, table.name());
         let mut patience = Patience::new(wait_max, &of);
         while self.is_withdrawn(table.id) {
-            self.nodes.advance();
+            self.advance();
             self.free_withdrawn();
             patience.wait("an index whose building failed is still known to a transaction that has been open")?;
         }
@@ -634,9 +659,9 @@ impl<F: Family> Tables<F> {
         let usable_from = Build { builds, table, index, nodes: &self.nodes, patience }.run()?;
         let mut patience = Patience::new(wait_max, &of);
         if builds.needs_later_transactions() {
-            let began = self.nodes.retirement_epoch();
-            while !self.nodes.is_closed(began) {
-                self.nodes.advance();
+            let began = self.running();
+            while !self.have_ended(began) {
+                self.advance();
                 patience.wait("a transaction has been open that began before the index had all entries")?;
             }
         }
@@ -675,7 +700,7 @@ impl<F: Family> Tables<F> {
     /// Notes that the files lack entries of an index, which all writes log from now on.
     fn note_built(&self, table: &Arc<TableParts<F>>, index: IndexOrdinal) {
         let mut built = self.built.lock().expect("no code panics while it holds the tables");
-        built.new.push((table.clone(), index.0.into(), self.nodes.retirement_epoch()));
+        built.new.push((table.clone(), index.0.into(), self.running()));
     }
 
     /// Opens an index that exists. If it existed when the database was opened, rows are compared with it.
@@ -822,7 +847,7 @@ impl<F: Family> Announced<'_, F> {
 impl<F: Family> Drop for Announced<'_, F> {
     fn drop(&mut self) {
         self.table.withdraw();
-        let since = self.tables.nodes.retirement_epoch();
+        let since = self.tables.running();
         let mut withdrawn = self.tables.withdrawn.lock().expect("no code panics while it holds the tables");
         withdrawn.push((self.table.clone(), since));
     }

@@ -31,7 +31,7 @@ use crate::{
         arena::Arena,
         array::{RowIds, WorkerRowIds},
         chain::{CertifierStamps, VersionPtr},
-        snapshots::{Horizon, SnapshotSlot},
+        snapshots::{Horizon, Needs, SnapshotSlot},
     },
     savepoints::Savepoints,
     scheme::{Certifier, ConflictSite, Scheme, StampsOf},
@@ -45,7 +45,8 @@ use crate::{
 ///
 /// `versions` protects the versions that an operation walks over; a transaction leaves this epoch, or moves on to the
 /// next, between operations, so that a long transaction does not retain all garbage. `nodes` protects the objects that
-/// a transaction keeps until it ends: leaves it has seen, tombstones it has read, RowIds.
+/// a transaction keeps until it ends: leaves it has seen, tombstones it has read, RowIds. One whose snapshot is passive
+/// keeps none, and leaves this epoch, too.
 pub(crate) struct Pins {
     pub(crate) versions: Participant,
     pub(crate) nodes: Participant,
@@ -54,6 +55,10 @@ pub(crate) struct Pins {
 /// A worker.
 pub(crate) struct Worker<S: Scheme> {
     pub(crate) pins: Pins,
+    /// The epoch in which a transaction with a passive snapshot began: it may use tables and indexes until it ends.
+    passive: Participant,
+    /// What the snapshot of its transaction needs.
+    needs: Cell<Needs>,
     pub(crate) slot: Arc<SnapshotSlot>,
     pub(crate) state: RefCell<State<S>>,
     changes: Changes,
@@ -236,7 +241,61 @@ impl<S: Scheme> Worker<S> {
         };
         let label = format!("worker {}", engine.snapshots.count());
         let pins = Pins { versions: engine.versions.join_as(&label), nodes: engine.nodes.join_as(&label) };
-        Ok(Self { pins, slot, state: RefCell::new(state), changes: Changes::default() })
+        let passive = engine.tables.passive.join_as(&label);
+        Ok(Self {
+            pins,
+            passive,
+            needs: Cell::new(Needs::Newer),
+            slot,
+            state: RefCell::new(state),
+            changes: Changes::default(),
+        })
+    }
+
+    /// Enters the epochs that a transaction stays in. `runs_through`: it does not wait for the application. The caller
+    /// issues a fence before its first access.
+    pub(crate) fn enter_transaction(&self, needs: Needs, runs_through: bool) {
+        self.needs.set(needs);
+        let is_passive = needs == Needs::Versions;
+        if is_passive {
+            self.passive.pin_unfenced();
+        }
+        if runs_through || !is_passive {
+            self.pins.nodes.pin_unfenced();
+        }
+        if runs_through {
+            self.pins.versions.pin_unfenced();
+        }
+    }
+
+    /// Returns what the snapshot of its transaction needs.
+    #[inline]
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs.get()
+    }
+
+    /// Lets epochs advance while a transaction is between operations.
+    pub(crate) fn rest(&self, runs_through: bool) {
+        if runs_through {
+            self.pins.versions.quiesce();
+            if self.needs() == Needs::Versions {
+                self.pins.nodes.quiesce();
+            }
+        }
+    }
+
+    /// Leaves the epochs of a transaction.
+    pub(crate) fn leave_transaction(&self, runs_through: bool) {
+        let is_passive = self.needs() == Needs::Versions;
+        if runs_through {
+            self.pins.versions.unpin();
+        }
+        if runs_through || !is_passive {
+            self.pins.nodes.unpin();
+        }
+        if is_passive {
+            self.passive.unpin();
+        }
     }
 
     /// Returns the number of the transaction's changes of a table, or a higher one.
@@ -398,11 +457,11 @@ impl<H: CertifierStamps> Garbage<H> {
         }
         let slots = || engine.snapshots.iter().map(|(_, slot)| &**slot);
         self.horizon.refresh(&engine.shared.clock, engine.safe.holder(), slots);
-        // Each snapshot that keeps one keeps those of all later transactions.
+        // Each snapshot that keeps one keeps those of all later transactions; a passive one keeps none.
         while self.unlinked.len() < at_most
             && let Some(&(stamp, absent)) = self.absent.front()
             && self.horizon.is_settled(stamp)
-            && self.horizon.wanted_by(Stamp::ZERO, stamp).is_none()
+            && self.horizon.traced_by(stamp).is_none()
         {
             self.unlinked.push(absent);
             self.absent.pop_front();

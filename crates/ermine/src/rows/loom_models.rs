@@ -12,7 +12,7 @@ use super::{
     arena::{Arena, Pool},
     chain::{Below, Kind, NewVersion, OriginWord, RowSlot, SlotContent, VersionPtr},
     known::{Known, KnownToAny},
-    snapshots::{Horizon, SnapshotSlot},
+    snapshots::{Horizon, Needs, SnapshotSlot},
 };
 use crate::{
     clock::LogOffset,
@@ -63,7 +63,7 @@ impl Row {
 
     /// Returns the value that a snapshot sees, or the newest committed one.
     fn read<S: Scheme<Certifier = Uncertified>>(&self, begin: Stamp) -> u8 {
-        match visible::<S>(&self.shared, begin, false, None, self.slot.head().unwrap(), || ()) {
+        match visible::<S>(&self.shared, begin, Needs::Newer, None, self.slot.head().unwrap(), || ()) {
             Seen::At(version, _) => version.payload(&())[0],
             Seen::Own(_) | Seen::Nothing => panic!("the first version is always there"),
         }
@@ -234,16 +234,16 @@ fn loom_no_snapshot_sees_a_replaced_version() {
 
 /// A version is superseded, and another thread computes the horizon, while a worker ends one transaction and begins
 /// another.
-fn snapshot_against_pruner(exact: bool) {
+fn snapshot_against_pruner(needs: Needs) {
     loom::model(move || {
         let (clock, slot) = (Arc::new(LogOffset::new()), Arc::new(SnapshotSlot::new()));
         let made = clock.reserve(1);
         let beginning = thread::spawn({
             let (clock, slot) = (Arc::clone(&clock), Arc::clone(&slot));
             move || {
-                slot.take(&clock, exact, true);
+                slot.take(&clock, needs, true);
                 slot.leave();
-                slot.take(&clock, exact, true)
+                slot.take(&clock, needs, true)
             }
         });
         let superseding = thread::spawn({
@@ -253,23 +253,31 @@ fn snapshot_against_pruner(exact: bool) {
         let mut horizon = Horizon::default();
         horizon.refresh(&clock, &SnapshotSlot::new(), || [&*slot].into_iter());
         let superseded = superseding.join().unwrap();
-        let unwanted = horizon.is_settled(superseded) && horizon.wanted_by(made, superseded).is_none();
+        let is_settled = horizon.is_settled(superseded);
+        let unwanted = is_settled && horizon.wanted_by(made, superseded).is_none();
+        let untraced = is_settled && horizon.traced_by(superseded).is_none();
         let begin = beginning.join().unwrap();
         let sees_it = made < begin && begin <= superseded;
         assert!(!(unwanted && sees_it), "the snapshot at {begin} sees what was given up");
         // Read committed at `begin` may read everything newer.
-        assert!(exact || !unwanted || superseded < begin);
+        assert!(needs != Needs::Newer || !unwanted || superseded < begin);
+        assert!(needs == Needs::Versions || !untraced || superseded < begin, "a trace is missing");
     });
 }
 
 #[test]
 fn loom_a_version_that_an_exact_snapshot_sees_is_wanted() {
-    snapshot_against_pruner(true);
+    snapshot_against_pruner(Needs::Traces);
+}
+
+#[test]
+fn loom_a_version_that_a_passive_snapshot_sees_is_wanted() {
+    snapshot_against_pruner(Needs::Versions);
 }
 
 #[test]
 fn loom_a_version_that_an_open_snapshot_sees_is_wanted() {
-    snapshot_against_pruner(false);
+    snapshot_against_pruner(Needs::Newer);
 }
 
 /// Returns a version that a transaction writes over `old`.

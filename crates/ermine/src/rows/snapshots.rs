@@ -6,6 +6,9 @@
 //!    above that offset; the pair of store-then-load on both sides is sequentially consistent.
 //! 3. So no snapshot needs a version made at `c` and superseded at `n` if `n` is below the horizon's open end and no
 //!    listed snapshot lies in `(c, n]`.
+//! 4. A passive snapshot is one whose transaction neither writes nor is certified. It needs nothing but the versions that
+//!    it sees: not the traces of what was made and gone after it, such as tombstones, which tell others that they are
+//!    late.
 
 use crate::{
     clock::LogOffset,
@@ -15,6 +18,17 @@ use crate::{
     sync::{AtomicU64, Ordering, total_order},
 };
 
+/// What a snapshot needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Needs {
+    /// Everything newer as well: read committed reads newer versions, too.
+    Newer,
+    /// The versions that it sees, and traces of what came and went after it.
+    Traces,
+    /// The versions that it sees (invariant 4).
+    Versions,
+}
+
 /// A worker's word: idle, an exact snapshot, or "any snapshot from here on".
 #[derive(Clone, Copy)]
 struct Word(u64);
@@ -22,13 +36,14 @@ struct Word(u64);
 impl Word {
     const IDLE: Self = Self(u64::MAX);
     const OPEN: u64 = 1 << 63;
+    const PASSIVE: u64 = 1 << 62;
 
-    fn exactly(begin: Stamp) -> Self {
-        Self(begin.0)
-    }
-
-    fn from(begin: Stamp) -> Self {
-        Self(begin.0 | Self::OPEN)
+    fn of(begin: Stamp, needs: Needs) -> Self {
+        match needs {
+            Needs::Newer => Self(begin.0 | Self::OPEN),
+            Needs::Traces => Self(begin.0),
+            Needs::Versions => Self(begin.0 | Self::PASSIVE),
+        }
     }
 }
 
@@ -56,26 +71,24 @@ impl SnapshotSlot {
         }
     }
 
-    /// Takes a snapshot of the present. `exact`: versions made and superseded after it may be removed while it is in
-    /// use; otherwise everything newer stays as well (read committed reads newer versions too).
-    pub(crate) fn take(&self, clock: &LogOffset, exact: bool, runs_through: bool) -> Stamp {
+    /// Takes a snapshot of the present.
+    pub(crate) fn take(&self, clock: &LogOffset, needs: Needs, runs_through: bool) -> Stamp {
         // Relaxed: published by the swap.
         self.runs_through.store(u64::from(runs_through), Ordering::Relaxed);
         // SeqCst swap: a full fence (invariant 2). The caller relies on it for its epochs as well.
-        self.word.swap(Word::from(Stamp::ZERO).0, Ordering::SeqCst);
+        self.word.swap(Word::of(Stamp::ZERO, Needs::Newer).0, Ordering::SeqCst);
         let begin = clock.now();
-        let word = if exact { Word::exactly(begin) } else { Word::from(begin) };
         // Release: narrows what the swap announced; a reader of the wider word only keeps more.
-        self.word.store(word.0, Ordering::Release);
+        self.word.store(Word::of(begin, needs).0, Ordering::Release);
         begin
     }
 
-    /// Joins a snapshot that another slot holds meanwhile, one that the horizon reads before this one.
+    /// Joins a passive snapshot that another slot holds meanwhile, one that the horizon reads before this one.
     pub(crate) fn join(&self, begin: Stamp, runs_through: bool) {
         // Relaxed: published by the swap.
         self.runs_through.store(u64::from(runs_through), Ordering::Relaxed);
         // SeqCst swap: as in `take`.
-        self.word.swap(Word::exactly(begin).0, Ordering::SeqCst);
+        self.word.swap(Word::of(begin, Needs::Versions).0, Ordering::SeqCst);
     }
 
     /// Whether a transaction is running that needs no input from outside to end.
@@ -97,6 +110,8 @@ impl SnapshotSlot {
 pub(crate) struct Horizon {
     /// Exact snapshots, ascending.
     exact: Vec<u64>,
+    /// Those of them that are not passive.
+    tracing: Vec<u64>,
     /// Every snapshot at or above may be in use.
     open: u64,
 }
@@ -112,9 +127,11 @@ impl Horizon {
     ) {
         self.open = clock.now().0;
         self.exact.clear();
+        self.tracing.clear();
         self.look_at(holder);
         slots().for_each(|slot| self.look_at(slot));
         self.exact.sort_unstable();
+        self.tracing.sort_unstable();
     }
 
     fn look_at(&mut self, slot: &SnapshotSlot) {
@@ -125,7 +142,10 @@ impl Horizon {
         } else if word & Word::OPEN != 0 {
             self.open = self.open.min(word & !Word::OPEN);
         } else {
-            self.exact.push(word);
+            self.exact.push(word & !Word::PASSIVE);
+            if word & Word::PASSIVE == 0 {
+                self.tracing.push(word);
+            }
         }
     }
 
@@ -137,8 +157,18 @@ impl Horizon {
     /// Returns the snapshot that keeps a version made at `made` and superseded at `superseded`, if any.
     pub(crate) fn wanted_by(&self, made: Stamp, superseded: Stamp) -> Option<Stamp> {
         debug_assert!(self.is_settled(superseded));
-        let above = self.exact.partition_point(|&snapshot| snapshot <= superseded.0);
-        above.checked_sub(1).map(|at| self.exact[at]).filter(|&snapshot| snapshot > made.0).map(Stamp)
+        Self::newest_up_to(&self.exact, superseded).filter(|&snapshot| snapshot > made)
+    }
+
+    /// Returns a snapshot that keeps the traces of what was superseded at `superseded`, if any (invariant 4).
+    pub(crate) fn traced_by(&self, superseded: Stamp) -> Option<Stamp> {
+        debug_assert!(self.is_settled(superseded));
+        Self::newest_up_to(&self.tracing, superseded)
+    }
+
+    fn newest_up_to(snapshots: &[u64], stamp: Stamp) -> Option<Stamp> {
+        let above = snapshots.partition_point(|&snapshot| snapshot <= stamp.0);
+        above.checked_sub(1).map(|at| Stamp(snapshots[at]))
     }
 
     /// The oldest snapshot in use, or a stamp below it.
@@ -160,10 +190,10 @@ mod tests {
     fn a_version_between_two_snapshots_is_wanted_by_nobody() {
         let clock = LogOffset::new();
         let (holder, slots) = (SnapshotSlot::new(), [SnapshotSlot::new(), SnapshotSlot::new()]);
-        let first = slots[0].take(&clock, true, true);
+        let first = slots[0].take(&clock, Needs::Traces, true);
         let made = clock.reserve(16);
         let superseded = clock.reserve(16);
-        let second = slots[1].take(&clock, true, true);
+        let second = slots[1].take(&clock, Needs::Traces, true);
         clock.reserve(16);
         let mut horizon = Horizon::default();
         horizon.refresh(&clock, &holder, || slots.iter());
@@ -183,7 +213,7 @@ mod tests {
     fn who_joins_the_holder_is_not_missed_when_the_holder_goes() {
         let (clock, holder, new) = (LogOffset::new(), SnapshotSlot::new(), SnapshotSlot::new());
         let made = clock.reserve(16);
-        let snapshot = holder.take(&clock, true, false);
+        let snapshot = holder.take(&clock, Needs::Versions, false);
         let superseded = clock.reserve(16);
         let mut horizon = Horizon::default();
         // A new worker, created since the horizon read the holder, and not among the slots yet.
@@ -198,11 +228,28 @@ mod tests {
     }
 
     #[test]
+    fn a_passive_snapshot_keeps_what_it_sees_and_no_traces() {
+        let clock = LogOffset::new();
+        let (holder, slots) = (SnapshotSlot::new(), [SnapshotSlot::new(), SnapshotSlot::new()]);
+        let made = clock.reserve(16);
+        let passive = slots[0].take(&clock, Needs::Versions, true);
+        let superseded = clock.reserve(16);
+        let mut horizon = Horizon::default();
+        horizon.refresh(&clock, &holder, || slots.iter());
+        assert_eq!((horizon.wanted_by(made, superseded), horizon.traced_by(superseded)), (Some(passive), None));
+        let writer = slots[1].take(&clock, Needs::Traces, true);
+        let later = clock.reserve(16);
+        horizon.refresh(&clock, &holder, || slots.iter());
+        assert_eq!((horizon.traced_by(superseded), horizon.traced_by(later)), (None, Some(writer)));
+        assert!(horizon.has(passive) && horizon.has(writer) && horizon.oldest() == passive);
+    }
+
+    #[test]
     fn an_open_snapshot_keeps_everything_newer() {
         let clock = LogOffset::new();
         let slot = SnapshotSlot::new();
         clock.reserve(64);
-        let begin = slot.take(&clock, false, true);
+        let begin = slot.take(&clock, Needs::Newer, true);
         clock.reserve(64);
         let mut horizon = Horizon::default();
         horizon.refresh(&clock, &SnapshotSlot::new(), || [&slot].into_iter());

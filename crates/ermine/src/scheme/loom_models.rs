@@ -30,6 +30,7 @@ use crate::{
     rows::{
         arena::{Arena, Pool},
         chain::{Below, Kind, NewVersion, OriginWord, RowSlot, VersionPtr},
+        snapshots::Needs,
     },
     sync::total_order,
     txn::{
@@ -191,7 +192,14 @@ impl<S: Scheme> Actor<S> {
     fn read(&mut self, row: usize) -> Result<(), Conflict> {
         // Without a head: an insert was undone, and the key is missing.
         let Some(head) = self.rows.slots[row].head() else { return Ok(()) };
-        match visible::<S>(&self.rows.shared, self.begin, self.safe, self.tid(), head, || ()) {
+        match visible::<S>(
+            &self.rows.shared,
+            self.begin,
+            if self.safe { Needs::Versions } else { Needs::Newer },
+            self.tid(),
+            head,
+            || (),
+        ) {
             Seen::Own(_) => Ok(()),
             Seen::At(version, created) => {
                 self.read.push(version);
@@ -301,7 +309,8 @@ impl<S: Scheme> Actor<S> {
             let validate = |certifier: &mut S::Certifier, stamp| {
                 late.iter().try_for_each(|&row| {
                     let head = rows.slots[row].head().unwrap();
-                    let Seen::At(version, _) = visible::<S>(&rows.shared, *begin, false, Some(tid), head, || ()) else {
+                    let Seen::At(version, _) = visible::<S>(&rows.shared, *begin, Needs::Newer, Some(tid), head, || ())
+                    else {
                         panic!("no model looks late for what it wrote");
                     };
                     read.push(version);

@@ -157,7 +157,7 @@ impl<P: InPlace> Engine<P> {
     /// garbage is left.
     pub(crate) fn maintain(&self) -> bool {
         self.epochs.advance();
-        self.nodes.advance();
+        self.tables.advance();
         self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
         self.nodes.reclaim_orphans(4096);
         self.memory.sweep_if_due();

@@ -30,7 +30,10 @@ use crate::{
     ids::{IndexOrdinal, RowId, Stamp, Tid},
     index::{Batch, Direction},
     mutant::Mutant,
-    rows::chain::{Kind, VersionPtr},
+    rows::{
+        chain::{Kind, VersionPtr},
+        snapshots::Needs,
+    },
     scheme::{Cause, Certifier, Conflict, ConflictSite, Late, Scheme, StampsOf},
     sync::Spin,
     table::TableStore,
@@ -143,7 +146,7 @@ impl<S: Scheme> Validation<'_, S> {
             // An insert that is being undone; or, with the snapshot that would keep it, no row that is being removed.
             return if self.weighs_entries() { Ok(None) } else { Err(changed(site)) };
         };
-        let seen = visible::<S>(&self.engine.shared, self.begin, false, self.tid, head, || ());
+        let seen = visible::<S>(&self.engine.shared, self.begin, Needs::Newer, self.tid, head, || ());
         if !self.weighs_entries() {
             // A row of its own that lies over another transaction's is one that it had not found.
             let is_fresh = matches!(seen, Seen::Own(version) if version.older().is_none());

@@ -14,7 +14,10 @@ use crate::{
     observer::{Circumstances, Outcome},
     options::{Durability, Isolation, Options, Order, Session, TxnOptions},
     platform::budget::Need,
-    rows::chain::{Kind, Origin, VersionPtr},
+    rows::{
+        chain::{Kind, Origin, VersionPtr},
+        snapshots::Needs,
+    },
     scheme::{Certifier, Conflict, ConflictSite, Running, Scheme, StampsOf},
     table::TableStore,
     table_name::TableName,
@@ -53,11 +56,6 @@ impl<'e, S: Scheme> Txn<'e, S> {
             Some(worker) => worker,
             None => Box::new(Worker::new(engine)?),
         };
-        // The swap in `take` (or `join`) below is the fence of both epochs.
-        worker.pins.nodes.pin_unfenced();
-        if pinned {
-            worker.pins.versions.pin_unfenced();
-        }
         let TxnOptions { read_only, snapshot, isolation, durability, order, session, tracks_all, replays, .. } =
             options;
         let order = match order.unwrap_or(engine.options.order) {
@@ -72,12 +70,18 @@ impl<'e, S: Scheme> Txn<'e, S> {
         };
         let isolation = if snapshot { Isolation::Scheme } else { isolation };
         let asks_less = isolation == Isolation::Snapshot;
+        let read_only = read_only || snapshot || engine.options.is_standby() && !replays;
+        let uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
+        let needs = match S::SNAPSHOT || snapshot || asks_less {
+            true if read_only && (uncertified || !S::Certifier::TRACKS) => Needs::Versions,
+            true => Needs::Traces,
+            false => Needs::Newer,
+        };
+        // The swap in `take` (or `join`) below is the fence of all epochs.
+        worker.enter_transaction(needs, pinned);
         let begin = if snapshot && engine.options.is_standby() {
             let Some(begin) = engine.safe.join(&worker.slot, pinned) else {
-                worker.pins.nodes.unpin();
-                if pinned {
-                    worker.pins.versions.unpin();
-                }
+                worker.leave_transaction(pinned);
                 engine.workers.give(worker);
                 return Err(Error::NoSnapshot);
             };
@@ -85,13 +89,13 @@ impl<'e, S: Scheme> Txn<'e, S> {
         } else if snapshot && !S::Certifier::SNAPSHOT_IS_SERIAL {
             engine.safe.take(&engine.shared.safe, &engine.shared.clock, &worker.slot, pinned, after)
         } else {
-            worker.slot.take(&engine.shared.clock, S::SNAPSHOT || snapshot || asks_less, pinned)
+            worker.slot.take(&engine.shared.clock, needs, pinned)
         };
         let state = worker.state.get_mut();
         state.begin = begin;
         state.read_from = Stamp::ZERO;
         state.brought_in = 0;
-        state.uncertified = snapshot || asks_less || read_only && S::SNAPSHOT && S::Certifier::SNAPSHOT_IS_SERIAL;
+        state.uncertified = uncertified;
         (state.tracks, state.certifies_some) = (!state.uncertified, false);
         // Every transaction acknowledged before has a stamp below `begin`: the stamp was taken before the offset was
         // read.
@@ -106,7 +110,6 @@ impl<'e, S: Scheme> Txn<'e, S> {
             trace.circumstances = Circumstances { began, reads_snapshot, order, session: session.clone() };
         }
         let durability = durability.unwrap_or(engine.options.durability);
-        let read_only = read_only || snapshot || engine.options.is_standby() && !replays;
         Ok(Self { engine, worker: Some(worker), pinned, read_only, isolation, durability, session })
     }
 
@@ -128,9 +131,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
 
     /// Lets epochs advance while the transaction waits between operations.
     pub(super) fn rest(&self) {
-        if self.pinned {
-            self.worker().pins.versions.quiesce();
-        }
+        self.worker().rest(self.pinned);
     }
 
     /// Begins an operation, even if the transaction is doomed.
@@ -243,10 +244,7 @@ impl<'e, S: Scheme> Txn<'e, S> {
         worker.slot.known.clear();
         (state.has_lent, state.whole_tables) = (false, 0);
         worker.slot.leave();
-        worker.pins.nodes.unpin();
-        if self.pinned {
-            worker.pins.versions.unpin();
-        }
+        worker.leave_transaction(self.pinned);
         worker.housekeep_sometimes(self.engine);
         self.engine.workers.give(worker);
     }
@@ -402,9 +400,10 @@ impl<'t, S: Scheme> Operation<'t, S> {
             self.bring_in(table, row, Need::Work)?;
             return Ok(RowRead::Gone);
         };
-        let State { begin, uncertified, tid, counts, .. } = &mut *self.state;
+        let needs = self.worker.needs();
+        let State { begin, tid, counts, .. } = &mut *self.state;
         counts.rows_read += 1;
-        let seen = visible::<S>(&self.engine.shared, *begin, *uncertified, *tid, head, || counts.versions_walked += 1);
+        let seen = visible::<S>(&self.engine.shared, *begin, needs, *tid, head, || counts.versions_walked += 1);
         if self.is_observed() {
             self.trace_read(table, sought, head, at, &seen)?;
         }

@@ -29,7 +29,7 @@ use crate::{
     clock::LogOffset,
     ids::Stamp,
     mutant::Mutant,
-    rows::snapshots::SnapshotSlot,
+    rows::snapshots::{Needs, SnapshotSlot},
     sync::{AtomicU64, Instant, Mutex, Ordering, Spin, total_order},
 };
 
@@ -124,7 +124,8 @@ impl SafeSnapshots {
             slot.join(stamp, runs_through);
             return stamp;
         }
-        let stamp = safe.renew(|| Some(self.holder.take(clock, true, false))).expect("an offset can be read");
+        let stamp =
+            safe.renew(|| Some(self.holder.take(clock, Needs::Versions, false))).expect("an offset can be read");
         slot.join(stamp, runs_through);
         *newest = Some((stamp, Instant::now()));
         if self.interval.is_zero() {
@@ -143,7 +144,7 @@ impl SafeSnapshots {
     /// Adopts the present state of a standby, which shows the original up to a position where a snapshot was marked.
     pub(crate) fn adopt(&self, clock: &LogOffset, position: u64) {
         let mut adopted = self.adopted();
-        adopted.snapshot = Some((self.holder.take(clock, true, false), position));
+        adopted.snapshot = Some((self.holder.take(clock, Needs::Versions, false), position));
     }
 
     fn adopted(&self) -> impl DerefMut<Target = Adopted> + '_ {

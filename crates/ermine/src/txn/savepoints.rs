@@ -82,7 +82,7 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn renew_snapshot(&mut self) -> Result<()> {
         let mut operation = self.operation()?;
         if self.isolation == Isolation::Snapshot && !operation.state.certifies_some {
-            let begin = operation.worker.slot.take(&self.engine.shared.clock, true, self.pinned);
+            let begin = operation.worker.slot.take(&self.engine.shared.clock, operation.worker.needs(), self.pinned);
             operation.state.begin = begin;
             // RowIds of rows deleted since may have been reused.
             operation.state.sets.forget_found();
@@ -95,7 +95,7 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn certify_reads(&self, wanted: bool) -> Result<bool> {
         let mut operation = self.operation()?;
         let state = &mut *operation.state;
-        if S::Certifier::TRACKS && self.isolation == Isolation::Snapshot {
+        if S::Certifier::TRACKS && self.isolation == Isolation::Snapshot && !self.read_only {
             state.tracks = wanted;
             state.certifies_some |= wanted;
         }

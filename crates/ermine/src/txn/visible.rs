@@ -3,7 +3,10 @@
 use crate::{
     ids::{Stamp, Tid},
     mutant::Mutant,
-    rows::chain::{CertifierStamps, Origin, VersionPtr},
+    rows::{
+        chain::{CertifierStamps, Origin, VersionPtr},
+        snapshots::Needs,
+    },
     scheme::{Scheme, Shared, StampsOf},
     sync::Spin,
     txn::table::Inquiry,
@@ -64,8 +67,8 @@ pub(crate) fn standing<H: CertifierStamps>(
     }
 }
 
-/// Returns the newest version that a transaction may see, from `head` on; `snapshot`: the transaction reads a snapshot,
-/// whatever the scheme does. `passed` is called for each version that is skipped.
+/// Returns the newest version that a transaction may see, from `head` on. `needs`: [`Needs::Newer`] if it reads a snapshot
+/// only where the scheme does. `passed` is called for each version that is skipped.
 ///
 /// Under a snapshot: the newest version committed below `begin`. Under read committed: the newest committed version. In
 /// both cases the function waits for a writer that is committing below `begin`, as it is about to end: the version that
@@ -74,12 +77,12 @@ pub(crate) fn standing<H: CertifierStamps>(
 pub(crate) fn visible<S: Scheme>(
     shared: &Shared,
     begin: Stamp,
-    snapshot: bool,
+    needs: Needs,
     tid: Option<Tid>,
     head: VersionPtr<StampsOf<S>>,
     mut passed: impl FnMut(),
 ) -> Seen<StampsOf<S>> {
-    let snapshot = S::SNAPSHOT || snapshot;
+    let snapshot = S::SNAPSHOT || needs != Needs::Newer;
     // The usual case: committed long ago.
     if let Origin::At(stamp) = head.origin().load()
         && (stamp < begin || !snapshot && stamp != Stamp::INFINITY)
@@ -94,7 +97,11 @@ pub(crate) fn visible<S: Scheme>(
             Standing::Committed(stamp) if stamp < begin || !snapshot => return Seen::At(version, stamp),
             _ => {
                 passed();
-                next = version.below().next();
+                next = match needs {
+                    // The absence is gone, if only passive snapshots are below it.
+                    Needs::Versions => version.older(),
+                    Needs::Newer | Needs::Traces => version.below().next(),
+                };
             }
         }
     }
