@@ -223,8 +223,8 @@ pub(crate) trait Family: Slot {
     /// No other thread can access the row any more.
     unsafe fn clear(&self, arena: &mut Arena) -> bool;
 
-    /// Starts loading the newest version, or the record, from memory.
-    fn prefetch_newest(&self);
+    /// Starts loading the newest version, or the record, from memory; returns whether it is in a file only.
+    fn prefetch_newest(&self) -> bool;
 }
 
 /// A table whose rows have versions.
@@ -262,10 +262,13 @@ impl<H: CertifierStamps> Family for RowSlot<H> {
     }
 
     #[inline]
-    fn prefetch_newest(&self) {
-        if let SlotContent::Head(head) = self.peek() {
-            head.prefetch();
+    fn prefetch_newest(&self) -> bool {
+        match self.peek() {
+            SlotContent::Head(head) => head.prefetch(),
+            SlotContent::Stored(_) => return true,
+            SlotContent::Empty => {}
         }
+        false
     }
 }
 
@@ -283,8 +286,9 @@ impl<C: Control> Family for RecordSlot<C> {
     }
 
     #[inline]
-    fn prefetch_newest(&self) {
+    fn prefetch_newest(&self) -> bool {
         self.record().into_iter().for_each(RecordPtr::prefetch);
+        false
     }
 }
 
@@ -364,20 +368,22 @@ pub(crate) struct TableParts<F: Family> {
 pub(crate) const SIDE_BY_SIDE: usize = 16;
 
 impl<F: Family> TableParts<F> {
-    /// Starts loading the newest versions or records of rows from memory, in parallel.
+    /// Starts loading the newest versions or records of rows from memory, in parallel; returns whether any of them is in
+    /// a file only.
     #[inline]
-    pub(crate) fn prefetch_newest(&self, rows: impl Iterator<Item = RowId>) {
-        rows.for_each(|row| self.rows.slot(row).prefetch_newest());
+    pub(crate) fn prefetch_newest(&self, rows: impl Iterator<Item = RowId>) -> bool {
+        rows.fold(false, |is_cold, row| is_cold | self.rows.slot(row).prefetch_newest())
     }
 
-    /// Finds the rows of a group of keys side by side, and starts loading their newest versions or records.
+    /// Finds the rows of a group of keys side by side, and starts loading their newest versions or records; returns
+    /// whether any of those is in a file only, too.
     #[inline]
     pub(crate) fn look_up(
         &self,
         nodes: &Guard<'_>,
         keys: &KeyList,
         group: Range<usize>,
-    ) -> SmallVec<[Lookup; SIDE_BY_SIDE]> {
+    ) -> (SmallVec<[Lookup; SIDE_BY_SIDE]>, bool) {
         let index = &self.primary;
         let approaches: SmallVec<[Approach<'_>; SIDE_BY_SIDE]> =
             group.clone().map(|at| index.approach(nodes, keys.key(at))).collect();
@@ -387,18 +393,20 @@ impl<F: Family> TableParts<F> {
             lookup.row.inspect(|&row| self.rows.prefetch(row));
             lookups.push(lookup);
         }
-        self.prefetch_newest(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
-        lookups
+        let is_cold = self.prefetch_newest(lookups.iter().filter_map(|lookup: &Lookup| lookup.row));
+        (lookups, is_cold)
     }
 
     /// Starts loading the rows under several keys from memory; does nothing if a key is longer than the index permits.
-    pub(crate) fn prefetch(&self, nodes: &Guard<'_>, keys: &KeyList) {
+    /// Returns whether any of the rows is in a file only.
+    pub(crate) fn prefetch(&self, nodes: &Guard<'_>, keys: &KeyList) -> bool {
         if (0..keys.len()).any(|at| keys.key(at).len() > crate::MAX_KEY_BYTES) {
-            return;
+            return false;
         }
-        for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
-            self.look_up(nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE));
-        }
+        let groups = (0..keys.len()).step_by(SIDE_BY_SIDE);
+        groups.fold(false, |is_cold, first| {
+            is_cold | self.look_up(nodes, keys, first..keys.len().min(first + SIDE_BY_SIDE)).1
+        })
     }
 
     /// Creates an empty table.

@@ -82,7 +82,8 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// Returns the values under several keys, in the order of the keys, copied out.
     ///
     /// Reads the same as one call of [`get`](Self::get) per key, in less time where rows are not in the processor's
-    /// caches: the rows are loaded from memory in parallel.
+    /// caches: the rows are loaded from memory in parallel. The device reads those that are only in files many at a
+    /// time, where the system supports that.
     pub fn get_many<'k, K: Key, V: Value, Q: AsKey<K> + ?Sized + 'k>(
         &self,
         table: &Table<K, V>,
@@ -100,8 +101,9 @@ impl<'db, A: Access> Transaction<'db, A> {
         self.many(table, keys, |bytes| table.framing().view::<V>(bytes))
     }
 
-    /// Starts loading the rows under several keys into the processor's caches, from memory, in parallel. A hint: it
-    /// reads nothing that the transaction would depend on, and keys that are not there are no error.
+    /// Starts loading the rows under several keys into the processor's caches, from memory, in parallel, and has the
+    /// device begin to read those that are only in files, where the system supports that. A hint: it reads nothing that
+    /// the transaction would depend on, and keys that are not there are no error.
     ///
     /// Useful before rows are read and written one after another. [`get_many`](Self::get_many) needs no hint;
     /// [`Database::run_many`](crate::Database::run_many) gives hints for many transactions.

@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    durable::stored_block::Blocks,
+    durable::{read_ahead::RowsAhead, stored_block::Blocks},
     engine::Engine,
     epoch::{Limbo, Participant},
     error::{Doom, Error, Result},
@@ -131,6 +131,8 @@ pub(crate) struct ScanBuffers<H> {
     pub(crate) batch: Batch,
     /// Of some of their rows, the newest versions, and then the visible ones.
     pub(crate) versions: Vec<Option<VersionPtr<H>>>,
+    /// Those that are read ahead of it.
+    pub(crate) ahead: RowsAhead,
 }
 
 /// Rows that were read from their files to be shown once: no slot refers to these versions.
@@ -171,7 +173,7 @@ impl<S: Scheme> Drop for Uncached<'_, S> {
 
 impl<H> Default for ScanBuffers<H> {
     fn default() -> Self {
-        Self { batch: Batch::default(), versions: Vec::new() }
+        Self { batch: Batch::default(), versions: Vec::new(), ahead: RowsAhead::default() }
     }
 }
 

@@ -33,9 +33,10 @@ use std::{
 use super::{
     cold::{ColdFile, ColdWriter},
     image::{self, Head, ImageWriter, Marker, begin_of, now_micros},
+    read_ahead::Ahead,
     removal::Kept,
     store::{Leaving, Store, storage},
-    stored_block::StoredRecord,
+    stored_block::{Blocks, StoredRecord},
     upkeep::Upkeep,
 };
 use crate::{
@@ -177,6 +178,9 @@ struct Walk<'e, S: Scheme> {
     live: Vec<(u64, u64)>,
     /// Rows that have been moved but whose block has not been written yet.
     moving: Vec<Moving>,
+    /// The blocks that rows were read from last, and those that are read next.
+    blocks: Blocks,
+    ahead: Ahead,
     report: CheckpointReport,
 }
 
@@ -291,6 +295,8 @@ impl<S: Scheme> Engine<S> {
             cold_start: head.cold_start,
             live: store.cold.list().into_iter().map(|(file, _)| (file.start, 0)).collect(),
             moving: Vec::new(),
+            blocks: Blocks::default(),
+            ahead: Ahead::default(),
             report: CheckpointReport::default(),
         };
         let Published { marker, bytes, unused } = match walk.publish(pace) {
@@ -450,7 +456,9 @@ impl<S: Scheme> Walk<'_, S> {
                 if !table.index(ordinal).walk(&nodes, &mut walk, &mut batch, BATCH_ENTRIES) {
                     return Ok(());
                 }
-                table.prefetch_newest((0..batch.len()).map(|at| batch.row(at)));
+                if table.prefetch_newest(batch.rows(0..batch.len())) && ordinal == IndexOrdinal::PRIMARY {
+                    self.announce(table, &batch);
+                }
                 found.clear();
                 for at in 0..batch.len() {
                     let row = batch.row(at);
@@ -479,6 +487,17 @@ impl<S: Scheme> Walk<'_, S> {
                 self.log.is_crowded() || logged >= self.engine.log_max() || self.store.checkpoints.upkeep.is_hurried()
             });
         }
+    }
+
+    /// Has the device read the rows of a batch that are only in files and must move.
+    fn announce(&mut self, table: &TableStore<StampsOf<S>>, batch: &Batch) {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let moves = |row: &RowId| match table.rows.slot(*row).peek() {
+            SlotContent::Stored(address) => self.must_move(address),
+            SlotContent::Head(_) | SlotContent::Empty => false,
+        };
+        self.store.announce(table, batch.rows(0..batch.len()).filter(moves), &mut ahead);
+        self.ahead = ahead;
     }
 
     /// The newest committed version of a chain.
@@ -520,7 +539,7 @@ impl<S: Scheme> Walk<'_, S> {
                     return Ok(Some(address));
                 }
                 SlotContent::Stored(address) => {
-                    let stored = self.store.read_raw(&self.segments, address, table.id, row)?;
+                    let stored = self.store.read_raw(&self.segments, address, table.id, row, &mut self.blocks)?;
                     let (stamp, _) = self.store.written_as(address, stored.stamp);
                     return self.move_row(table, row, address, stamp.0, stored.value, &stored.bytes).map(Some);
                 }
@@ -543,7 +562,7 @@ impl<S: Scheme> Walk<'_, S> {
             let bytes = version.payload(versions);
             if bytes.len() as u64 > Options::DIVERTED_MIN {
                 // The value may be in a file of its own: the record says so.
-                let stored = self.store.read_raw(&self.segments, from, table.id, row)?;
+                let stored = self.store.read_raw(&self.segments, from, table.id, row, &mut self.blocks)?;
                 return self.move_row(table, row, from, stamp.0, stored.value, &stored.bytes).map(Some);
             }
             return self.move_row(table, row, from, stamp.0, Payload::here(bytes.len()), bytes).map(Some);
@@ -594,11 +613,11 @@ impl<S: Scheme> Walk<'_, S> {
     }
 
     /// Reads a record that may have been committed only just now.
-    fn read_new(&self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
+    fn read_new(&mut self, address: Address, table: TableId, row: RowId) -> Result<StoredRecord> {
         if address.space() == Space::Log {
             self.log.wait_or_fail(address.lsn(self.segments[0].start).offset())?;
         }
-        self.store.read_raw(&self.segments, address, table, row)
+        self.store.read_raw(&self.segments, address, table, row, &mut self.blocks)
     }
 
     /// The address of a committed version (invariant 4).

@@ -11,6 +11,7 @@
 //! | `cold` | the cold store |
 //! | `blobs` | large values in files of their own |
 //! | `store` | reads a row by its address |
+//! | `read_ahead` | has the device read the blocks of rows that are about to be read |
 //! | `loader` | reads all rows into memory, in the background |
 //! | `eviction` | moves rows that are not accessed out of memory |
 //! | `hot` | which rows were in use |
@@ -51,6 +52,7 @@ mod index_rebuild;
 #[cfg(not(shuttle))]
 pub(crate) mod loader;
 pub(crate) mod parallel;
+pub(crate) mod read_ahead;
 pub(crate) mod recovery;
 mod removal;
 mod replay;

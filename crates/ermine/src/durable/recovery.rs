@@ -42,7 +42,7 @@ use super::{
     row_set::RowSet,
     shipping::receiver::STANDBY,
     store::{Store, storage},
-    stored_block::StoredRecord,
+    stored_block::{Blocks, StoredRecord},
 };
 use crate::{
     catalog::{CATALOG, Catalog, CatalogRow, DroppedTables, IndexEntry, TableEntry},
@@ -616,7 +616,8 @@ fn settle_rows<H: CertifierStamps>(rows: &ChainArray<H>, used: &[Range<u64>]) ->
 
 /// Reads the catalog from its rows.
 fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) -> Result<Catalog> {
-    let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row);
+    let mut blocks = Blocks::default();
+    let read = |address, row| store.read_raw(store.segments(), address, CATALOG, row, &mut blocks);
     let rows = read_catalog_with(&catalog.rows, catalog.rows.recovered_rows(), read)?;
     let participant = EpochManager::new("recovery").join_as("recovery");
     let is_known = |name: &str, row| catalog.primary.get(&participant.enter(), name.as_bytes()).row == Some(row);
@@ -630,7 +631,7 @@ fn read_catalog<H: CertifierStamps>(catalog: &RecoveredTable<H>, store: &Store) 
 pub(super) fn read_catalog_with<H: CertifierStamps>(
     array: &ChainArray<H>,
     rows: impl IntoIterator<Item = RowId>,
-    read: impl Fn(Address, RowId) -> Result<StoredRecord>,
+    mut read: impl FnMut(Address, RowId) -> Result<StoredRecord>,
 ) -> Result<Vec<(RowId, CatalogRow)>> {
     let mut found = Vec::new();
     for row in rows {

@@ -25,10 +25,14 @@ use crate::{
         lsn::{Address, Lsn, Space},
         record::{BlobRef, Payload},
         room::is_full,
+        scan::Extent,
         segment::{SegmentFiles, name_of},
         space::Span,
     },
-    platform::{budget::Need, file::Directory},
+    platform::{
+        budget::Need,
+        file::{Directory, File},
+    },
     rows::{
         arena::Arena,
         array::ChainArray,
@@ -52,6 +56,17 @@ pub(crate) struct Leaving {
     pub(crate) cold: Vec<ColdFile>,
 }
 
+/// A file with blocks.
+pub(crate) struct StoredAt {
+    /// The segment of the log that it is; `None`: a file of the cold store.
+    segment: Option<Span>,
+    pub(super) extent: Extent,
+    pub(super) file: Arc<dyn File>,
+}
+
+/// Upper bound of the length that is expected of a block: a longer one has a single large value.
+const EXPECTED_MAX: u64 = 24 << 10;
+
 /// The files of a database except the end of the log.
 pub(crate) struct Store {
     pub(crate) directory: Arc<dyn Directory>,
@@ -70,6 +85,8 @@ pub(crate) struct Store {
     unloaded: AtomicU64,
     /// Number of rows read on demand.
     reads: AtomicU64,
+    /// See [`Store::expected`].
+    expected: [AtomicU64; 2],
     /// Set when a message has reported that some of these rows stay in files.
     said_unloaded: AtomicBool,
     /// Set when the loader has ended: what is in memory from then on is what transactions use.
@@ -98,6 +115,7 @@ impl Store {
             leaving: Mutex::new(Leaving::default()),
             unloaded: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            expected: [AtomicU64::new(EXPECTED_MAX / 3 * 2), AtomicU64::new(EXPECTED_MAX / 3 * 2)],
             said_unloaded: AtomicBool::new(false),
             has_loaded: AtomicBool::new(true),
         }
@@ -114,8 +132,13 @@ impl Store {
     }
 
     /// The segments that may have rows that are only in files, oldest first.
-    fn live_segments(&self) -> Cow<'_, [Span]> {
+    pub(super) fn live_segments(&self) -> Cow<'_, [Span]> {
         self.log.get().map_or(Cow::Borrowed(&self.segments), |log| Cow::Owned(log.segments()))
+    }
+
+    /// The end of the log that no write changes any more.
+    pub(super) fn durable(&self) -> u64 {
+        self.log.get().map_or(u64::MAX, |log| log.durable())
     }
 
     /// The segments that existed when the database was opened.
@@ -171,13 +194,17 @@ impl Store {
         address: Address,
         table: TableId,
         row: RowId,
+        blocks: &mut Blocks,
     ) -> Result<StoredRecord> {
-        let block = self.read_block(segments, address, self.place(segments, address), (table, row))?;
-        block.record(address, table, row)
+        let place = self.place(segments, address);
+        let block = blocks.get((address.space(), place), || self.read_block(segments, address, place, (table, row)))?;
+        let record = block.record(address, table, row);
+        blocks.shed();
+        record
     }
 
     /// Returns the place of the block that an address is in.
-    fn place(&self, segments: &[Span], address: Address) -> Lsn {
+    pub(super) fn place(&self, segments: &[Span], address: Address) -> Lsn {
         match address.space() {
             Space::Log => address.lsn(segments.first().map_or(0, |span| span.start)),
             Space::Cold => address.lsn(self.cold.start()),
@@ -187,18 +214,42 @@ impl Store {
     /// Reads a block, for the sake of a row.
     fn read_block(&self, segments: &[Span], address: Address, lsn: Lsn, of: (TableId, RowId)) -> Result<Block> {
         let missing = || Error::Storage(format!("a row is said to be at {lsn}, and there is no file for that"));
-        match address.space() {
-            Space::Log => {
-                let span = segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
-                let span = span.ok_or_else(missing)?;
-                let file = self.files.get(span).map_err(storage)?;
-                Block::read(&*file, &name_of(span), (*span).into(), (address.space(), lsn), of)
-            }
-            Space::Cold => {
-                let (info, file) = self.cold.file_at(lsn.offset()).ok_or_else(missing)?;
-                Block::read(&*file, &cold::name_of(info.start), info.extent(), (address.space(), lsn), of)
-            }
+        let place = self.file_at(segments, address.space(), lsn).map_err(storage)?.ok_or_else(missing)?;
+        let expected = self.expected(address.space());
+        // Relaxed: a guess.
+        let bytes = expected.load(Ordering::Relaxed);
+        let name = || match place.segment {
+            Some(span) => name_of(&span),
+            None => cold::name_of(place.extent.start),
+        };
+        let block = Block::read(&*place.file, name, place.extent, (address.space(), lsn), bytes, of)?;
+        // Short blocks among long ones change little: a second read costs more than some pages.
+        let next = block.length().max(bytes - bytes / 8).min(EXPECTED_MAX);
+        if next != bytes {
+            expected.store(next, Ordering::Relaxed);
         }
+        Ok(block)
+    }
+
+    /// Returns the file that has the block at a place; `None`: there is none.
+    pub(super) fn file_at(&self, segments: &[Span], space: Space, lsn: Lsn) -> io::Result<Option<StoredAt>> {
+        Ok(match space {
+            Space::Log => {
+                let span = segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset())).copied();
+                let file = span.map(|span| self.files.get(&span)).transpose()?;
+                span.zip(file).map(|(span, file)| StoredAt { segment: Some(span), extent: span.into(), file })
+            }
+            Space::Cold => self.cold.file_at(lsn.offset()).map(|(info, file)| StoredAt {
+                segment: None,
+                extent: info.extent(),
+                file,
+            }),
+        })
+    }
+
+    /// The length that blocks of a space are likely to have, as the last ones had.
+    pub(super) fn expected(&self, space: Space) -> &AtomicU64 {
+        &self.expected[usize::from(space == Space::Cold)]
     }
 
     /// The value of a record.
@@ -223,23 +274,43 @@ impl Store {
     }
 
     /// Reads a row's newest version into memory if it is only in a file and there is memory for that `need`. Returns
-    /// the bytes that it takes there. The caller is in the epoch of operations.
+    /// the bytes that it takes there. The caller is in the epoch of operations: until it ends, no file is removed that
+    /// has a row at an address that was found in its slot.
     pub(crate) fn bring_in<H: CertifierStamps>(
         &self,
         table: &TableStore<H>,
         row: RowId,
+        blocks: &mut Blocks,
         arena: &mut Arena,
         need: Need,
     ) -> Result<usize> {
         let Some(address) = table.rows.slot(row).stored() else { return Ok(0) };
+        let brought = self.read_at(table, row, address, blocks, |stamp, value| {
+            let bytes = self.provide::<H>(value.len(), arena, need)?;
+            self.install(&table.rows, row, address, stamp, value, arena);
+            Ok(bytes)
+        });
+        blocks.shed();
+        brought
+    }
+
+    /// Shows `then` the stamp and the value of the record at an address, which is a row's.
+    fn read_at<H: CertifierStamps, R>(
+        &self,
+        table: &TableStore<H>,
+        row: RowId,
+        address: Address,
+        blocks: &mut Blocks,
+        then: impl FnOnce(Stamp, &[u8]) -> Result<R>,
+    ) -> Result<R> {
         let segments = self.live_segments();
-        let block = self.read_block(&segments, address, self.place(&segments, address), (table.id, row))?;
+        let place = self.place(&segments, address);
+        let block =
+            blocks.get((address.space(), place), || self.read_block(&segments, address, place, (table.id, row)))?;
         let StoredRow { stamp, value, bytes } = block.row(address, table.id, row)?;
         let value = self.value(value, bytes, table.id, row)?;
         self.reads.fetch_add(1, Ordering::Relaxed);
-        let bytes = self.provide::<H>(value.len(), arena, need)?;
-        self.install(&table.rows, row, address, stamp, &value, arena);
-        Ok(bytes)
+        then(stamp, &value)
     }
 
     /// Reads a row's newest version into memory that no slot refers to, if the row is only in a file. The caller is in
@@ -252,28 +323,12 @@ impl Store {
         arena: &mut Arena,
     ) -> Result<Option<VersionPtr<H>>> {
         let Some(address) = table.rows.slot(row).stored() else { return Ok(None) };
-        let version = self.read_loose(table, row, address, blocks, arena);
+        let version = self.read_at(table, row, address, blocks, |stamp, value| {
+            self.provide::<H>(value.len(), arena, Need::Work)?;
+            Ok(VersionPtr::loose(arena, self.written_as(address, stamp).0, value))
+        });
         blocks.shed();
         version.map(Some)
-    }
-
-    fn read_loose<H: CertifierStamps>(
-        &self,
-        table: &TableStore<H>,
-        row: RowId,
-        address: Address,
-        blocks: &mut Blocks,
-        arena: &mut Arena,
-    ) -> Result<VersionPtr<H>> {
-        let segments = self.live_segments();
-        let place = self.place(&segments, address);
-        let block =
-            blocks.get((address.space(), place), || self.read_block(&segments, address, place, (table.id, row)))?;
-        let StoredRow { stamp, value, bytes } = block.row(address, table.id, row)?;
-        let value = self.value(value, bytes, table.id, row)?;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.provide::<H>(value.len(), arena, Need::Work)?;
-        Ok(VersionPtr::loose(arena, self.written_as(address, stamp).0, &value))
     }
 
     /// Takes memory for a value that was read; returns the bytes of its version.

@@ -1,5 +1,7 @@
 //! A block of the log or of the cold store, read for the rows in it.
 
+use std::cell::Cell;
+
 use super::store::storage;
 use crate::{
     error::{Error, Result},
@@ -7,8 +9,8 @@ use crate::{
     log::{
         block::HEADER_BYTES,
         lsn::{Address, Lsn, Space},
-        record::{Payload, Record, find_row},
-        scan::{Extent, read_block},
+        record::{Payload, Record, RecordPlace, find_row},
+        scan::{Extent, read_block_of},
     },
     platform::file::File,
 };
@@ -36,24 +38,33 @@ pub(super) struct Block {
     position: u64,
     descriptors: usize,
     bytes: Vec<u8>,
+    /// The record that was read last: the next one is mostly behind it.
+    last: Cell<RecordPlace>,
 }
 
 impl Block {
-    /// Reads the block in which a row should be.
+    /// Reads the block in which a row should be, and which is likely to be as long as `expected`.
     pub(super) fn read(
         file: &dyn File,
-        name: &str,
+        name: impl Fn() -> String,
         extent: Extent,
         at: (Space, Lsn),
+        expected: u64,
         (table, row): (TableId, RowId),
     ) -> Result<Self> {
         let position = at.1.offset() - extent.base;
-        let (header, bytes) = read_block(file, extent, at.1).map_err(storage)?.map_err(|_| Error::Corrupt {
-            file: name.into(),
-            offset: position,
-            what: format!("no whole block where a row should be (row {} of table {})", row.0, table.0),
-        })?;
-        Ok(Self { at, file: name.into(), position, descriptors: header.descriptors as usize, bytes })
+        let (header, bytes) =
+            read_block_of(file, extent, at.1, expected).map_err(storage)?.map_err(|_| Error::Corrupt {
+                file: name(),
+                offset: position,
+                what: format!("no whole block where a row should be (row {} of table {})", row.0, table.0),
+            })?;
+        Ok(Self { at, file: name(), position, descriptors: header.descriptors as usize, bytes, last: Cell::default() })
+    }
+
+    /// Returns its length.
+    pub(super) fn length(&self) -> u64 {
+        self.bytes.len() as u64
     }
 
     /// Returns the record at an address in the block, which must belong to that row.
@@ -64,8 +75,10 @@ impl Block {
             what: format!("{what} (row {} of table {})", row.0, table.0),
         };
         let (descriptors, payloads) = self.bytes[HEADER_BYTES..].split_at(self.descriptors);
-        let (record, at) =
-            find_row(descriptors, address.record()).ok_or_else(|| damaged("the block has no such record"))?;
+        let found = find_row(descriptors, address.record(), self.last.get());
+        let (record, place) = found.ok_or_else(|| damaged("the block has no such record"))?;
+        self.last.set(place);
+        let at = place.payload;
         let (found, value, stamp) = match record {
             Record::Insert { table, row, value, .. } | Record::Update { table, row, value } => {
                 ((table, row), value, self.at.1.stamp())
@@ -88,7 +101,9 @@ impl Block {
     }
 }
 
-/// The blocks that a scan has read last: rows that were written one after the other lie in the same block.
+/// The blocks that a transaction has read last: rows that were written one after the other lie in the same block. A
+/// block is never changed, and its place never used again, so it may be kept for as long as its bytes are worth it;
+/// which block has a row is decided by the row's slot at each access.
 #[derive(Default)]
 pub(crate) struct Blocks {
     kept: Vec<Block>,
@@ -97,7 +112,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// A scan may meet rows of several times and tables in turn.
+    /// A scan, or the transaction, may meet rows of several times and tables in turn.
     const KEPT: usize = 4;
     /// A larger block, which has a single large value, is not kept.
     const BYTES_MAX: usize = 64 << 10;

@@ -648,22 +648,25 @@ impl<'v> Check<'v> {
     fn catalog(&self) -> Result<Vec<(RowId, CatalogRow)>> {
         let Some(array) = self.now.get(CATALOG)? else { return Ok(Vec::new()) };
         let rows = (0..self.rows(CATALOG)).map(RowId);
+        /// Bytes that a block of the catalog is likely to have.
+        const EXPECTED: u64 = 4096;
         read_catalog_with(&array, rows, |address, row| match address.space() {
             Space::Log => {
                 let lsn = address.lsn(self.start());
                 let span = self.found.segments.iter().find(|span| (span.start..span.end).contains(&lsn.offset()));
                 let span = span.ok_or_else(|| Error::Storage("a row of the catalog is nowhere".into()))?;
                 let file = self.files.get(span).map_err(storage)?;
-                let block = Block::read(&*file, &name_of(span), (*span).into(), (Space::Log, lsn), (CATALOG, row))?;
+                let block =
+                    Block::read(&*file, || name_of(span), (*span).into(), (Space::Log, lsn), EXPECTED, (CATALOG, row))?;
                 block.record(address, CATALOG, row)
             }
             Space::Cold => {
                 let lsn = address.lsn(self.cold_start());
                 let info = self.cold().iter().find(|file| (file.start..file.end).contains(&lsn.offset()));
                 let info = info.ok_or_else(|| Error::Storage("a row of the catalog is nowhere".into()))?;
-                let name = cold::name_of(info.start);
-                let file = self.directory.open(&name, Open::Read).map_err(storage)?;
-                let block = Block::read(&*file, &name, info.extent(), (Space::Cold, lsn), (CATALOG, row))?;
+                let name = || cold::name_of(info.start);
+                let file = self.directory.open(&name(), Open::Read).map_err(storage)?;
+                let block = Block::read(&*file, name, info.extent(), (Space::Cold, lsn), EXPECTED, (CATALOG, row))?;
                 block.record(address, CATALOG, row)
             }
         })

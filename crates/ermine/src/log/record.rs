@@ -231,20 +231,32 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Returns a row's record and where its payload begins, relative to the start of the payloads.
-pub(crate) fn find_row(descriptors: &[u8], number: usize) -> Option<(Record<'_>, usize)> {
-    let (mut at, mut rows) = (0, 0);
-    for record in Records::new(descriptors) {
-        let record = record?;
+/// The place of a record in its block.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct RecordPlace {
+    /// Rows before it.
+    rows: usize,
+    /// Bytes of descriptors before it.
+    descriptor: usize,
+    /// The start of its payload, relative to the start of the payloads.
+    pub(crate) payload: usize,
+}
+
+/// Returns a row's record and its place. The search begins at the place of a row before it, or at the first record.
+pub(crate) fn find_row(descriptors: &[u8], number: usize, from: RecordPlace) -> Option<(Record<'_>, RecordPlace)> {
+    let mut place = if from.rows <= number { from } else { RecordPlace::default() };
+    let mut records = Records::new(descriptors.get(place.descriptor..)?);
+    loop {
+        let record = records.next()??;
         if record.is_row() {
-            if rows == number {
-                return Some((record, at));
+            if place.rows == number {
+                return Some((record, place));
             }
-            rows += 1;
+            place.rows += 1;
         }
-        at += record.payload().map_or(0, |payload| payload.length);
+        place.descriptor = descriptors.len() - records.0.len();
+        place.payload += record.payload().map_or(0, |payload| payload.length);
     }
-    None
 }
 
 /// Returns the payloads of a block that refer to values in files of their own, each with its row.
@@ -316,10 +328,17 @@ mod tests {
         samples().iter().for_each(|record| record.write(&mut bytes));
         let read: Option<Vec<_>> = Records::new(&bytes).collect();
         assert_eq!(read, Some(samples()));
-        let (record, at) = find_row(&bytes, 2).unwrap();
-        assert_eq!((record, at), (samples()[3], 320));
-        assert_eq!(find_row(&bytes, 4), Some((Record::Unlogged, 320)));
-        assert_eq!(find_row(&bytes, 5), None);
+        let first = RecordPlace::default();
+        let find = |number, from| find_row(&bytes, number, from);
+        let found = |number, from| find(number, from).map(|(record, place)| (record, place.payload));
+        assert_eq!(found(2, first), Some((samples()[3], 320)));
+        assert_eq!(found(4, first), Some((Record::Unlogged, 320)));
+        assert_eq!(found(5, first), None);
+        // From the place of any row to any other, before it or behind it.
+        let places: Vec<_> = (0..5).map(|number| find(number, first).unwrap()).collect();
+        for ((_, from), number) in places.iter().flat_map(|from| (0..6).map(move |number| (from, number))) {
+            assert_eq!(find(number, *from), places.get(number).copied());
+        }
     }
 
     #[test]
@@ -328,7 +347,7 @@ mod tests {
         for _ in 0..20_000 {
             let bytes: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
             let _ = Records::new(&bytes).count();
-            let _ = find_row(&bytes, random.usize(..4));
+            let _ = find_row(&bytes, random.usize(..4), RecordPlace::default());
         }
         let mut bytes = Vec::new();
         samples().iter().for_each(|record| record.write(&mut bytes));

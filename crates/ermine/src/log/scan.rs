@@ -286,10 +286,27 @@ fn has(file: &dyn File, position: u64, bytes: usize) -> io::Result<bool> {
     Ok(file.length()?.saturating_sub(position) >= bytes as u64)
 }
 
-/// Reads the block at `lsn`, header first.
+/// Reads the block at `lsn`.
 pub(crate) fn read_block(file: &dyn File, extent: Extent, lsn: Lsn) -> io::Result<Result<(Header, Vec<u8>), Invalid>> {
-    let position = lsn.offset() - extent.base;
-    let mut bytes = vec![0; 4096];
+    read_block_of(file, extent, lsn, PAGE as u64)
+}
+
+/// Returns the part of a file, its position and length, to read for a block at an offset that is likely to be as long as
+/// `expected`: up to the end of a page, since the device reads whole pages.
+pub(crate) fn part_to_read(extent: Extent, offset: u64, expected: u64) -> (u64, u64) {
+    let position = offset - extent.base;
+    (position, (position + expected).next_multiple_of(PAGE_BYTES) - position)
+}
+
+/// Reads the block at `lsn`, in one request if it is not longer than `expected`.
+pub(crate) fn read_block_of(
+    file: &dyn File,
+    extent: Extent,
+    lsn: Lsn,
+    expected: u64,
+) -> io::Result<Result<(Header, Vec<u8>), Invalid>> {
+    let (position, first) = part_to_read(extent, lsn.offset(), expected);
+    let mut bytes = vec![0; first as usize];
     let read = file.read_at(position, &mut bytes)?;
     bytes.truncate(read);
     let Some(header) = bytes.first_chunk() else { return Ok(Err(Invalid::Blank)) };

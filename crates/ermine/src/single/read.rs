@@ -39,7 +39,7 @@ impl<P: InPlace> Txn<'_, P> {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             group.clone().try_for_each(|at| operation.begin_read(table, keys.key(at)))?;
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(table.look_up(&operation.nodes, keys, group)) {
+            for (at, lookup) in group.clone().zip(table.look_up(&operation.nodes, keys, group).0) {
                 let value = operation.read_key(table, keys.key(at), lookup, from)?;
                 found(value.map(|value| value.bytes(self)))?;
             }

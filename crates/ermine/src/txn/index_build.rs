@@ -10,6 +10,7 @@
 use std::iter;
 
 use crate::{
+    durable::stored_block::Blocks,
     engine::Engine,
     epoch::{Guard, Participant},
     error::Result,
@@ -38,6 +39,7 @@ use crate::{
 pub(crate) struct Hand {
     versions: Participant,
     arena: Arena,
+    blocks: Blocks,
 }
 
 /// The newest committed version of a row and its stamp, or `None`; or the transaction to wait for.
@@ -48,7 +50,7 @@ impl<S: Scheme> Engine<S> {
     /// knows the index: any writer, once the transaction has `ended` that wrote the row before.
     fn newest_committed(
         &self,
-        arena: &mut Arena,
+        (arena, blocks): (&mut Arena, &mut Blocks),
         table: &TableStore<StampsOf<S>>,
         place: Place<'_>,
     ) -> Result<Newest<StampsOf<S>>> {
@@ -57,7 +59,7 @@ impl<S: Scheme> Engine<S> {
             match (slot.content(), &self.store) {
                 (SlotContent::Head(head), _) => break Some(head),
                 (SlotContent::Stored(_), Some(store)) => {
-                    store.bring_in(table, place.row, arena, Need::Work)?;
+                    store.bring_in(table, place.row, blocks, arena, Need::Work)?;
                 }
                 (SlotContent::Stored(_) | SlotContent::Empty, _) => break None,
             }
@@ -87,7 +89,7 @@ impl<S: Scheme> Builds for Engine<S> {
     type Hand = Hand;
 
     fn hand(&self) -> Hand {
-        Hand { versions: self.versions.join_as("index build"), arena: self.memory.arena() }
+        Hand { versions: self.versions.join_as("index build"), arena: self.memory.arena(), blocks: Blocks::default() }
     }
 
     fn visit_rows(&self, table: TableId, sample: Sample<'_>, visit: &mut RowVisit<'_>) -> Result<()> {
@@ -121,9 +123,9 @@ impl<S: Scheme> Builds for Engine<S> {
         table: &TableParts<RowSlot<StampsOf<S>>>,
         place: Place<'_>,
     ) -> Result<Looked<()>> {
-        let Hand { versions, arena } = hand;
+        let Hand { versions, arena, blocks } = hand;
         let guard = versions.enter();
-        let newest = match self.newest_committed(arena, table, place)? {
+        let newest = match self.newest_committed((arena, blocks), table, place)? {
             Looked::Again(other) => return Ok(Looked::Again(other)),
             Looked::At(None) => return Ok(Looked::At(())),
             Looked::At(Some((newest, _))) => newest,
@@ -162,9 +164,9 @@ impl<S: Scheme> Builds for Engine<S> {
         table: &TableParts<RowSlot<StampsOf<S>>>,
         place: Place<'_>,
     ) -> Result<Looked<Option<u64>>> {
-        let Hand { versions, arena } = hand;
+        let Hand { versions, arena, blocks } = hand;
         let guard = versions.enter();
-        Ok(match self.newest_committed(arena, table, place)? {
+        Ok(match self.newest_committed((arena, blocks), table, place)? {
             Looked::Again(other) => Looked::Again(other),
             Looked::At(version) => {
                 let belongs = |(version, _): &(VersionPtr<StampsOf<S>>, Stamp)| -> Result<bool> {

@@ -1,11 +1,14 @@
 //! Point reads.
 
+use std::ops::Range;
+
 use super::{
-    running::{Operation, RowRead, Txn},
+    running::{Entered, Operation, RowRead, Txn},
     trace::LookupKey,
 };
 use crate::{
     access::{Found, Show},
+    durable::read_ahead::{self, Ahead},
     engine::Engine,
     error::{Error, Result},
     ids::{Stamp, TableId},
@@ -54,10 +57,17 @@ impl<S: Scheme> Txn<'_, S> {
         (0..keys.len()).try_for_each(|at| check_key(keys.key(at)))?;
         let mut operation = self.operation()?;
         let table = self.engine.live_table(table)?;
+        let (mut announced, mut ahead) = (0, Ahead::default());
         for first in (0..keys.len()).step_by(SIDE_BY_SIDE) {
             let group = first..keys.len().min(first + SIDE_BY_SIDE);
             let from = operation.observed_from();
-            for (at, lookup) in group.clone().zip(table.look_up(&operation.entered.nodes, keys, group)) {
+            let (lookups, is_cold) = table.look_up(&operation.entered.nodes, keys, group.clone());
+            if is_cold && announced < keys.len().min(group.end + read_ahead::ROWS / 2) {
+                let next = announced.max(group.start)..keys.len().min(group.end + read_ahead::ROWS);
+                announced = next.end;
+                self.engine.announce_keys(&operation.entered, table, keys, next, &mut ahead);
+            }
+            for (at, lookup) in group.zip(lookups) {
                 let version = operation.read_key(table, keys.key(at), lookup, from, None)?;
                 version.inspect(|version| version.prefetch_payload());
                 found(version.map(|version| operation.lend(table.id, version).payload(&self.worker().pins)))?;
@@ -69,7 +79,10 @@ impl<S: Scheme> Txn<'_, S> {
     /// Starts loading the rows under several keys from memory.
     pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) -> Result<()> {
         let operation = self.operation()?;
-        self.engine.live_table(table)?.prefetch(&operation.entered.nodes, keys);
+        let table = self.engine.live_table(table)?;
+        if table.prefetch(&operation.entered.nodes, keys) {
+            self.engine.announce_keys(&operation.entered, table, keys, 0..keys.len(), &mut Ahead::default());
+        }
         Ok(())
     }
 }
@@ -80,11 +93,33 @@ impl<S: Scheme> Engine<S> {
     pub(crate) fn prefetch(&self, table: TableId, keys: &KeyList) {
         let Some(worker) = self.workers.take() else { return };
         let nodes = worker.pins.nodes.enter();
-        if let Ok(table) = self.live_table(table) {
-            table.prefetch(&nodes, keys);
+        if let Ok(table) = self.live_table(table)
+            && table.prefetch(&nodes, keys)
+        {
+            let entered = Entered { versions: worker.pins.versions.enter(), nodes: worker.pins.nodes.enter() };
+            self.announce_keys(&entered, table, keys, 0..keys.len(), &mut Ahead::default());
         }
         drop(nodes);
         self.workers.give(worker);
+    }
+
+    /// Has the device read the rows under some of the keys that are only in files.
+    #[cold]
+    fn announce_keys(
+        &self,
+        entered: &Entered<'_>,
+        table: &TableStore<StampsOf<S>>,
+        keys: &KeyList,
+        which: Range<usize>,
+        ahead: &mut Ahead,
+    ) {
+        let Some(store) = &self.store else { return };
+        for first in which.clone().step_by(read_ahead::ROWS) {
+            let some = first..which.end.min(first + read_ahead::ROWS);
+            let groups = some.clone().step_by(SIDE_BY_SIDE).map(|from| from..some.end.min(from + SIDE_BY_SIDE));
+            let lookups = groups.flat_map(|group| table.look_up(&entered.nodes, keys, group).0);
+            store.announce(table, lookups.filter_map(|lookup| lookup.row), ahead);
+        }
     }
 }
 

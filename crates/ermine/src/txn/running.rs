@@ -423,7 +423,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
     #[cold]
     pub(super) fn bring_in(&mut self, table: &TableStore<StampsOf<S>>, row: RowId, need: Need) -> Result<()> {
         let Some(store) = &self.engine.store else { return Ok(()) };
-        self.state.brought_in += store.bring_in(table, row, &mut self.state.arena, need)? as u64;
+        let State { arena, blocks, brought_in, .. } = &mut *self.state;
+        *brought_in += store.bring_in(table, row, blocks, arena, need)? as u64;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     access::{Direction, ScanRange, Visit},
+    durable::read_ahead::{self, RowsAhead},
     error::Result,
     ids::{IndexOrdinal, RowId, TableId},
     index::{self, Batch, LeafSeen, Lookup},
@@ -74,7 +75,8 @@ impl<S: Scheme> Txn<'_, S> {
         uncached: &mut Uncached<'_, S>,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let ScanBuffers { batch, versions } = buffers;
+        let ScanBuffers { batch, versions, ahead: rows_ahead } = buffers;
+        rows_ahead.begin();
         let table = self.engine.live_table(range.table)?;
         let nodes = self.worker().pins.nodes.enter();
         let direction = match range.direction {
@@ -92,6 +94,11 @@ impl<S: Scheme> Txn<'_, S> {
             let Some(seen) = cursor.next_leaf(batch, left.min(BATCH_ENTRIES)) else { break };
             let mut operation = self.operation()?;
             let keys_at = operation.begin_leaf(table, &range, batch, &seen, &mut walk)?;
+            if std::mem::take(&mut rows_ahead.met) {
+                operation.announce_next(table, &range, batch, left, rows_ahead);
+            } else {
+                rows_ahead.end();
+            }
             if !S::SNAPSHOT {
                 table.prefetch_newest(batch.rows(0..batch.len()));
             }
@@ -107,7 +114,7 @@ impl<S: Scheme> Txn<'_, S> {
                 next = entries.end;
                 let versions = &mut versions[entries.start - loaded.start..entries.end - loaded.start];
                 uncached.free(&mut operation.state.arena);
-                let reading = Reading { versions: &mut *versions, uncached };
+                let reading = Reading { versions: &mut *versions, uncached, ahead: rows_ahead };
                 operation.read_entries(table, range.index, batch, entries.clone(), reading, keys_at)?;
                 if to_remember > 0 {
                     let first = entries.start..entries.end.min(entries.start + to_remember);
@@ -151,6 +158,7 @@ struct Reading<'b, 'w, S: Scheme> {
     versions: &'b mut [Option<VersionPtr<StampsOf<S>>>],
     /// Takes those that are read from their files.
     uncached: &'b mut Uncached<'w, S>,
+    ahead: &'b mut RowsAhead,
 }
 
 /// The state of a scan with respect to the leaf set.
@@ -251,13 +259,16 @@ impl<S: Scheme> Operation<'_, S> {
         index: IndexOrdinal,
         batch: &Batch,
         entries: Range<usize>,
-        Reading { versions, uncached }: Reading<'_, '_, S>,
+        Reading { versions, uncached, ahead }: Reading<'_, '_, S>,
         keys_at: Option<u32>,
     ) -> Result<()> {
         self.count_reads(entries.len())?;
         let first = entries.start;
         let others = self.read_all_settled(table, versions, batch_places(table.id, batch, entries.clone(), keys_at))?;
         if others != 0 || index != IndexOrdinal::PRIMARY {
+            if others != 0 && !ahead.met && versions.iter().any(Option::is_none) {
+                self.announce_leaf(table, batch, first, ahead);
+            }
             for (at, version) in entries.zip(&mut *versions) {
                 *version = match *version {
                     Some(head) if others & 1 << (at - first) == 0 => {
@@ -280,6 +291,58 @@ impl<S: Scheme> Operation<'_, S> {
         }
         versions.iter().flatten().for_each(|version| version.prefetch_payload());
         Ok(())
+    }
+
+    /// Has the device read the rows of a leaf that are only in files, from an entry on: one of them has been met.
+    #[cold]
+    fn announce_leaf(&self, table: &TableStore<StampsOf<S>>, batch: &Batch, first: usize, ahead: &mut RowsAhead) {
+        let Some(store) = &self.engine.store else { return };
+        ahead.met = true;
+        if !ahead.has_announced_leaf {
+            store.announce(table, batch.rows(first..batch.len()), &mut ahead.announced);
+        }
+    }
+
+    /// Has the device read the rows of the next leaves that are only in files, and those of this one unless they have
+    /// been announced before: the leaf before had such rows. The scan shows up to `left` rows.
+    #[cold]
+    fn announce_next(
+        &self,
+        table: &TableStore<StampsOf<S>>,
+        range: &ScanRange<'_>,
+        batch: &Batch,
+        left: usize,
+        ahead: &mut RowsAhead,
+    ) {
+        let Some(store) = &self.engine.store else { return };
+        ahead.has_announced_leaf = true;
+        if ahead.rows < batch.len() {
+            store.announce(table, batch.rows(ahead.rows..batch.len()), &mut ahead.announced);
+            ahead.last.clear();
+            ahead.last.extend_from_slice(batch.key(batch.len() - 1));
+        }
+        ahead.rows = ahead.rows.saturating_sub(batch.len());
+        let wanted = left.saturating_sub(batch.len()).min(read_ahead::ROWS);
+        if ahead.last.is_empty() || ahead.rows >= wanted.div_ceil(2) {
+            return;
+        }
+        let last = Bound::Excluded(&ahead.last[..]);
+        let (lower, upper, direction) = match range.direction {
+            Direction::Forward => {
+                (last, range.upper.map_or(Bound::Unbounded, Bound::Excluded), index::Direction::Forward)
+            }
+            Direction::Backward => (Bound::Included(range.lower), last, index::Direction::Backward),
+        };
+        let mut cursor = table.index(range.index).cursor(&self.entered.nodes, lower, upper, direction);
+        let next = &mut ahead.batch;
+        while ahead.rows < wanted && cursor.next_leaf(next, wanted).is_some() {
+            if !next.is_empty() {
+                store.announce(table, next.rows(0..next.len()), &mut ahead.announced);
+                ahead.rows += next.len();
+                ahead.last.clear();
+                ahead.last.extend_from_slice(next.key(next.len() - 1));
+            }
+        }
     }
 
     /// Remembers the rows that were read, for writes that follow.

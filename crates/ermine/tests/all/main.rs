@@ -36,6 +36,7 @@ mod parallel_backup;
 mod parallel_log;
 mod parallel_verify;
 mod prepared_transactions;
+mod read_ahead;
 mod retries;
 mod rows;
 mod shipping;

@@ -94,6 +94,10 @@ pub trait File: fmt::Debug + Send + Sync {
     fn read_past_cache_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.read_at(offset, into)
     }
+    /// Announces that a part of the file is about to be read with [`File::read_at`], by any thread: where the system
+    /// supports that, the device begins to read the part while the caller goes on. A hint: it changes no result, and
+    /// an error of the device is left to the read that follows.
+    fn will_read(&self, _offset: u64, _bytes: u64) {}
     /// Makes content and length durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the file's length in bytes.

@@ -9,8 +9,10 @@
 //! 4. Whole pages from or to whole pages of memory bypass the page cache, where the system supports that (Linux:
 //!    `O_DIRECT`): the log is not read again soon, and copying it would cost as much as writing or reading it
 //!    (docs/benchmarks.md).
-//! 5. Directories and files are created with permissions for their owner alone.
-//! 6. Every error names the operation and the path, and keeps the kind and the message of the system's error.
+//! 5. A part that is announced is read into the page cache in the background, where the system supports that (Linux:
+//!    `POSIX_FADV_WILLNEED`). Threads that ask for one page at a time share its read there.
+//! 6. Directories and files are created with permissions for their owner alone.
+//! 7. Every error names the operation and the path, and keeps the kind and the message of the system's error.
 
 use std::{
     fs::{self, OpenOptions},
@@ -193,6 +195,24 @@ fn write_some_of_both(_: &fs::File, _: u64, _: &[u8], _: &[u8]) -> io::Result<us
     Ok(0)
 }
 
+/// Starts to read a part of a file into the page cache.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn start_reading(file: &fs::File, offset: u64, bytes: u64) {
+    use std::num::NonZeroU64;
+
+    use rustix::fs::Advice;
+    /// Linux reads no more for one request than it reads ahead by itself, which is this much by default.
+    const REQUEST_BYTES: u64 = 128 << 10;
+    let end = offset.saturating_add(bytes);
+    for at in (offset..end).step_by(REQUEST_BYTES as usize) {
+        let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(REQUEST_BYTES.min(end - at)), Advice::WillNeed);
+    }
+}
+
+/// Not supported.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn start_reading(_: &fs::File, _: u64, _: u64) {}
+
 /// Opens a file once more, without the page cache. Not by its path: that may have become another file's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn open_direct(file: &fs::File, writable: bool) -> Option<fs::File> {
@@ -277,6 +297,10 @@ impl File for RealFile {
             }
         }
         Ok(read + self.read_at(offset + read as u64, &mut into[read..])?)
+    }
+
+    fn will_read(&self, offset: u64, bytes: u64) {
+        start_reading(&self.file, offset, bytes);
     }
 
     fn sync(&self) -> io::Result<()> {
