@@ -90,7 +90,7 @@ impl File for NotedFile {
         self.notes.add(true, &self.name, offset, into.len() as u64);
         let number = self.notes.reads.fetch_add(1, Ordering::Relaxed);
         match self.notes.failing.load(Ordering::Relaxed) {
-            failing if failing > 0 && number % failing == 0 => Err(io::Error::from_raw_os_error(5)),
+            failing if failing > 0 && number.is_multiple_of(failing) => Err(io::Error::from_raw_os_error(5)),
             _ => self.below.read_at(offset, into),
         }
     }
