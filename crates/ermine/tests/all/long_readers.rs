@@ -12,6 +12,8 @@ use fastrand::Rng;
 
 const KEYS: u64 = 200;
 
+type Content = Vec<(u64, Vec<u8>)>;
+
 struct Store {
     db: Database,
     rows: Table<u64, Vec<u8>>,
@@ -42,7 +44,7 @@ impl Store {
         }
     }
 
-    fn seen(&self, reader: &Transaction<'_>) -> Result<[Vec<(u64, Vec<u8>)>; 2]> {
+    fn seen(&self, reader: &Transaction<'_>) -> Result<[Content; 2]> {
         Ok([reader.scan(&self.rows, ..).collect()?, reader.scan_by(&self.by_number, ..).collect()?])
     }
 
