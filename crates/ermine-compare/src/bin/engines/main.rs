@@ -55,7 +55,7 @@ struct Options {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Memory of an engine in MiB, the system's cache of its files included; engines with a cache of their own are told
-    /// to take three quarters of it.
+    /// to take half of it, Ermine three quarters.
     #[arg(long, value_name = "MIB", requires = "dir")]
     memory_limit: Option<u64>,
     /// The directory of a control group, which limits the memory of all engines but servers; processes that measure
@@ -178,9 +178,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("round {round} of {}: {}", options.rounds, Calibration::measure());
         for (at, &work) in options.work.iter().enumerate() {
             for (engine, name) in options.engines.iter().enumerate() {
-                if work != Work::Load || round == 1 {
-                    table.add(engine, at, in_a_process(&options, name, work));
+                if work == Work::Load && round > 1 || table.has_no_rows(engine) {
+                    continue;
                 }
+                table.add(engine, at, in_a_process(&options, name, work));
             }
         }
     }

@@ -14,17 +14,25 @@ pub struct Table {
     work: Vec<Work>,
     /// By engine, work and round; an engine that failed has fewer.
     outcomes: Vec<Vec<Vec<Outcome>>>,
+    /// The engines that could not load their rows.
+    empty: Vec<bool>,
 }
 
 impl Table {
     pub fn new(engines: &[String], work: &[Work]) -> Self {
         let outcomes = vec![vec![Vec::new(); work.len()]; engines.len()];
-        Self { engines: engines.to_vec(), work: work.to_vec(), outcomes }
+        Self { engines: engines.to_vec(), work: work.to_vec(), outcomes, empty: vec![false; engines.len()] }
     }
 
     /// Adds the outcome of a round.
     pub fn add(&mut self, engine: usize, work: usize, outcome: Option<Outcome>) {
+        self.empty[engine] |= self.work[work] == Work::Load && outcome.is_none();
         self.outcomes[engine][work].extend(outcome);
+    }
+
+    /// Whether the engine has failed to load its rows, so that there is nothing to measure.
+    pub fn has_no_rows(&self, engine: usize) -> bool {
+        self.empty[engine]
     }
 
     /// The rates, the retries, and the invariants that were broken, of all engines that did not fail.

@@ -169,7 +169,7 @@ pub fn measure(engine: &dyn Engine, work: Work, size: &Size) -> Outcome {
     }
     Outcome {
         rate: done.committed as f64 / elapsed.as_secs_f64(),
-        retries: done.retried as f64 / done.committed as f64,
+        retries: done.retried as f64 / done.committed.max(1) as f64,
         broken: 0.0,
     }
 }

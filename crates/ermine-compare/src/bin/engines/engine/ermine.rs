@@ -14,7 +14,8 @@ pub struct Ermine {
 impl Ermine {
     pub fn open(place: &Place, scheme: Scheme) -> Self {
         let mut options = Options::default().scheme(scheme).durability(Durability::Async);
-        options.memory_limit = place.cache();
+        // All that it takes is counted, so the limit is larger than a cache: as by default in a control group.
+        options.memory_limit = place.memory.map(|bytes| bytes / 4 * 3);
         let db = match &place.directory {
             Some(directory) => Database::open(directory, options),
             None => Database::open_in_memory(options),

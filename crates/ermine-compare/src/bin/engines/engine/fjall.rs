@@ -14,7 +14,7 @@ use super::{Body, Engine, Lost, Place, Session, Transaction, memory::Home};
 
 /// The cache where memory is not limited: all rows.
 const CACHE_BYTES: u64 = 4 << 30;
-/// The parts of a limited cache that rows may take before they are written to files. There are several such buffers.
+/// The part of its memory that one buffer of written rows may take: one in so many. There are several such buffers.
 const WRITE_BUFFERS: u64 = 12;
 
 pub struct Fjall {

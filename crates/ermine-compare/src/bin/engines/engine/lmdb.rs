@@ -1,7 +1,7 @@
 //! LMDB: a memory-mapped tree with one writer at a time, which makes every transaction serializable.
 //!
 //! Nothing is synchronized. Without a directory its file is in memory, and the map is written in place; with one, the
-//! writer copies pages and writes them to the file, so that the map itself is only read.
+//! writer copies pages and writes them to the file, so that the map is only read.
 
 use std::ops::{Bound, Range};
 
@@ -25,11 +25,12 @@ impl Lmdb {
         let home = place.home();
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        let in_place = if home.is_temporary() { EnvFlags::WRITE_MAP } else { EnvFlags::empty() };
+        // Beyond memory, pages that are read ahead of random reads would replace those in use.
+        let by_place = if home.is_temporary() { EnvFlags::WRITE_MAP } else { EnvFlags::NO_READ_AHEAD };
         // SAFETY: the directory is this process's own, and the file is not opened twice. Without synchronization, a
         // crash of the system may lose the file, which is removed anyway.
         let env = unsafe {
-            options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | in_place);
+            options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | by_place);
             options.open(home.path()).expect("an environment opens")
         };
         let mut txn = env.write_txn().expect("a writer begins");

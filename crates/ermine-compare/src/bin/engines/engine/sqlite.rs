@@ -1,8 +1,8 @@
 //! SQLite with a write-ahead log: one writer at a time, which makes every transaction serializable. Each session is a
 //! connection with prepared statements.
 //!
-//! The log is synchronized by checkpoints only. The file is mapped, so that its pages are cached once, by the system,
-//! and not by each connection.
+//! The log is synchronized by checkpoints only. If memory is not limited, the file is mapped, so that its pages are
+//! cached once, by the system, and not by each connection. A map beyond memory would be read ahead of random reads.
 
 use std::{ops::Range, path::PathBuf, time::Duration};
 
@@ -14,15 +14,19 @@ const MAP_BYTES: i64 = 64 << 30;
 /// A writer waits for another one for as long as it takes.
 const WAIT: Duration = Duration::from_secs(600);
 
+/// The part of a limited cache that each connection has: one in so many. There are few of them.
+const CONNECTIONS: u64 = 4;
+
 pub struct Sqlite {
     path: PathBuf,
+    cache: Option<u64>,
     _home: Home,
 }
 
 impl Sqlite {
     pub fn open(place: &Place) -> Self {
         let home = place.home();
-        let engine = Self { path: home.path().join("rows.sqlite"), _home: home };
+        let engine = Self { path: home.path().join("rows.sqlite"), cache: place.cache(), _home: home };
         let connection = engine.connect();
         let table = "CREATE TABLE IF NOT EXISTS rows (key INTEGER PRIMARY KEY, value BLOB NOT NULL)";
         connection.execute_batch(table).expect("a table is created");
@@ -37,7 +41,11 @@ impl Sqlite {
         };
         set("journal_mode", &"WAL");
         set("synchronous", &"NORMAL");
-        set("mmap_size", &MAP_BYTES);
+        match self.cache {
+            // Negative: in KiB.
+            Some(bytes) => set("cache_size", &-((bytes / CONNECTIONS / 1024) as i64)),
+            None => set("mmap_size", &MAP_BYTES),
+        }
         connection
     }
 }
