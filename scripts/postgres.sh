@@ -2,6 +2,8 @@
 # free port of this machine, with the settings of docs/benchmarks/sql.md and room for the predicate locks of long ranges,
 # and ends it with the script. If the script runs as root, PostgreSQL runs as the user postgres.
 postgres=
+# Further options of PostgreSQL, which replace those below.
+postgres_options=()
 
 as_user=()
 [ "$(id -u)" -ne 0 ] || as_user=(setpriv --reuid=postgres --regid=postgres --init-groups --)
@@ -24,7 +26,8 @@ start_postgres() {
 run_postgres() {
   # Not by the function: $! would be a shell, and its end not that of PostgreSQL.
   "${as_user[@]}" postgres -D "$scratch/postgres" -h 127.0.0.1 -p "$PGPORT" -k '' -c shared_buffers=1GB \
-    -c max_wal_size=8GB -c max_pred_locks_per_transaction=1024 >>"$scratch/postgres.log" 2>&1 &
+    -c max_wal_size=8GB -c max_pred_locks_per_transaction=1024 "${postgres_options[@]}" \
+    >>"$scratch/postgres.log" 2>&1 &
   postgres=$!
   for _ in $(seq 600); do
     if psql -XAtq -d postgres -c "$1" 2>/dev/null; then return 0; fi
