@@ -15,9 +15,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The bytes of an engine's own cache: half of its memory. With three quarters, RocksDB, redb and fjall were killed
-    /// by the group (2026-11-30): they take more than their caches, and the system needs room for the files that they
-    /// write.
+    /// The bytes of an engine's own cache: half of its memory. With three quarters of 128 MiB, RocksDB, redb and fjall
+    /// were killed by the group (2026-11-30): they take more than their caches.
     #[cfg(any(feature = "rocksdb", feature = "redb", feature = "fjall", feature = "sqlite"))]
     pub fn cache(&self) -> Option<u64> {
         self.memory.map(|bytes| bytes / 2)
