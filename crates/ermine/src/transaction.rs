@@ -191,7 +191,8 @@ impl<'db, A: Access> Transaction<'db, A> {
     /// [`crate::Isolation::Snapshot`]: for facts that its writes depend on, such as the row that a foreign key refers
     /// to, at any level. The transaction then commits only if no cycle of dependencies goes through one of these reads,
     /// and keeps its snapshot. All reads of other transactions of serializable schemes are certified anyway. Returns
-    /// false under schemes that certify nothing (`rc`, `si`).
+    /// false under schemes that certify nothing (`rc`, `si`), and in a transaction that only reads: no write of it
+    /// depends on them.
     ///
     /// A transaction with such reads is one of the serializable transactions to which only some of its reads count:
     /// the promise to the others (Adya 1999, section 5.5) and the theorem of the certifier hold for every subset of the

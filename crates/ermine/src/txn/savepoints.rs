@@ -95,7 +95,10 @@ impl<S: Scheme> Txn<'_, S> {
     pub(crate) fn certify_reads(&self, wanted: bool) -> Result<bool> {
         let mut operation = self.operation()?;
         let state = &mut *operation.state;
-        if S::Certifier::TRACKS && self.isolation == Isolation::Snapshot && !self.read_only {
+        if self.read_only {
+            return Ok(false);
+        }
+        if S::Certifier::TRACKS && self.isolation == Isolation::Snapshot {
             state.tracks = wanted;
             state.certifies_some |= wanted;
         }
