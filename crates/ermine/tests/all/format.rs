@@ -202,8 +202,10 @@ fn a_log_of_a_later_format_is_refused() {
     let start = u64::from_str_radix(log.split('-').nth(2).unwrap(), 16).unwrap();
     let first = start % 4096;
     directory.settle();
-    // Its third byte is the version.
+    // Its third byte is the version, which its head has too, behind the identity of the database.
     directory.flip(log, first + 2, 7).unwrap();
+    let heads = names.iter().filter(|name| name.starts_with("heads-")).min().unwrap();
+    directory.flip(heads, 16 + 2, 7).unwrap();
     let refused = Database::open_in(Arc::new(directory), options()).err();
     assert!(matches!(&refused, Some(Error::Corrupt { what, .. }) if what.contains("newer")), "{refused:?}");
 }
