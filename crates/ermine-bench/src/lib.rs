@@ -28,6 +28,7 @@
 //! | [`summary`] | the report of a workload under one scheme |
 //! | [`conflicts`], [`abort_shapes`] | lost conflicts: how many, and of which shape |
 //! | [`storage`] | databases in directories; commits that wait for the device |
+//! | [`cold`] | rows for which there was no room in memory |
 //! | [`verdict`] | what must hold of the data, and which scheme promises it |
 //! | [`pause`] | time between reading and writing |
 //!
@@ -42,6 +43,7 @@ pub mod calibrate;
 pub mod changes;
 mod charts;
 pub mod churn;
+pub mod cold;
 pub mod commit_latency;
 pub mod compare;
 pub mod conflicts;

@@ -24,6 +24,7 @@ use serde::Serialize;
 use crate::{
     Result,
     abort_shapes::AbortShapes,
+    cold::ColdUse,
     conflicts::{Conflicts, Counted},
     latency::Latency,
     machine::processor_seconds,
@@ -388,6 +389,8 @@ pub struct Counts {
     pub processor_seconds: f64,
     /// Use of the log, if the database had a directory.
     pub log: Option<LogUse>,
+    /// What happened to rows for which there was no room.
+    pub cold: Option<ColdUse>,
     /// Counts by kind of transaction.
     pub tallies: Vec<Tally>,
     /// Aborted attempts as the engine counts them, in the order of [`ermine::AbortKind::ALL`].
@@ -463,6 +466,7 @@ pub fn run<C: Client>(
     counts.processor_seconds = processor_seconds() - processor;
     let after = db.statistics();
     counts.log = run_options.storage.as_ref().map(|_| LogUse::of(&after).since(LogUse::of(&before)));
+    counts.cold = ColdUse::between(&before, &after);
     counts.engine_aborts = after.aborts.since(&before.aborts);
     let threads = done.len() as f64;
     let mut clients = Vec::with_capacity(done.len());

@@ -288,6 +288,7 @@ impl<S: Scheme> Engine<S> {
             stragglers: self.stragglers().len() as u64,
             evicted_rows: self.eviction.rows(),
             cold_reads: self.store.as_ref().map_or(0, Store::reads),
+            cold_read_times: self.store.as_ref().map(Store::read_times).unwrap_or_default(),
             unloaded_rows: self.store.as_ref().map_or(0, Store::unloaded),
             ..Statistics::default()
         };

@@ -175,7 +175,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Unlinked<'a, H> {
     /// Versions that no snapshot can see: free once the operations now running have ended.
     pub(crate) versions: &'a mut Vec<VersionPtr<H>>,
-    /// A deleted row and its tombstone: free once the transactions now running have ended.
+    /// A deleted row and its tombstone: free once the transactions now running have ended, of those with passive
+    /// snapshots their operations.
     pub(crate) row: &'a mut Option<(RowId, VersionPtr<H>)>,
 }
 

@@ -58,6 +58,9 @@ pub struct Statistics {
     pub evicted_rows: u64,
     /// Rows that were read from files because a transaction asked for them.
     pub cold_reads: u64,
+    /// The times of the reads from files that they took: one for the rows of a block, from the device or the system's
+    /// cache.
+    pub cold_read_times: Latencies,
     /// The times of the checkpoints made since the database was opened.
     pub checkpoints: Latencies,
     /// Why the last checkpoint in the background failed, if it did, or why a file that should be removed was not: it
@@ -148,6 +151,11 @@ impl Statistics {
                 "ermine_cold_reads_total",
                 "Rows read from files because a transaction asked for them.",
                 Counter(self.cold_reads),
+            ),
+            metric(
+                "ermine_cold_read_seconds",
+                "Time to read a block of rows from a file.",
+                MetricValue::Latencies(&self.cold_read_times),
             ),
             metric("ermine_log_bytes_total", "Bytes written to the log.", Counter(self.log_bytes)),
             metric(

@@ -103,7 +103,7 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) arena: Arena,
     /// Bytes of the rows that the transaction has read from their files into memory.
     pub(crate) brought_in: u64,
-    /// The blocks that rows were read from last without being brought in.
+    /// The blocks that rows were read from last.
     pub(crate) blocks: Blocks,
     /// Whether the transaction has lent values to the application; how many tables it read as a whole when it last
     /// looked for versions that it need not know any more.
@@ -370,8 +370,8 @@ impl<S: Scheme> State<S> {
 
     /// Returns the approximate number of bytes that the worker keeps of the transaction.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        (self.sets.bytes() + self.absences.bytes() + self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>())
-            as u64
+        let reads = self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>();
+        (self.sets.bytes() + self.absences.bytes() + reads + self.blocks.bytes()) as u64
     }
 
     /// Notes that the transaction reads a version made at `created`: it is acknowledged when that is durable.

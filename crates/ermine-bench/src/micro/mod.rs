@@ -26,6 +26,7 @@ use serde::Serialize;
 use crate::{
     Error, Result,
     abort_shapes::ShapeSummary,
+    cold::ColdUse,
     latency::Quantiles,
     machine::resident_bytes,
     random::Random,
@@ -207,6 +208,9 @@ pub struct Measured {
     pub series: Series,
     /// Use of the log, if the database had a directory.
     pub log: Option<LogSummary>,
+    /// What happened to rows for which there was no room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold: Option<ColdUse>,
     /// Resident memory of the process afterwards.
     pub resident_bytes: u64,
 }
@@ -260,6 +264,7 @@ impl Measured {
             latency: latency.quantiles(),
             series: counts.series,
             log: counts.log.map(LogUse::summary),
+            cold: counts.cold,
             resident_bytes: resident_bytes(),
         }
     }

@@ -51,11 +51,19 @@ impl Summary {
         };
         self.results.iter().map(line).collect()
     }
+
+    /// A line for each operation for which memory was short.
+    fn cold(&self) -> String {
+        let line = |measured: &Measured| {
+            measured.cold.map(|cold| format!("\nmemory of {}: {cold}", measured.operation.name())).unwrap_or_default()
+        };
+        self.results.iter().map(line).collect()
+    }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n\n{}{}", self.facts(), self.grid(), self.logs())?;
+        write!(f, "{}\n\n{}{}{}", self.facts(), self.grid(), self.logs(), self.cold())?;
         for measured in self.results.iter().filter(|measured| !measured.abort_shapes.is_empty()) {
             write!(f, "\n\n{}", ShapeTable(&measured.abort_shapes))?;
         }
@@ -77,6 +85,7 @@ impl Report for Summary {
         charts::side_by_side(&mut page, "", &runs);
         page.table("Operations", self.grid());
         page.text("Log", self.logs().trim().to_owned());
+        page.text("Rows in files", self.cold().trim().to_owned());
         for Measured { operation, abort_shapes, .. } in &self.results {
             page.table(format!("Lost conflicts by shape: {}", operation.name()), ShapeTable(abort_shapes).grid());
         }

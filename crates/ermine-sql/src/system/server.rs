@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Described, EXTENSIONS, INFORMATION, INFORMATION_OID, Known, NULL, PG_CATALOG, PG_CATALOG_OID, ROLE, UTF8,
-    definitions, locks, privileges, publications::slots, table,
+    definitions, locks, privileges,
+    publications::slots,
+    statistics::{mean, quantile},
+    table,
 };
 use crate::{
     catalog::{
@@ -338,6 +341,8 @@ pub(super) const TABLES: &[Described] = &[
         rows_in_files INT8 = count(of.unloaded_rows);
         rows_evicted INT8 = count(of.evicted_rows);
         rows_read_from_files INT8 = count(of.cold_reads);
+        file_read_mean_time FLOAT8 = mean(&of.cold_read_times);
+        file_read_p99_time FLOAT8 = quantile(&of.cold_read_times, 0.99);
     }),
     table!(PG_CATALOG, 0 pg_prepared_xacts, known => prepared(known.catalog), |(gid, about)| {
         transaction OID = about.number as u32;

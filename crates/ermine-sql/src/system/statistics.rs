@@ -142,12 +142,12 @@ fn in_milliseconds(time: Duration) -> f64 {
 }
 
 /// Returns a quantile of times in milliseconds; `None` if there are none.
-fn quantile(times: &ermine::Latencies, share: f64) -> Option<f64> {
+pub(super) fn quantile(times: &ermine::Latencies, share: f64) -> Option<f64> {
     times.quantile(share).map(in_milliseconds)
 }
 
 /// Returns the mean of times in milliseconds; `None` if there are none.
-fn mean(times: &ermine::Latencies) -> Option<f64> {
+pub(super) fn mean(times: &ermine::Latencies) -> Option<f64> {
     (times.count() > 0).then(|| in_milliseconds(times.total()) / times.count() as f64)
 }
 

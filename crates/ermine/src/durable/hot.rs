@@ -5,7 +5,7 @@
 //!   page   table u32 | number u64 | a bit for each of 4096 rows
 //! ```
 //!
-//! A row is in use if it is in memory, and was accessed since the hand of eviction has passed it (`durable::eviction`).
+//! A row is in use if it is in memory, and was accessed since the hand of eviction passed it (`durable::eviction`).
 //! The list is written with each checkpoint while rows are in files only, and when the database is closed. Nothing depends on it: a list that is missing,
 //! torn or old costs time.
 
@@ -98,7 +98,12 @@ impl<S: Scheme> Engine<S> {
     /// Notes which rows are in use, if others have left memory. Until the loader has ended, the list of before says more.
     pub(crate) fn note_hot_rows(&self, store: &Store) {
         let Some(identity) = store.segment_files().identity() else { return };
-        if !self.evicts() || store.unloaded() == 0 || !store.has_loaded() {
+        if !self.evicts() || !store.has_loaded() {
+            return;
+        }
+        if store.unloaded() == 0 {
+            // A list that stays costs a pass over all files.
+            let _ = remove(&*store.directory, NAME);
             return;
         }
         let mut hot = HotRows::default();

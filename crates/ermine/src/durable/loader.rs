@@ -47,7 +47,7 @@ impl<S: Scheme> Engine<S> {
         let mut arena = self.memory.arena();
         let mut left = u64::MAX;
         let identity = store.segment_files().identity().map(|identity| identity.identity());
-        let hot = identity.and_then(|of| HotRows::read(&*store.directory, of));
+        let hot = identity.filter(|_| self.evicts()).and_then(|of| HotRows::read(&*store.directory, of));
         if hot.is_some() {
             self.load_files(&Pass { store, hot: hot.as_ref(), stop }, &mut arena)?;
         }
@@ -57,7 +57,9 @@ impl<S: Scheme> Engine<S> {
             left = store.unloaded();
             self.load_files(&Pass { store, hot: None, stop }, &mut arena)?;
         }
-        store.loaded();
+        if !stop.load(Ordering::Relaxed) {
+            store.loaded();
+        }
         if !stop.load(Ordering::Relaxed) && store.unloaded() == 0 {
             ::log::info!("{rows} rows were read into memory in {:.2?}", began.elapsed());
         }
@@ -94,8 +96,17 @@ impl<S: Scheme> Engine<S> {
         let (participant, nodes) = (self.versions.join_as("loader"), self.nodes.join_as("loader"));
         let mut scan = Scan::new(file, extent, extent.start);
         while !self.is_loaded(store, stop) {
-            // An invalid block is left to recovery, or to the transaction that asks for the row.
-            let Found::Block(header, block) = scan.next().map_err(storage)? else { break };
+            let at = scan.at() - extent.base;
+            let (header, block) = match scan.next().map_err(storage)? {
+                Found::Block(header, block) => (header, block),
+                Found::End => break,
+                Found::Invalid(_) => {
+                    // Left to the transactions that ask for the rows.
+                    let path = store.directory.path();
+                    ::log::warn!("rows of {path} stay in a file: a block at {at} is damaged; `ermine verify` names it");
+                    break;
+                }
+            };
             if matches!(header.kind, BlockKind::Commit | BlockKind::Overflow | BlockKind::Cold) {
                 let mut load = || {
                     let (_versions, _nodes) = (participant.enter(), nodes.enter());

@@ -93,8 +93,7 @@ struct Part {
 }
 
 impl Store {
-    /// Announces the blocks of those of some rows that are only in files; returns whether there are any. The caller is
-    /// in the epoch of operations.
+    /// Announces the blocks of those of some rows that are only in files. The caller is in the epoch of operations.
     #[cold]
     #[inline(never)]
     pub(crate) fn announce<H: CertifierStamps>(
@@ -102,14 +101,14 @@ impl Store {
         table: &TableStore<H>,
         rows: impl Iterator<Item = RowId>,
         ahead: &mut Ahead,
-    ) -> bool {
+    ) {
         let stored = rows.filter_map(|row| match table.rows.slot(row).peek() {
             SlotContent::Stored(address) => Some(address),
             SlotContent::Head(_) | SlotContent::Empty => None,
         });
         let addresses: SmallVec<[Address; ROWS]> = stored.collect();
         if addresses.is_empty() {
-            return false;
+            return;
         }
         let segments = self.live_segments();
         let place = |address: Address| (address.space() == Space::Cold, self.place(&segments, address));
@@ -135,7 +134,6 @@ impl Store {
             }
         }
         ahead.announce(&parts);
-        true
     }
 }
 

@@ -110,7 +110,7 @@ impl Removals {
     }
 
     /// Removes files, now or as soon as they may be removed. They are not needed any more, and their names are not used
-    /// again. The log ends at `log_end` now.
+    /// again, except for heads of segments, which nothing depends on. The log ends at `log_end` now.
     pub(crate) fn remove(&self, names: impl IntoIterator<Item = String>, log_end: u64, kept: Kept) {
         let mut waiting = self.waiting();
         waiting.names.extend(names.into_iter().map(|name| {

@@ -183,10 +183,12 @@ type Positions = Vec<(Lsn, u64)>;
 impl Passed {
     /// Notes those of a run; runs come in order.
     fn note(&mut self, file: &Arc<dyn File>, run: &Run) {
-        if self.0.last().is_none_or(|(last, _)| !Arc::ptr_eq(last, file)) {
-            self.0.push((file.clone(), Vec::new()));
+        let mut positions = run.positions(BlockKind::Overflow).peekable();
+        match self.0.last_mut() {
+            Some((last, blocks)) if Arc::ptr_eq(last, file) => blocks.extend(positions),
+            _ if positions.peek().is_some() => self.0.push((file.clone(), positions.collect())),
+            _ => {}
         }
-        self.0.last_mut().into_iter().for_each(|(_, blocks)| blocks.extend(run.positions(BlockKind::Overflow)));
     }
 
     /// Returns where the head of a block is.

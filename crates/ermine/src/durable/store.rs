@@ -8,6 +8,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use super::{
@@ -20,6 +21,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{RowId, Stamp, TableId},
+    latency::{Latencies, LatencyRecorder},
     log::{
         Log,
         lsn::{Address, Lsn, Space},
@@ -85,6 +87,8 @@ pub(crate) struct Store {
     unloaded: AtomicU64,
     /// Number of rows read on demand.
     reads: AtomicU64,
+    /// The times of the reads of blocks.
+    read_times: LatencyRecorder,
     /// See [`Store::expected`].
     expected: [AtomicU64; 2],
     /// Set when a message has reported that some of these rows stay in files.
@@ -115,6 +119,7 @@ impl Store {
             leaving: Mutex::new(Leaving::default()),
             unloaded: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            read_times: LatencyRecorder::new(),
             expected: [AtomicU64::new(EXPECTED_MAX / 3 * 2), AtomicU64::new(EXPECTED_MAX / 3 * 2)],
             said_unloaded: AtomicBool::new(false),
             has_loaded: AtomicBool::new(true),
@@ -159,6 +164,11 @@ impl Store {
     /// Number of rows that were read on demand.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Returns the times of the reads of blocks.
+    pub(crate) fn read_times(&self) -> Latencies {
+        self.read_times.read()
     }
 
     /// Subtracts rows that were dropped with a table without having been read, or that stay in memory.
@@ -222,7 +232,9 @@ impl Store {
             Some(span) => name_of(&span),
             None => cold::name_of(place.extent.start),
         };
+        let began = Instant::now();
         let block = Block::read(&*place.file, name, place.extent, (address.space(), lsn), bytes, of)?;
+        self.read_times.record(began.elapsed());
         // Short blocks among long ones change little: a second read costs more than some pages.
         let next = block.length().max(bytes - bytes / 8).min(EXPECTED_MAX);
         if next != bytes {

@@ -140,6 +140,11 @@ impl Blocks {
         self.last = self.last.min(self.kept.len().saturating_sub(1));
     }
 
+    /// Returns the bytes that the blocks take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.iter().map(|block| block.bytes.capacity()).sum()
+    }
+
     /// Gives the blocks up.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();

@@ -197,6 +197,7 @@ impl Flusher {
         self.log.count_flush(bytes, began.elapsed());
         self.log.waiters.publish(to);
         self.log.readers.wake();
+        self.heads.take_if(|heads| !heads.spill(&**self.log.files.directory()));
         Ok(())
     }
 
@@ -234,7 +235,7 @@ impl Flusher {
 
     /// Collects the heads of the blocks below `to`, which are in the ring and about to be written.
     fn collect_heads(&mut self, to: u64) {
-        let (ring, directory) = (&self.log.ring, self.log.files.directory());
+        let ring = &self.log.ring;
         let copy = |mut from: u64, to: u64, into: &mut Vec<u8>| {
             while from < to {
                 // SAFETY: below `filled_to`, and not freed before `wrote`.
@@ -243,11 +244,7 @@ impl Flusher {
                 from += bytes.len() as u64;
             }
         };
-        if let Some(heads) = &mut self.heads
-            && !heads.add(to, &**directory, copy)
-        {
-            self.heads = None;
-        }
+        self.heads.take_if(|heads| !heads.add(to, copy));
     }
 
     /// Returns the file of a segment. The file written before is synced first: its round ends here.

@@ -93,13 +93,8 @@ impl Collector {
     }
 
     /// Adds the heads of the blocks that end at or before `to`. `copy` appends the bytes between two offsets. Returns
-    /// false, for good, if this segment is to have no file.
-    pub(super) fn add(
-        &mut self,
-        to: u64,
-        directory: &dyn Directory,
-        mut copy: impl FnMut(u64, u64, &mut Vec<u8>),
-    ) -> bool {
+    /// false, for good, if these are no blocks.
+    pub(super) fn add(&mut self, to: u64, mut copy: impl FnMut(u64, u64, &mut Vec<u8>)) -> bool {
         while self.next + HEADER_BYTES as u64 <= to {
             let at = self.buffer.len();
             copy(self.next, self.next + HEADER_BYTES as u64, &mut self.buffer);
@@ -111,11 +106,13 @@ impl Collector {
             };
             copy(self.next + HEADER_BYTES as u64, self.next + header.payload_at(), &mut self.buffer);
             self.next = header.end();
-            if self.buffer.len() >= WRITE_BYTES && !self.write(directory) {
-                return false;
-            }
         }
         true
+    }
+
+    /// Writes what has been collected, if it is much. Returns false, for good, if this segment is to have no file.
+    pub(super) fn spill(&mut self, directory: &dyn Directory) -> bool {
+        self.buffer.len() < WRITE_BYTES || self.write(directory)
     }
 
     /// Whether so many heads are worth a file.
@@ -308,9 +305,10 @@ mod tests {
         let mut collector = Collector::new(*span, of);
         let ends = heads.iter().skip(1).map(|(at, _)| *at).step_by(7).chain([span.end]);
         for end in ends {
-            assert!(collector.add(end, directory, |from, to, into| {
+            assert!(collector.add(end, |from, to, into| {
                 into.extend_from_slice(&log[(from - span.start) as usize..(to - span.start) as usize]);
             }));
+            assert!(collector.spill(directory));
         }
         collector.finish(directory);
     }

@@ -324,6 +324,9 @@ pub(crate) fn read_block_of(
         bytes.truncate(read + rest);
     }
     bytes.truncate(size);
+    if size < bytes.capacity() / 2 {
+        bytes.shrink_to_fit();
+    }
     let right = bytes.len() == size && header.verify(&bytes) && header.verify_payload(&bytes);
     Ok(if right { Ok((header, bytes)) } else { Err(Invalid::Damaged) })
 }

@@ -18,7 +18,7 @@
 //!    (`reclaim`).
 //! 5. The absent version below a row's first one is shared by rows that its transaction inserted (`txn::absence`).
 //!    It may be freed before the link to it is gone: the link is followed only by a reader that does not see the
-//!    version above it.
+//!    version above it, and whose snapshot is not passive.
 
 use std::{mem::size_of, ptr::NonNull, slice};
 

@@ -12,9 +12,9 @@
 //!    or gets its stamps when the transaction commits. Its inserts are undone together or not at all: those after a
 //!    savepoint have another one. (A mark that stayed for an insert that is gone would connect the transaction with
 //!    readers of a key that it does not write; a prepared reader of that key would not survive it.)
-//! 2. It is freed when no snapshot from before the transaction's commit is in use (`worker`). The links to it are left
-//!    as they are: only a reader with such a snapshot follows them. Nothing that has no snapshot does (`chain`,
-//!    invariant 5).
+//! 2. It is freed when no snapshot from before the transaction's commit is in use, except for passive ones (`worker`).
+//!    The links to it are left as they are: only a reader with such a snapshot follows them, and not if the snapshot is
+//!    passive (`visible`). Nothing that has no snapshot does (`chain`, invariant 5).
 //! 3. The versions are in the order of their first inserts. Inserts are undone in the opposite order, so the first
 //!    insert of a version is the last one of it that is undone, and then the version is the last one.
 

@@ -425,6 +425,8 @@ impl<'t, S: Scheme> Operation<'t, S> {
         let Some(store) = &self.engine.store else { return Ok(()) };
         let State { arena, blocks, brought_in, .. } = &mut *self.state;
         *brought_in += store.bring_in(table, row, blocks, arena, need)? as u64;
+        let kept = self.state.kept_bytes();
+        self.state.kept.set(kept, &self.engine.budget);
         Ok(())
     }
 
@@ -579,7 +581,12 @@ impl<'t, S: Scheme> Operation<'t, S> {
         site: ConflictSite,
         scanned: Option<ScannedRange>,
     ) -> Result<Option<usize>> {
-        self.state.read_from = self.state.read_from.max(seen.removed);
+        let removed = match self.worker.needs() {
+            // What was removed later may have been made later, too.
+            Needs::Versions => seen.removed.min(Stamp(self.state.begin.0 - 1)),
+            Needs::Newer | Needs::Traces => seen.removed,
+        };
+        self.state.read_from = self.state.read_from.max(removed);
         if !S::Certifier::TRACKS || !self.state.tracks {
             return Ok(None);
         }
