@@ -34,10 +34,8 @@ pub enum Mutant {
     EvictedEarly,
     /// A scan that reads rows from their files does not announce that it reads the table.
     UncachedUntold,
-    /// Recovery believes all heads of the last segment.
-    HeadsBeyondDurable,
-    /// Recovery closes a segment and leaves the heads of blocks that were behind its end.
-    HeadsNotCut,
+    /// The heads of blocks are written before the blocks are durable.
+    HeadsEarly,
     /// Committers do not look for safe snapshots.
     NoSafeSnapshot,
     /// A reader announces its untracked reads after it has inspected the version.
@@ -104,8 +102,7 @@ impl Mutant {
         Self::EvictionForgets,
         Self::EvictedEarly,
         Self::UncachedUntold,
-        Self::HeadsBeyondDurable,
-        Self::HeadsNotCut,
+        Self::HeadsEarly,
         Self::NoSafeSnapshot,
         Self::UntrackedSaidLate,
         Self::NoLockout,

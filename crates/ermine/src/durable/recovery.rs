@@ -53,14 +53,13 @@ use crate::{
     log::{
         Start,
         block::{HEADER_BYTES, Invalid, Sealed},
-        heads::{self, span_of_heads},
+        heads::span_of_heads,
         identity::{self, IDENTITY, IdentityFile, Label, Said},
         lsn::{Address, GRANULE, check_span},
         scan::{Behind, Scan},
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
-    mutant::Mutant,
     options::Options,
     platform::{
         budget::{Budget, Need},
@@ -193,9 +192,6 @@ pub(crate) fn recover<H: CertifierStamps>(
     }
     let known = said.map(|_| open_identity(&**directory)).transpose()?;
     if let Some(tail) = &tail {
-        if let Some(hole) = tail.hole.filter(|_| !Mutant::HeadsNotCut.is_on()) {
-            heads::cut(&**directory, &tail.span, hole).map_err(storage)?;
-        }
         close(directory, &files, &mut segments, tail, proven, known.as_ref())?;
     }
     let mut summary = Recovery {
@@ -460,11 +456,11 @@ pub(super) fn replay_all<H: CertifierStamps>(
     notes.resize_with(thread::available_parallelism().map_or(1, usize::from), Notes::default);
     let Some((last, settled)) = replay.segments.split_last() else { return Ok((notes, None)) };
     for span in settled {
-        if let End::Invalid(at, invalid) = replay.segment(span, true, &mut notes)? {
+        if let End::Invalid(at, invalid) = replay.segment(span, &mut notes)? {
             return Err(damage(span, at, invalid));
         }
     }
-    let (hole, is_torn) = match replay.segment(last, false, &mut notes)? {
+    let (hole, is_torn) = match replay.segment(last, &mut notes)? {
         End::Whole => (None, false),
         End::Invalid(hole, invalid) => {
             let file = replay.files.get(last).map_err(storage)?;

@@ -223,9 +223,9 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
 
     /// Replays the heads of a segment's blocks from its file of heads, with a thread for each of `notes`, as far as they
     /// count. Returns the offset up to which they do.
-    fn heads(&self, span: &Span, is_settled: bool, notes: &mut [Notes]) -> Result<u64> {
+    fn heads(&self, span: &Span, notes: &mut [Notes]) -> Result<u64> {
         let directory = &**self.files.directory();
-        let reader = self.identity.and_then(|identity| HeadsReader::open(directory, span, identity, is_settled));
+        let reader = self.identity.and_then(|identity| HeadsReader::open(directory, span, identity));
         let Some(mut reader) = reader else { return Ok(span.start) };
         while let Some(run) = reader.run() {
             self.passed().note(&reader.file, &run);
@@ -260,13 +260,12 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
         Ok(())
     }
 
-    /// Replays the part of a segment after the checkpoint, with a thread for each of `notes`. `is_settled`: another segment
-    /// follows.
-    pub(super) fn segment(&self, span: &Span, is_settled: bool, notes: &mut [Notes]) -> Result<End> {
+    /// Replays the part of a segment after the checkpoint, with a thread for each of `notes`.
+    pub(super) fn segment(&self, span: &Span, notes: &mut [Notes]) -> Result<End> {
         if span.end <= self.begin {
             return Ok(End::Whole);
         }
-        let mut at = self.heads(span, is_settled, notes)?.max(self.begin);
+        let mut at = self.heads(span, notes)?.max(self.begin);
         if span.end - at < HEADER_BYTES as u64 {
             return Ok(End::Whole);
         }

@@ -418,8 +418,7 @@ impl<'v> Check<'v> {
     /// Compares a segment's file of heads, which recovery reads in its place, with the segment.
     fn compare_heads(&mut self, span: &Span, file: &dyn File) -> Result<()> {
         let identity = self.found.said.map(|said| said.identity);
-        let is_settled = self.found.segments.last() != Some(span);
-        let reader = identity.and_then(|of| HeadsReader::open(&**self.directory, span, of, is_settled));
+        let reader = identity.and_then(|of| HeadsReader::open(&**self.directory, span, of));
         let Some(mut reader) = reader else { return Ok(()) };
         self.verification.files += 1;
         let mut scan = Scan::new(file, (*span).into(), span.start);

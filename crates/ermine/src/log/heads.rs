@@ -5,16 +5,15 @@
 //!   heads-SEQUENCE-START-END   identity of the database, 16 bytes | head of the first block | head of the second | ..
 //! ```
 //!
-//! The flusher collects the heads while it writes the segment. The file is not synced: each head has a checksum and the
-//! place and size of its block, so as many of them count as follow each other from the beginning of the segment on. The
-//! rest of the segment is read itself.
+//! The flusher collects the heads while it writes the segment, and writes them when the blocks are durable. The file
+//! itself is not synced: each head has a checksum and the place and size of its block, so as many of them count as
+//! follow each other from the beginning of the segment on. The rest of the segment is read itself.
 //!
 //! Invariants
-//! 1. *Only of what is durable.* The heads of a segment that another one follows count, as it was durable before that was
-//!    made. Of the last segment those count that lie below the highest place up to which one of them says that the log
-//!    was durable: this is true even if its own block has been lost.
-//! 2. *Only of what does not change.* Where the end of a segment is cut off, its heads are cut off before, durably; and
-//!    those of a name are removed before a segment of that name is made.
+//! 1. *Only of what is durable*: a head is written after its block has been synced. So heads end where the durable log
+//!    ends, or before, and recovery cuts nothing off that has one.
+//! 2. *Only of what does not change.* Those of a name are removed before a segment of that name is made, and with it;
+//!    those of a segment that a standby continues are removed first, durably.
 //! 3. *Nothing depends on it.* A file that is missing, torn or too large costs time, nothing else; an error while it is
 //!    written ends it and not the log.
 
@@ -27,10 +26,7 @@ use super::{
     segment::{self, name_of},
     space::Span,
 };
-use crate::{
-    mutant::Mutant,
-    platform::file::{Directory, File, Open},
-};
+use crate::platform::file::{Directory, File, Open};
 
 const PREFIX: &str = "heads-";
 
@@ -60,18 +56,6 @@ pub(crate) fn remove(directory: &dyn Directory, span: &Span) -> io::Result<bool>
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Cuts off the heads of all blocks that do not end at `end` or before, durably: the segment is about to be cut there.
-pub(crate) fn cut(directory: &dyn Directory, span: &Span, end: u64) -> io::Result<()> {
-    let file = match directory.open(&heads_of(span), Open::Write) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        file => file?,
-    };
-    let mut reader = HeadsReader { limit: end, ..HeadsReader::new(file, *span, u64::MAX) };
-    while reader.run().is_some() {}
-    reader.file.set_length(reader.position)?;
-    reader.file.sync()
 }
 
 /// Collects the heads of a segment that is being written.
@@ -161,25 +145,16 @@ pub(crate) struct HeadsReader {
     position: u64,
     /// The offset of its block.
     next: u64,
-    /// The offset up to which blocks count, as far as that is known.
-    counts: u64,
-    /// The offset up to which they are read at most.
-    limit: u64,
 }
 
 impl HeadsReader {
-    /// Begins to read the heads of a segment of this database; `None`: there is no such file. `is_settled`: another
-    /// segment follows.
-    pub(crate) fn open(directory: &dyn Directory, span: &Span, of: Identity, is_settled: bool) -> Option<Self> {
+    /// Begins to read the heads of a segment of this database; `None`: there is no such file.
+    pub(crate) fn open(directory: &dyn Directory, span: &Span, of: Identity) -> Option<Self> {
         let file = directory.open(&heads_of(span), Open::Read).ok()?;
         let mut identity = [0; Identity::BYTES];
         let is_read = file.read_at(0, &mut identity).ok()? == identity.len();
-        let counts = if is_settled || Mutant::HeadsBeyondDurable.is_on() { u64::MAX } else { 0 };
-        (is_read && identity == of.bytes()).then(|| Self::new(file, *span, counts))
-    }
-
-    fn new(file: Arc<dyn File>, span: Span, counts: u64) -> Self {
-        Self { file, span, position: Identity::BYTES as u64, next: span.start, counts, limit: u64::MAX }
+        let position = identity.len() as u64;
+        (is_read && identity == of.bytes()).then_some(Self { file, span: *span, position, next: span.start })
     }
 
     /// Returns the offset where the block of the next head begins.
@@ -203,18 +178,13 @@ impl HeadsReader {
         }
         let (mut heads, mut at, mut next) = (Vec::new(), 0, self.next);
         while let Some(header) = self.header(&bytes[at..], next).filter(|header| header.verify(&bytes[at..])) {
-            self.counts = self.counts.max(header.durable());
             heads.push((header, at));
             at += header.payload_at() as usize;
             next = header.end();
         }
-        let counts = self.counts.min(self.limit);
-        heads.truncate(heads.partition_point(|(header, _)| header.end() <= counts));
-        let (last, at) = heads.last()?;
-        let run = Run { position: self.position, bytes, heads: Vec::new() };
-        self.position += *at as u64 + last.payload_at();
-        self.next = last.end();
-        Some(Run { heads, ..run })
+        let run = Run { position: self.position, bytes, heads };
+        (self.position, self.next) = (self.position + at as u64, next);
+        (at > 0).then_some(run)
     }
 
     /// Returns the header that bytes begin with, if it is the one of the block at `next`.
@@ -314,13 +284,8 @@ mod tests {
     }
 
     /// Returns the offsets of the blocks that have heads, and their lengths, and where the heads end.
-    fn read(
-        directory: &FaultyDirectory,
-        span: &Span,
-        of: Identity,
-        is_settled: bool,
-    ) -> Option<(Vec<(u64, usize)>, u64)> {
-        let mut reader = HeadsReader::open(directory, span, of, is_settled)?;
+    fn read(directory: &FaultyDirectory, span: &Span, of: Identity) -> Option<(Vec<(u64, usize)>, u64)> {
+        let mut reader = HeadsReader::open(directory, span, of)?;
         let mut found = Vec::new();
         while let Some(run) = reader.run() {
             found.extend(run.parts(3).flatten().map(|(header, head)| {
@@ -345,37 +310,26 @@ mod tests {
             collect(&directory, &(span, log.clone(), heads.clone()), identity);
             let name = heads_of(&span);
             assert_eq!((directory.list().unwrap(), span_of_heads(&name)), (vec![name.clone()], Some(span)));
-            let (found, end) = read(&directory, &span, identity, true).unwrap();
+            let (found, end) = read(&directory, &span, identity).unwrap();
             assert_eq!(found, heads);
             assert!(span.end - end < HEADER_BYTES as u64);
-            // Each block of `segment` says that everything before it was durable.
-            let last = heads.last().unwrap().0;
-            let (found, end) = read(&directory, &span, identity, false).unwrap();
-            assert_eq!((found.len(), end), (heads.len() - 1, last));
             // Of another database, of another segment, damaged, and cut.
-            assert!(read(&directory, &span, Identity::draw(), true).is_none());
+            assert!(read(&directory, &span, Identity::draw()).is_none());
             let other = Span { sequence: span.sequence + 1, ..span };
             directory.rename(&name, &heads_of(&other)).unwrap();
-            assert_eq!(read(&directory, &other, identity, true).unwrap(), (Vec::new(), span.start));
+            assert_eq!(read(&directory, &other, identity).unwrap(), (Vec::new(), span.start));
             directory.rename(&heads_of(&other), &name).unwrap();
             let length = directory.open(&name, Open::Read).unwrap().length().unwrap();
             directory.flip(&name, random.u64(..length), random.u8(..8)).unwrap();
-            if let Some((found, end)) = read(&directory, &span, identity, true) {
+            if let Some((found, end)) = read(&directory, &span, identity) {
                 assert!(found.len() < heads.len() && heads.starts_with(&found));
                 assert_eq!(end, heads[found.len()].0);
             }
             collect(&directory, &(span, log.clone(), heads.clone()), identity);
             directory.cut(&name, random.u64(..length)).unwrap();
-            if let Some((found, _)) = read(&directory, &span, identity, true) {
+            if let Some((found, _)) = read(&directory, &span, identity) {
                 assert!(found.len() < heads.len() && heads.starts_with(&found));
             }
-            collect(&directory, &(span, log, heads.clone()), identity);
-            let end = heads[random.usize(..heads.len())].0 + 16 * random.u64(..3);
-            cut(&directory, &span, end).unwrap();
-            let (found, to) = read(&directory, &span, identity, true).unwrap();
-            let left: Vec<_> = heads.iter().zip(heads.iter().skip(1)).filter(|(_, next)| next.0 <= end).collect();
-            assert_eq!(found.len(), left.len());
-            assert!(to <= end && heads.starts_with(&found));
             assert!(remove(&directory, &span).unwrap() && !remove(&directory, &span).unwrap());
         }
     }
