@@ -226,17 +226,23 @@ impl<'a, H: CertifierStamps> Replay<'a, H> {
     fn heads(&self, span: &Span, notes: &mut [Notes]) -> Result<u64> {
         let directory = &**self.files.directory();
         let reader = self.identity.and_then(|identity| HeadsReader::open(directory, span, identity));
-        let Some(mut reader) = reader else { return Ok(span.start) };
-        while let Some(run) = reader.run() {
+        let mut at = span.start;
+        let Some(mut reader) = reader else { return Ok(at) };
+        let file = self.files.get(span).map_err(storage)?;
+        // If the segment has lost its end, reading it finds that.
+        while let Some(run) = reader.run()
+            && run.is_in(&*file, span).map_err(storage)?
+        {
             self.passed().note(&reader.file, &run);
             let shares = run.parts(notes.len()).zip(notes.iter_mut()).collect();
             let replayed = side_by_side(shares, |(part, notes)| {
                 part.into_iter().try_for_each(|(header, head)| self.head(span, header, head, notes))
             });
             replayed.into_iter().collect::<Result<()>>()?;
-            self.count(notes, reader.next())?;
+            at = reader.next();
+            self.count(notes, at)?;
         }
-        Ok(reader.next())
+        Ok(at)
     }
 
     fn head(&self, span: &Span, header: &Header, head: &[u8], notes: &mut Notes) -> Result<()> {

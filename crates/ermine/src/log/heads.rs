@@ -7,7 +7,8 @@
 //!
 //! The flusher collects the heads while it writes the segment, and writes them when the blocks are durable. The file
 //! itself is not synced: each head has a checksum and the place and size of its block, so as many of them count as
-//! follow each other from the beginning of the segment on. The rest of the segment is read itself.
+//! follow each other from the beginning of the segment on. Recovery takes some megabytes of them at a time, if the
+//! segment has the block of the last one. The rest of the segment is read itself.
 //!
 //! Invariants
 //! 1. *Only of what is durable*: a head is written after its block has been synced. So heads end where the durable log
@@ -212,6 +213,14 @@ impl Run {
 
     fn head(&self, header: &Header, at: usize) -> &[u8] {
         &self.bytes[at..at + header.payload_at() as usize]
+    }
+
+    /// Whether the segment has the last of these blocks: it has not lost its end, and is not an older copy.
+    pub(crate) fn is_in(&self, file: &dyn File, span: &Span) -> io::Result<bool> {
+        let Some((header, at)) = self.heads.last() else { return Ok(true) };
+        let mut there = [0; HEADER_BYTES];
+        let read = file.read_at(span.position(header.lsn.offset()), &mut there)?;
+        Ok(there[..read] == self.bytes[*at..*at + HEADER_BYTES])
     }
 
     /// The blocks of a kind, and the position of the head of each.
