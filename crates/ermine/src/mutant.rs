@@ -34,8 +34,6 @@ pub enum Mutant {
     EvictedEarly,
     /// A scan that reads rows from their files does not announce that it reads the table.
     UncachedUntold,
-    /// The heads of blocks are written before the blocks are durable.
-    HeadsEarly,
     /// Committers do not look for safe snapshots.
     NoSafeSnapshot,
     /// A reader announces its untracked reads after it has inspected the version.
@@ -102,7 +100,6 @@ impl Mutant {
         Self::EvictionForgets,
         Self::EvictedEarly,
         Self::UncachedUntold,
-        Self::HeadsEarly,
         Self::NoSafeSnapshot,
         Self::UntrackedSaidLate,
         Self::NoLockout,

@@ -35,7 +35,7 @@ use super::{
     moment::Moment,
     space::{PAGE_BYTES, Span},
 };
-use crate::{mutant::Mutant, platform::file::File};
+use crate::platform::file::File;
 
 /// How long commits gather while no thread waits for one.
 const GATHER: Duration = Duration::from_millis(10);
@@ -197,7 +197,8 @@ impl Flusher {
         self.log.count_flush(bytes, began.elapsed());
         self.log.waiters.publish(to);
         self.log.readers.wake();
-        self.write_heads();
+        let directory = self.log.files.directory();
+        self.heads.take_if(|heads| !heads.spill(&**directory));
         Ok(())
     }
 
@@ -245,15 +246,6 @@ impl Flusher {
             }
         };
         self.heads.take_if(|heads| !heads.add(to, copy));
-        if Mutant::HeadsEarly.is_on() {
-            self.write_heads();
-        }
-    }
-
-    /// Writes the heads of blocks that are durable, if they are many.
-    fn write_heads(&mut self) {
-        let directory = self.log.files.directory();
-        self.heads.take_if(|heads| !heads.spill(&**directory));
     }
 
     /// Returns the file of a segment. The file written before is synced first: its round ends here.

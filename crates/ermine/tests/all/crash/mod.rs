@@ -146,24 +146,6 @@ fn what_three_clients_were_told_survives_every_crash() {
     enumerate(POINTS, 3, recover_and_go_on);
 }
 
-/// `RUSTFLAGS="--cfg ermine_mutants" cargo test -p ermine --test all a_fault -- --test-threads 1`.
-#[cfg(ermine_mutants)]
-#[test]
-fn a_fault_of_recovery_on_purpose_is_found() {
-    use ermine::mutant::Mutant;
-    Mutant::choose(Some(Mutant::HeadsEarly));
-    let mut points = 0;
-    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        enumerate(POINTS, 1, |life, at, keep, rng| {
-            points += 1;
-            recover_and_go_on(life, at, keep, rng);
-        });
-    }));
-    Mutant::choose(None);
-    assert!(found.is_err(), "HeadsEarly is not found at {points} points");
-    println!("HeadsEarly: found at point {points}");
-}
-
 #[test]
 fn a_recovery_that_crashes_is_begun_again() {
     enumerate(25, 2, |life, at, keep, rng| {
