@@ -4,8 +4,8 @@
 //! depend on one another: the leaf of the index, the row's slot, its newest version. Those of one transaction cannot
 //! overlap; those of several can. So a batch looks up the rows that its next jobs read first, side by side
 //! ([`Transaction::prefetch`]), and then runs the jobs one after another: each finds its rows in the caches, and the
-//! device is reading those that are only in files. (CoroBase interleaves the transactions themselves. Here a job is a plain closure, none of them holds anything while another
-//! one runs, and a lookup is done twice instead.)
+//! device is reading those that are only in files. (CoroBase interleaves the transactions themselves. Here a job is a
+//! plain closure, none of them holds anything while another one runs, and a lookup is done twice instead.)
 
 use std::time::Duration;
 

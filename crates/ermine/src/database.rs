@@ -653,6 +653,12 @@ impl Database {
         with_engine!(&*self.engine, engine => engine.evict_chosen(choose))
     }
 
+    /// Whether the loader has ended: for tests.
+    #[doc(hidden)]
+    pub fn has_loaded(&self) -> bool {
+        with_engine!(&*self.engine, engine => engine.has_loaded())
+    }
+
     /// Makes a checkpoint now, so that the next opening has less to replay, and frees the files that are no longer
     /// needed. The engine makes checkpoints automatically ([`Options::checkpoint_after`]). Inside a transaction that
     /// [`Database::run`] runs on this thread this fails ([`Error::Nested`]). It waits for operations that are running:

@@ -222,6 +222,11 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
+    /// Whether all rows are in memory for which there is room.
+    pub(crate) fn has_loaded(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| store.has_loaded())
+    }
+
     /// Returns the chores of the background helpers: checkpoints if there is a log, loading if rows are in files only,
     /// eviction if memory is limited and rows have a place to leave to.
     pub(crate) fn chores(&self) -> Chores {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A row is in use if it is in memory, and was accessed since the hand of eviction passed it (`durable::eviction`).
-//! The list is written with each checkpoint while rows are in files only, and when the database is closed. Nothing depends on it: a list that is missing,
-//! torn or old costs time.
+//! The list is written with each checkpoint while rows are in files only, and when the database is closed. Nothing
+//! depends on it: a list that is missing, torn or old costs time.
 
 use std::{collections::HashMap, io};
 

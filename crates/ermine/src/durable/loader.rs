@@ -1,5 +1,5 @@
-//! Reads all rows that are only in files into memory, file by file, while transactions go on: first those that were in use
-//! when the database was last open, if a list says so (`hot`), as there may not be room for all.
+//! Reads all rows that are only in files into memory, file by file, while transactions go on: first those that were in
+//! use when the database was last open, if a list says so (`hot`), as there may not be room for all.
 //!
 //! The loader ends when so much memory is in use that rows would be evicted; without a log, where no row is, it waits for
 //! memory, and goes on. A row that is not loaded is read when a transaction asks for it, with the part of the reserve
@@ -147,7 +147,8 @@ impl<S: Scheme> Engine<S> {
         }
     }
 
-    /// Loads the rows of a block whose slots have its address, or those of them in a list. Fails if there is no memory for one.
+    /// Loads the rows of a block whose slots have its address, or those of them in a list. Fails if there is no memory
+    /// for one.
     fn load_block(
         &self,
         pass: &Pass<'_>,

@@ -1,7 +1,8 @@
 //! Replays the log after the checkpoint.
 //!
-//! Only the heads of blocks count, which are also in files of their own (`log::heads`): a record puts its address into its row's slot if the address there is older, so blocks can
-//! be replayed in parallel and in any order. Keys and index entries are noted for `index_rebuild`.
+//! Only the heads of blocks count, which are also in files of their own (`log::heads`): a record puts its address into
+//! its row's slot if the address there is older, so blocks can be replayed in parallel and in any order. Keys and index
+//! entries are noted for `index_rebuild`.
 //!
 //! Invariant: slots only rise, by the age of addresses. A commit block names overflow blocks below it; between them and
 //! the commit no other transaction wrote the rows that they write (their writer had these locked), so the age of the

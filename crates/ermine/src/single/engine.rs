@@ -147,6 +147,11 @@ impl<P: InPlace> Engine<P> {
         0
     }
 
+    /// Returns true: records are in memory when the database is open.
+    pub(crate) fn has_loaded(&self) -> bool {
+        true
+    }
+
     /// Does nothing: records stay in memory.
     #[cfg(not(shuttle))]
     pub(crate) fn evict_some(&self, _: bool) -> Progress {

@@ -425,14 +425,10 @@ fn rows_in_use_are_loaded_first() {
             std::fs::remove_file(path.join("HOT")).unwrap();
         }
         let db = Database::open(&path, options()).unwrap();
-        // The loader ends with most of the rows in files.
-        let (mut left, mut same) = (ROWS, 0);
-        while same < 50 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            let now = db.statistics().unloaded_rows;
-            same = if now == left && now < ROWS { same + 1 } else { 0 };
-            left = now;
+        while !db.has_loaded() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
+        assert!(db.statistics().unloaded_rows > ROWS / 2);
         let before = db.statistics().cold_reads;
         read(&db, &mut hot());
         missing.push(db.statistics().cold_reads - before);
