@@ -256,7 +256,8 @@ fn segments_of_an_odd_size_can_be_opened_again() {
 /// read, as recovery has read the heads of the blocks only.
 #[test]
 fn recovery_reads_no_payloads_of_whole_segments() {
-    let small = || Options::default().log_buffer_bytes(64 << 10).segment_bytes(64 << 10);
+    // So few segments bring about no checkpoint.
+    let small = || Options::default().log_buffer_bytes(64 << 10).segment_bytes(800 << 10);
     let directory = FaultyDirectory::new();
     let db = open(&directory, small());
     let accounts: Accounts = db.table("accounts").unwrap();
@@ -288,11 +289,11 @@ fn recovery_reads_no_payloads_of_whole_segments() {
         names(&without, "heads-").iter().for_each(|name| without.remove(name).unwrap());
         assert_eq!(content(&with), content(&without), "{keep:?}");
     }
-    assert!(found >= 8, "{found}");
+    assert!(found >= 3, "{found}");
 
     let crashed = trace.crash(trace.operations(), Keep::Everything);
     let log = names(&crashed, "log-");
-    assert!(log.len() >= 8 && names(&crashed, "heads-").len() + 1 >= log.len(), "{log:?}");
+    assert!(log.len() >= 3 && names(&crashed, "heads-").len() + 1 >= log.len(), "{log:?}");
     for key in [3, 1200] {
         let text = format!("payload {key} ");
         let damaged = log[..log.len() - 1].iter().any(|name| {
