@@ -4,10 +4,7 @@
 
 use std::sync::Arc;
 
-use ermine::{
-    Database, Options, Scheme,
-    files::{Directory, Open},
-};
+use ermine::{Database, Options, Scheme};
 use ermine_sql::{SqlDatabase, SqlState};
 use ermine_testing::faulty::{FaultyDirectory, Keep};
 
@@ -23,12 +20,7 @@ fn open(directory: &FaultyDirectory, scheme: Scheme) -> (Arc<Database>, SqlDatab
 }
 
 fn is_marked(directory: &FaultyDirectory) -> bool {
-    directory.list().unwrap().iter().any(|name| {
-        let file = directory.open(name, Open::Read).unwrap();
-        let mut bytes = vec![0; file.length().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
-    })
+    directory.contents().values().any(|bytes| bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes()))
 }
 
 #[test]

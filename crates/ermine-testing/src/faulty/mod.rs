@@ -110,6 +110,25 @@ impl FaultyDirectory {
         Trace::new(start, operations, marks)
     }
 
+    /// Returns the bytes of all files at one moment, by name. A database that is open may remove a file between a list of
+    /// names and the opening of one.
+    pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state();
+        let bytes = |content: &Content| {
+            let mut bytes = vec![0; content.length() as usize];
+            content.read(0, &mut bytes);
+            bytes
+        };
+        state.names.iter().map(|(name, file)| (name.clone(), bytes(&state.files[file.0].content))).collect()
+    }
+
+    /// Returns how many bytes the files whose names begin so have at one moment.
+    pub fn bytes_of(&self, prefix: &str) -> u64 {
+        let state = self.state();
+        let files = state.names.iter().filter(|(name, _)| name.starts_with(prefix));
+        files.map(|(_, file)| state.files[file.0].content.length()).sum()
+    }
+
     /// Makes everything durable, as a machine does that is shut down properly, and forgets the past: the trace begins
     /// anew, and operations are numbered from zero again.
     pub fn settle(&self) {

@@ -216,10 +216,7 @@ fn write_fixture() {
     let target = env::var("ERMINE_TEST_FIXTURE").expect("ERMINE_TEST_FIXTURE names the directory to be made");
     let directory = write();
     fs::create_dir(&target).unwrap();
-    for name in directory.list().unwrap() {
-        let file = directory.open(&name, ermine::files::Open::Read).unwrap();
-        let mut bytes = vec![0; file.length().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
+    for (name, bytes) in directory.contents() {
         fs::write(Path::new(&target).join(name), bytes).unwrap();
     }
     check(Arc::new(directory));

@@ -37,15 +37,7 @@ fn options() -> Options {
 }
 
 fn read(directory: &FaultyDirectory) -> Files {
-    let mut names = directory.list().unwrap();
-    names.sort();
-    let file = |name: String| {
-        let file = directory.open(&name, Open::Read).unwrap();
-        let mut bytes = vec![0; file.length().unwrap() as usize];
-        assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
-        (name, bytes)
-    };
-    Files(names.into_iter().map(file).collect())
+    Files(directory.contents().into_iter().collect())
 }
 
 fn length_of(_: &u64, value: &str) -> u64 {
