@@ -823,6 +823,12 @@ impl<F: Family> Tables<F> {
         row_ids.count_in(table.as_ref().map(|table| &table.rows));
     }
 
+    /// Gives some of a worker's RowIds to their table.
+    pub(crate) fn give_row_ids(&self, id: TableId, row_ids: &mut RowIds) {
+        let table = self.live_tables().get(id);
+        row_ids.give_back(table.as_ref().map(|table| &table.rows));
+    }
+
     /// Returns the bytes of the indirection arrays in use.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.held().iter().map(|table| table.rows.bytes()).sum()

@@ -539,6 +539,9 @@ impl<H: CertifierStamps> Garbage<H> {
                 engine.tables.count_row_ids(table, row_ids);
             }
             row_ids.give(row);
+            if row_ids.are_many() {
+                engine.tables.give_row_ids(table, row_ids);
+            }
         }
     }
 }

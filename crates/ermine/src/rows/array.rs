@@ -3,15 +3,28 @@
 //! The array is a few reserved ranges of addresses, each twice as long as the one before, that the system fills with
 //! zero pages as rows are touched. So a lookup finds the range by the highest bit of the number, growth copies nothing,
 //! and a small table takes few addresses, which matters where the address space is limited. RowIds are handed out to
-//! workers in blocks, so that inserting threads write different cache lines, and return to the worker that retired
-//! them.
+//! workers in blocks, so that inserting threads write different cache lines. They return to the worker that retired
+//! them, which keeps some, and gives the others to the table, for any worker. The memory of a stretch of slots whose
+//! RowIds all belong to the table goes back to the system.
 //!
 //! Invariants
-//! 1. A RowId below `taken` belongs to one worker (free in its list or block) or to one key of the table.
+//! 1. A RowId below `taken` belongs to one worker (free in its list or block), to one key of the table, or to the table
+//!    (`free`).
 //! 2. A slot without a version belongs to no key, except while its key is being removed from the index.
 //! 3. A RowId that has been handed out has a slot; a request for the slot of any other RowId makes it.
+//! 4. The slot of a RowId of the table is empty: no thread stores into it before a worker takes the RowId. So the memory
+//!    of such slots may be given back to the system, which makes zeros of them.
+//! 5. The budget has the pages of all slots below `taken`, but for chunks whose RowIds all belong to the table, if these
+//!    are given back to the system.
 
-use std::{collections::BTreeMap, marker::PhantomData, mem::size_of, ops::Range, ptr::NonNull, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    marker::PhantomData,
+    mem::size_of,
+    ops::{DerefMut, Range},
+    ptr::NonNull,
+    sync::Arc,
+};
 
 use crate::{
     error::{Error, Result},
@@ -20,6 +33,7 @@ use crate::{
     platform::{budget::Budget, memory::Region, prefetch},
     rows::{
         chain::{CertifierStamps, RowSlot},
+        free_rows::{CHUNK, FreeRows, Whole},
         in_place::{Control, RecordSlot},
     },
     sync::{AtomicPtr, AtomicU64, Mutex, Ordering},
@@ -27,6 +41,9 @@ use crate::{
 
 /// RowIds that a worker takes at a time.
 const BLOCK_ROWS: u64 = 64;
+
+/// Free RowIds that a worker keeps; when it has more, half of them go to the table.
+const KEPT_ROWS: usize = 1024;
 
 /// Rows that a table can have.
 #[cfg(not(any(loom, shuttle, miri)))]
@@ -114,6 +131,25 @@ impl Words {
         drop(owned);
         Ok(self.find(row).expect("just reserved"))
     }
+
+    /// Returns the memory of words to the system, which are a part of one range; they are zero, and no thread writes
+    /// them meanwhile.
+    fn discard(&self, numbers: Range<u64>) {
+        let Some(first) = self.find(RowId(numbers.start - FIRST_ROWS)) else { return };
+        let mut owned = self.owned.lock().expect("no code panics while it holds the ranges");
+        let (first, bytes) = (first.as_ptr().addr(), (numbers.end - numbers.start) as usize * WORD);
+        for region in owned.iter_mut() {
+            let offset = first.wrapping_sub(region.start().addr());
+            if offset < region.bytes() {
+                region.discard(offset, bytes);
+            }
+        }
+    }
+}
+
+/// Whether the words of a chunk are a part of one range: the first ranges are shorter.
+fn is_discarded(chunk: &Whole) -> bool {
+    chunk.start > 0
 }
 
 /// The word that represents a row in its table's array.
@@ -134,8 +170,8 @@ pub(crate) struct RowArray<T> {
     homes: Words,
     budget: Arc<Budget>,
     taken: AtomicU64,
-    /// RowIds below `taken` that recovery found unused, in runs, the lowest last.
-    free: Mutex<Vec<Range<u64>>>,
+    /// RowIds below `taken` that belong to the table, by their [numbers](Words::number).
+    free: Mutex<FreeRows>,
     /// How many RowIds each worker has in stock.
     stocks: Mutex<Vec<Arc<Stock>>>,
 }
@@ -163,7 +199,7 @@ impl<T: Slot> RowArray<T> {
             rows: PhantomData,
             budget: budget.clone(),
             taken: AtomicU64::new(0),
-            free: Mutex::new(Vec::new()),
+            free: Mutex::new(FreeRows::default()),
             stocks: Mutex::new(Vec::new()),
         }
     }
@@ -214,10 +250,8 @@ impl<T: Slot> RowArray<T> {
 
     /// Returns the rows that recovery found, in ascending order. No other thread uses the array yet.
     pub(crate) fn recovered_rows(&self) -> Vec<RowId> {
-        let free = self.free.lock().expect("no code panics while it holds the free rows");
-        let starts = free.iter().rev().map(|run| run.end);
-        let ends = free.iter().rev().map(|run| run.start).chain([self.count()]);
-        [0].into_iter().chain(starts).zip(ends).flat_map(|(start, end)| start..end).map(RowId).collect()
+        let numbers = FIRST_ROWS..FIRST_ROWS + self.count();
+        self.free().others(numbers).map(|number| RowId(number - FIRST_ROWS)).collect()
     }
 
     /// Starts loading a row's slot from memory.
@@ -232,10 +266,7 @@ impl<T: Slot> RowArray<T> {
 
     /// Number of RowIds that are in use: by rows, and by deleted ones that are not collected yet.
     pub(crate) fn in_use(&self) -> u64 {
-        let free: u64 = {
-            let free = self.free.lock().expect("no code panics while it holds the free rows");
-            free.iter().map(|run| run.end - run.start).sum()
-        };
+        let free = self.free().count();
         let mut stocks = self.stocks.lock().expect("no code panics while it holds the stocks");
         // Those of workers that have ended.
         stocks.retain(|stock| Arc::strong_count(stock) > 1);
@@ -244,24 +275,43 @@ impl<T: Slot> RowArray<T> {
         self.count().saturating_sub(free + stocks)
     }
 
-    /// Bytes of the slots that have been handed out.
+    /// Bytes of the slots that have been handed out, but for those given back to the system.
     pub(crate) fn bytes(&self) -> u64 {
-        self.count() * size_of::<T>() as u64
+        let given: u64 = self.free().whole().filter(is_discarded).map(|chunk| chunk.end - chunk.start).sum();
+        (self.count() - given) * WORD as u64
     }
 
-    /// Moves some of the free RowIds that recovery found to `into`.
+    fn free(&self) -> impl DerefMut<Target = FreeRows> + '_ {
+        self.free.lock().expect("no code panics while it holds the free rows")
+    }
+
+    /// Moves some of the table's RowIds to `into`.
     fn take_free(&self, into: &mut Vec<RowId>) {
-        let mut free = self.free.lock().expect("no code panics while it holds the free rows");
-        let first = into.len();
-        while into.len() - first < BLOCK_ROWS as usize
-            && let Some(mut run) = free.pop()
-        {
-            let room = BLOCK_ROWS as usize - (into.len() - first);
-            into.extend(run.by_ref().take(room).map(RowId));
-            free.extend(Some(run).filter(|run| !run.is_empty()));
+        let mut numbers = Vec::new();
+        let mut free = self.free();
+        if let Some(chunk) = free.take(BLOCK_ROWS as usize, &mut numbers).filter(is_discarded) {
+            self.budget.add((chunk.end - chunk.start) * WORD as u64);
         }
         // RowIds are taken from the end: the lowest first.
-        into[first..].reverse();
+        into.extend(numbers.into_iter().rev().map(|number| RowId(number - FIRST_ROWS)));
+    }
+
+    /// Adds RowIds to those of the table.
+    fn give_free(&self, rows: impl Iterator<Item = RowId>) {
+        let mut free = self.free();
+        for row in rows {
+            // While the RowIds are out of reach of other workers (invariant 4).
+            free.add(row.0 + FIRST_ROWS).into_iter().for_each(|chunk| self.discard(&chunk));
+        }
+    }
+
+    /// Gives the memory of slots back whose RowIds all belong to the table.
+    fn discard(&self, chunk: &Whole) {
+        if is_discarded(chunk) {
+            self.slots.discard(chunk.clone());
+            self.homes.discard(chunk.clone());
+            self.budget.give((chunk.end - chunk.start) * WORD as u64);
+        }
     }
 
     fn take_block(&self) -> Result<u64> {
@@ -285,41 +335,46 @@ impl<C: Control> RowArray<RecordSlot<C>> {
     pub(crate) fn settle(&self) {
         let is_used = |row: &u64| self.slot(RowId(*row)).record().is_some();
         let taken = (0..self.count()).rev().find(is_used).map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
-        // Relaxed: no other thread uses the array. The rows were handed out before, and have been counted.
+        let pages = |rows: u64| rows.next_multiple_of(PAGE_ROWS) * WORD as u64;
+        self.budget.give(pages(self.count()) - pages(taken));
+        // Relaxed: no other thread uses the array.
         self.taken.store(taken, Ordering::Relaxed);
-        let (mut free, mut end) = (Vec::new(), taken);
-        for row in (0..taken).rev().filter(is_used) {
-            free.extend(Some(row + 1..end).filter(|run| !run.is_empty()));
-            end = row;
+        let mut free = self.free();
+        let free_up_to = |free: &mut FreeRows, run: Range<u64>| {
+            let run = run.start + FIRST_ROWS..run.end + FIRST_ROWS;
+            free.add_run(run).iter().for_each(|chunk| self.discard(chunk));
+        };
+        let mut start = 0;
+        for row in (0..taken).filter(is_used) {
+            free_up_to(&mut free, start..row);
+            start = row + 1;
         }
-        free.extend(Some(0..end).filter(|run| !run.is_empty()));
-        *self.free.lock().expect("no code panics while it holds the free rows") = free;
+        free_up_to(&mut free, start..taken);
     }
 }
 
 impl<H: CertifierStamps> ChainArray<H> {
     /// Finds the free RowIds after recovery has put rows into the array. No other thread uses the array yet. All rows
-    /// are in `used`, stretches of their numbers in ascending order; no memory outside of them is touched, and free
-    /// rows are noted as runs, not one by one.
+    /// are in `used`, stretches of their numbers in ascending order; no memory outside of them is touched.
     pub(crate) fn recovered(&self, used: &[Range<u64>]) {
         let is_used = |row: u64| self.slot(RowId(row)).stored().is_some();
         let last = used.iter().rev().find_map(|stretch| stretch.clone().rev().find(|&row| is_used(row)));
         let taken = last.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_ROWS));
         // Relaxed: no other thread uses the array.
         self.taken.store(taken, Ordering::Relaxed);
-        let pages: u64 = used.iter().map(|stretch| (stretch.end - stretch.start).div_ceil(PAGE_ROWS)).sum();
-        self.budget.add(pages * PAGE_ROWS * WORD as u64);
-        let mut free = Vec::new();
-        // The end of the run of free rows above `row`, if there is one.
-        let mut end = taken;
-        for row in
-            used.iter().rev().flat_map(|stretch| stretch.clone().rev()).filter(|&row| row < taken && is_used(row))
-        {
-            free.extend(Some(row + 1..end).filter(|run| !run.is_empty()));
-            end = row;
+        let mut free = self.free();
+        let mut whole = 0;
+        let mut free_up_to = |run: Range<u64>| {
+            let run = run.start + FIRST_ROWS..run.end + FIRST_ROWS;
+            whole += free.add_run(run).iter().filter(|chunk| is_discarded(chunk)).count() as u64;
+        };
+        let mut start = 0;
+        for row in used.iter().flat_map(Range::clone).filter(|&row| row < taken && is_used(row)) {
+            free_up_to(start..row);
+            start = row + 1;
         }
-        free.extend(Some(0..end).filter(|run| !run.is_empty()));
-        *self.free.lock().expect("no code panics while it holds the free rows") = free;
+        free_up_to(start..taken);
+        self.budget.add((taken.next_multiple_of(PAGE_ROWS) - whole * CHUNK) * WORD as u64);
     }
 }
 
@@ -379,6 +434,22 @@ impl RowIds {
     /// Recycles a RowId that no transaction can still use.
     pub(crate) fn give(&mut self, row: RowId) {
         self.recycled.push(row);
+        self.note();
+    }
+
+    /// Whether some are to go to the table: others may insert what this worker deletes.
+    pub(crate) fn are_many(&self) -> bool {
+        self.recycled.len() > KEPT_ROWS
+    }
+
+    /// Gives some to the table; `None`: the table is gone.
+    #[cold]
+    pub(crate) fn give_back<T: Slot>(&mut self, array: Option<&RowArray<T>>) {
+        let some = self.recycled.drain(..KEPT_ROWS / 2);
+        match array {
+            Some(array) => array.give_free(some),
+            None => drop(some),
+        }
         self.note();
     }
 }
@@ -456,6 +527,31 @@ mod tests {
     }
 
     #[test]
+    fn slots_whose_rows_belong_to_the_table_go_back_to_the_system() {
+        let budget = Arc::new(Budget::unlimited());
+        let array = ChainArray::<()>::new(&budget);
+        let (mut ids, rows) = (RowIds::default(), 3 * CHUNK - FIRST_ROWS);
+        let take_all = |ids: &mut RowIds| (0..rows).map(|_| ids.take(&array).unwrap()).collect::<Vec<_>>();
+        let taken = take_all(&mut ids);
+        let full = budget.taken();
+        assert_eq!((full, array.bytes()), (rows * 8, rows * 8));
+        for _ in 0..2 {
+            for row in &taken {
+                ids.give(*row);
+                if ids.are_many() {
+                    ids.give_back(Some(&array));
+                }
+            }
+            // The worker keeps some of the last chunk; the first one stays.
+            assert_eq!((array.in_use(), full - budget.taken(), full - array.bytes()), (0, CHUNK * 8, CHUNK * 8));
+            let mut again = take_all(&mut ids);
+            again.sort_unstable();
+            assert!(again == taken, "each of them once");
+            assert_eq!((budget.taken(), array.bytes(), array.count()), (full, full, rows));
+        }
+    }
+
+    #[test]
     fn what_recovery_left_free_is_handed_out_first_and_once() {
         let budget = Arc::new(Budget::unlimited());
         let array = ChainArray::<()>::new(&budget);
@@ -469,8 +565,6 @@ mod tests {
         let mut ids = RowIds::default();
         let taken: Vec<u64> = (0..300).map(|_| ids.take(&array).unwrap().0).collect();
         assert_eq!(taken, (0..303).filter(|row| !rows.contains(row)).collect::<Vec<_>>());
-        // The free rows between distant rows take few runs.
-        assert!(array.free.lock().unwrap().len() < 4);
         assert_eq!(array.in_use(), rows.len() as u64 + 300);
         let empty = ChainArray::<()>::new(&budget);
         empty.recovered(&[]);

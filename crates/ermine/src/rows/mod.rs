@@ -5,7 +5,8 @@
 //!   key -> RowId --> [ pointer to newest ] ----> version --below--> version --below--> absent
 //! ```
 //!
-//! - `array`: the indirection array of a table (ERMIA 3.5), RowIds and their recycling
+//! - `array`: the indirection array of a table (ERMIA 3.5), RowIds and their recycling; `free_rows`: those that no
+//!   worker has
 //! - `chain`: one version: its origin, what is below it, its bytes, the stamps of its certifier
 //! - `arena`: the memory of versions; `granules`: the units in which it goes back to the system
 //! - `snapshots`: which snapshots are in use, and so which versions a transaction may still need
@@ -18,6 +19,8 @@ pub(crate) mod arena;
 pub(crate) mod array;
 pub(crate) mod chain;
 pub(crate) mod copies;
+#[cfg(not(loom))]
+mod free_rows;
 pub(crate) mod granules;
 pub(crate) mod in_place;
 pub(crate) mod known;

@@ -209,7 +209,7 @@ impl<P: InPlace> Operation<'_, P> {
             }
             if leaves {
                 let (table, key) = (write.site.table, SmallVec::from_slice(sets.key(write.site)));
-                garbage.removals.push_back(Removal { table, row: write.row, key });
+                garbage.queue(Removal { table, row: write.row, key });
             }
         }
     }
@@ -250,7 +250,7 @@ impl<P: InPlace> Operation<'_, P> {
             write.record.unlock(if leaves { word.queued() } else { word });
             if leaves {
                 let (table, key) = (write.site.table, SmallVec::from_slice(sets.key(write.site)));
-                garbage.removals.push_back(Removal { table, row: write.row, key });
+                garbage.queue(Removal { table, row: write.row, key });
             }
         }
         sets.writes.clear();

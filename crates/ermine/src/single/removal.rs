@@ -99,6 +99,9 @@ impl<C: crate::rows::in_place::Control> Garbage<C> {
                         engine.tables.count_row_ids(table, row_ids);
                     }
                     row_ids.give(row);
+                    if row_ids.are_many() {
+                        engine.tables.give_row_ids(table, row_ids);
+                    }
                 }
                 Retired::Key(removal) => self.removals.push_back(removal),
                 // SAFETY: as above.

@@ -370,7 +370,7 @@ impl<P: InPlace> Operation<'_, P> {
                 record.unlock(word.queued());
                 table.rows.slot(row).set(Some(record));
                 if let Insert::Done(_) = table.primary.insert_if_absent(&self.nodes, key, row) {
-                    garbage.removals.push_back(Removal { table: table.id, row, key: SmallVec::from_slice(key) });
+                    garbage.queue(Removal { table: table.id, row, key: SmallVec::from_slice(key) });
                     return Ok(record);
                 }
                 table.rows.slot(row).set(None);

@@ -126,12 +126,15 @@ pub(crate) struct State<P: InPlace> {
     /// Buffers of scans: each running scan takes one.
     pub(crate) batches: Vec<Batch>,
     pub(crate) garbage: Garbage<P::Control>,
-    since_housekeeping: usize,
+    /// Transactions since the last housekeeping.
+    transactions: usize,
 }
 
 /// Objects that wait to be removed, and to be freed.
 pub(crate) struct Garbage<C> {
     pub(crate) removals: VecDeque<Removal>,
+    /// How many removals transactions have queued since the last housekeeping.
+    queued: usize,
     pub(crate) retired: Limbo<Retired<C>>,
     pub(crate) row_ids: WorkerRowIds,
     /// The part of the queues' bytes that is counted in the budget.
@@ -142,6 +145,12 @@ impl<C> Garbage<C> {
     /// Approximate bytes of the queues.
     fn bytes(&self) -> u64 {
         (self.removals.len() * size_of::<Removal>() + self.retired.len() * 2 * size_of::<Retired<C>>()) as u64
+    }
+
+    /// Queues a removal for a transaction.
+    pub(super) fn queue(&mut self, removal: Removal) {
+        self.removals.push_back(removal);
+        self.queued += 1;
     }
 
     /// The worker's RowIds of a table.
@@ -173,6 +182,7 @@ impl<P: InPlace> Worker<P> {
         engine.presences.push(presence.clone());
         let garbage = Garbage {
             removals: VecDeque::new(),
+            queued: 0,
             retired: Limbo::new(),
             row_ids: WorkerRowIds::default(),
             kept: Kept::default(),
@@ -199,7 +209,7 @@ impl<P: InPlace> Worker<P> {
             doomed: None,
             batches: Vec::new(),
             garbage,
-            since_housekeeping: 0,
+            transactions: 0,
         };
         let nodes = engine.nodes.join_as(&format!("worker {}", engine.presences.count()));
         Ok(Self { nodes, presence, state: RefCell::new(state) })
@@ -208,9 +218,11 @@ impl<P: InPlace> Worker<P> {
     /// Collects garbage once in a while.
     pub(crate) fn housekeep_sometimes(&mut self, engine: &Engine<P>) {
         let state = self.state.get_mut();
-        state.since_housekeeping += 1;
-        if state.since_housekeeping >= Self::HOUSEKEEPING_EVERY {
-            self.housekeep(engine, 2 * Self::HOUSEKEEPING_EVERY);
+        state.transactions += 1;
+        let since = state.transactions + state.garbage.queued;
+        if since >= Self::HOUSEKEEPING_EVERY {
+            // Twice the amount that was added: a backlog shrinks.
+            self.housekeep(engine, 2 * since);
         }
     }
 
@@ -218,7 +230,7 @@ impl<P: InPlace> Worker<P> {
     /// advances the epoch. The worker is idle.
     pub(crate) fn housekeep(&mut self, engine: &Engine<P>, at_most: usize) {
         let state = self.state.get_mut();
-        state.since_housekeeping = 0;
+        (state.transactions, state.garbage.queued) = (0, 0);
         if !state.garbage.removals.is_empty() {
             let nodes = self.nodes.enter();
             // A removal that has to wait goes to the end of the queue, and is not tried again in this round.
@@ -231,7 +243,7 @@ impl<P: InPlace> Worker<P> {
         state.garbage.free(engine, &mut state.arena);
         state.garbage.row_ids.forget(|table| engine.tables.is_gone(table));
         state.arena.tidy();
-        self.nodes.reclaim(2 * Self::HOUSEKEEPING_EVERY);
+        self.nodes.reclaim(at_most);
         let garbage = &mut state.garbage;
         garbage.kept.set(garbage.bytes(), &engine.budget);
         let waiting = state.garbage.removals.len() + state.garbage.retired.len();

@@ -5,11 +5,20 @@
 //! too much are refused; files that hold more than fits into memory are opened; and random operations run while one in
 //! eight requests for memory is refused, against a map of the expected rows (`ERMINE_TEST_SEED=n` runs one again).
 
-use std::{collections::BTreeMap, ops::Range, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::PathBuf,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use ermine::{
-    AbortKind, Database, Durability, Error, IndexKind, IndexOptions, Options, Scheme, SecondaryIndex, Table,
-    TableOptions, TxnOptions, Uniqueness,
+    AbortKind, Database, Durability, Error, IndexKind, IndexOptions, Options, Scheme, SecondaryIndex, Statistics,
+    Table, TableOptions, Transaction, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
@@ -105,6 +114,57 @@ fn what_is_deleted_serves_new_rows_under_every_scheme() {
             half = most;
         }
         store.delete((0..half).chain(first_half..filled));
+    }
+}
+
+/// A queue: one thread inserts rows, another one deletes them. What is in use must not grow with the rows that have passed
+/// through, but for what piles up once in a while, when one of the threads is held up.
+#[test]
+fn what_one_thread_deletes_serves_the_rows_of_another() {
+    const ROWS: u64 = 500;
+    const PERIOD: u64 = 200;
+    for scheme in [Scheme::SiSsn, Scheme::Silo, Scheme::TwoPhaseNoWait, Scheme::Sto] {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let rows = db.table::<u64, u64>("queue").unwrap();
+        let (together, is_flat) = (Barrier::new(2), AtomicBool::new(false));
+        let work = |change: &mut dyn FnMut(&Transaction<'_>, u64) -> Result<(), Error>| {
+            (1..PERIOD * 20).any(|round| {
+                let mut txn = db.begin(TxnOptions::default()).unwrap();
+                // Two transactions at a time: each thread has a worker of its own.
+                together.wait();
+                while let Err(error) = change(&txn, round).and_then(|()| txn.commit()) {
+                    assert!(matches!(error, Error::Abort(_)), "{scheme}: {error}");
+                    txn = db.begin(TxnOptions::default()).unwrap();
+                }
+                together.wait();
+                is_flat.load(Ordering::SeqCst)
+            })
+        };
+        let mut in_use = Vec::new();
+        let mut delete = |txn: &Transaction<'_>, round| {
+            for key in (round - 1) * ROWS..round * ROWS {
+                assert_eq!(txn.delete(&rows, &key)?, round > 1);
+            }
+            if round % PERIOD == 0 {
+                let Statistics { version_bytes, free_version_bytes, row_bytes, index_bytes, .. } = db.statistics();
+                let bytes = version_bytes - free_version_bytes + row_bytes + index_bytes;
+                // The transaction may be run again.
+                in_use.retain(|&(at, _)| at < round);
+                // 100,000 rows have passed through.
+                is_flat.store(in_use.last().is_some_and(|(_, last)| bytes < last + (128 << 10)), Ordering::SeqCst);
+                in_use.push((round, bytes));
+            }
+            Ok(())
+        };
+        let flat = thread::scope(|scope| {
+            scope.spawn(|| {
+                work(&mut |txn, round| {
+                    (round * ROWS..(round + 1) * ROWS).try_for_each(|key| txn.insert(&rows, &key, &key))
+                });
+            });
+            work(&mut delete)
+        });
+        assert!(flat, "{scheme}: {in_use:?}");
     }
 }
 
