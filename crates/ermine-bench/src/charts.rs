@@ -7,8 +7,8 @@ use crate::{
     series::{Second, Series},
 };
 
-/// Shows throughput over time and the lost conflicts in it, with checkpoints, and the versions that wait for
-/// collection.
+/// Shows throughput over time and the lost conflicts in it, with checkpoints; the versions that wait for collection;
+/// and the memory and room on the device that the database takes.
 pub(crate) fn over_time(page: &mut Page, series: &Series) {
     let mut chart =
         Chart { mark: "checkpoint", ..Chart::new("Throughput over time", time(), Axis::linear("per second")) };
@@ -17,6 +17,18 @@ pub(crate) fn over_time(page: &mut Page, series: &Series) {
     chart.lines[0].marks = checkpoints(series);
     page.chart(chart);
     page.chart(garbage("Superseded versions", &[("not freed yet", series)]));
+    page.chart(room(series));
+}
+
+/// Memory, and room on the device.
+fn room(series: &Series) -> Chart {
+    let mut chart = Chart::new("Memory and files", time(), Axis::linear("MiB"));
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    chart.line("memory of the database", points(series, |second| mebibytes(second.memory_bytes)));
+    if series.0.iter().any(|second| second.disk_bytes.is_some()) {
+        chart.line("files", points(series, |second| mebibytes(second.disk_bytes.unwrap_or(0))));
+    }
+    chart
 }
 
 /// Shows the throughput over time of several runs beside each other. `point` is what they have in common.

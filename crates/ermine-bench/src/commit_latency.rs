@@ -186,7 +186,9 @@ impl Bench<'_> {
         let mut due = Instant::now();
         for turn in 0.. {
             if let Some(rate) = rate {
-                due += Duration::from_secs_f64(-(1.0 - random.fraction()).ln() / rate);
+                // Without end where no commit was measured: the rate is a share of theirs.
+                let pause = Duration::try_from_secs_f64(-(1.0 - random.fraction()).ln() / rate);
+                due = pause.ok().and_then(|pause| due.checked_add(pause)).unwrap_or(end);
                 thread::sleep(due.min(end).saturating_duration_since(Instant::now()));
             }
             let begin = Instant::now();

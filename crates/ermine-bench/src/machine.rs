@@ -1,6 +1,6 @@
 //! The machine that a result was measured on: processor, memory, commit, and the memory this process holds.
 
-use std::{fmt, fs, thread};
+use std::{fmt, fs, os::unix::fs::MetadataExt as _, path::Path, thread};
 
 use serde::Serialize;
 
@@ -56,6 +56,13 @@ pub fn cores() -> usize {
 /// Resident memory of this process; zero if the system does not report it.
 pub fn resident_bytes() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|status| kilobytes(&status, "VmRSS:")).unwrap_or(0)
+}
+
+/// What the files in a directory take on the device. Files that come and go meanwhile count or do not.
+pub fn disk_bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    // The system counts in blocks of 512 bytes, whatever those of the device are.
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum()
 }
 
 /// Processor time of all threads of this process, in seconds; zero if the system does not report it.

@@ -18,6 +18,10 @@ pub struct Second {
     pub checkpoints: u64,
     /// Rows whose superseded versions were not freed yet at its end.
     pub garbage_versions: u64,
+    /// Memory that the database had taken at its end, of its limit.
+    pub memory_bytes: u64,
+    /// What the files of the database took on the device at its end, if it has any.
+    pub disk_bytes: Option<u64>,
 }
 
 /// The seconds of the measured time, in their order.
@@ -27,7 +31,7 @@ pub struct Series(pub Vec<Second>);
 
 impl Series {
     /// Adds a second, between two readings of the engine's counters.
-    pub fn add(&mut self, tick: &Tick, before: &Statistics, now: &Statistics) {
+    pub fn add(&mut self, tick: &Tick, before: &Statistics, now: &Statistics, disk_bytes: Option<u64>) {
         let per_second = |count: u64| count as f64 / tick.interval.as_secs_f64().max(f64::MIN_POSITIVE);
         self.0.push(Second {
             seconds: tick.elapsed.as_secs_f64(),
@@ -35,6 +39,8 @@ impl Series {
             aborted_per_second: per_second(tick.done.aborted),
             checkpoints: now.checkpoints.count() - before.checkpoints.count(),
             garbage_versions: now.garbage_versions,
+            memory_bytes: now.memory_taken,
+            disk_bytes,
         });
     }
 
@@ -57,6 +63,8 @@ mod tests {
             aborted_per_second: 0.0,
             checkpoints: 0,
             garbage_versions: 0,
+            memory_bytes: 0,
+            disk_bytes: None,
         };
         let mut series = Series::default();
         series.extend(&Series(vec![second(1.0), second(1.5)]));

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::{
     directory,
     error::{Error, Result},
+    machine,
     report::grouped,
     tuning::Tuning,
 };
@@ -90,6 +91,12 @@ pub fn open(options: ermine::Options, storage: Option<&Storage>, tuning: &Tuning
     tuning.make_directories()?;
     directory::create(&storage.directory)?;
     Ok(Database::open(&storage.directory, options.durability(storage.durability))?)
+}
+
+/// What a database takes on the device, if it is stored there.
+pub(crate) fn disk_bytes(storage: Option<&Storage>, tuning: &Tuning) -> Option<u64> {
+    let directories = [&storage?.directory].into_iter().chain(&tuning.log_directories);
+    Some(directories.map(|directory| machine::disk_bytes(directory)).sum())
 }
 
 /// Options of transactions that load data: no thread waits for each of them. [`Database::sync`] follows the last.

@@ -453,7 +453,8 @@ pub fn run<C: Client>(
         Event::Second(tick) => {
             if !tick.warmup {
                 let now = db.statistics();
-                counts.series.add(&tick, &last, &now);
+                let disk_bytes = storage::disk_bytes(run_options.storage.as_ref(), &run_options.tuning);
+                counts.series.add(&tick, &last, &now, disk_bytes);
                 last = now;
             }
             watch(tick);
