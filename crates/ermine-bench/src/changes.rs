@@ -23,7 +23,7 @@ use crate::{
     page::{Bar, Bars, Page, Report},
     random::Random,
     report::{Facts, Grid, Setting, grouped, mib, scheme_name, seconds},
-    storage::{self, Storage},
+    storage::{self, PIECE_BYTES, Storage},
     tuning::Tuning,
 };
 
@@ -187,8 +187,6 @@ fn read(options: &Options, db: &Database, from: u64) -> Result<Round> {
 
 /// Lets a standby receive and replay all updates.
 fn replay(options: &Options, db: &Database, mut standby: HotStandby) -> Result<Round> {
-    /// As `ermined` publishes them.
-    const PIECE_BYTES: usize = 960 << 10;
     let begin = Instant::now();
     let mut reader = db.log_reader(Some(standby.position()))?;
     while let Some(piece) = reader.next(PIECE_BYTES)? {

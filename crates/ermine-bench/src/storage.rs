@@ -24,6 +24,9 @@ use crate::{
     tuning::Tuning,
 };
 
+/// Bytes of the pieces of log that a standby receives: as `ermined` publishes them.
+pub(crate) const PIECE_BYTES: usize = 960 << 10;
+
 /// Where a database is stored, and when a commit counts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Storage {

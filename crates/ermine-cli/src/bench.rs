@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use crate::{
     arguments::{
         Batch, Brokerage, Changes, Churn, CommitLatency, Index, Micro, ReadMostly, Recovery as RecoveryArguments, Run,
-        Sibench, Stock, WriteSkew,
+        Sibench, Standby, Stock, WriteSkew,
     },
     output::show,
     progress,
@@ -189,6 +189,15 @@ pub fn changes(arguments: &Changes) -> Result<bool> {
     let summary = changes::drive(&options, calibrated(), &mut |round| eprintln!("{round}"))?;
     show(&arguments.output, &summary)?;
     Ok(true)
+}
+
+/// Measures a standby beside its primary; returns whether all conditions held.
+pub fn standby(arguments: &Standby) -> Result<bool> {
+    let options = arguments.options();
+    options.check()?;
+    let summary = tpcc::drive_standby(&options, calibrated(), &loading())?;
+    show(&arguments.output, &summary)?;
+    Ok(summary.holds())
 }
 
 /// Measures openings after a process has died.

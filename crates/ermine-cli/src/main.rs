@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             Workload::Index(arguments) => bench::index(&arguments),
             Workload::CommitLatency(arguments) => bench::commit_latency(&arguments),
             Workload::Changes(arguments) => bench::changes(&arguments),
+            Workload::Standby(arguments) => bench::standby(&arguments),
             Workload::Recovery(arguments) => bench::recovery(&arguments),
             Workload::Churn(arguments) => bench::churn(&arguments),
             Workload::Papers(arguments) => papers::papers(&arguments),

@@ -45,6 +45,7 @@ mod payment;
 mod random;
 mod rows;
 mod schema;
+mod standby;
 mod stock_level;
 mod summary;
 mod tables;
@@ -70,6 +71,7 @@ pub use self::{
         Credit, CreditCheckRow, Customer, District, History, Item, Order, OrderLine, ShortLine, Stock, StockCounts,
         StockNotes, Text, Warehouse,
     },
+    standby::{StandbyOptions, StandbySummary, drive_standby},
     stock_level::{StockLevel, StockLevelInput},
     summary::{KindSummary, Outcome, Summary},
     tables::{CreditTables, Tables},

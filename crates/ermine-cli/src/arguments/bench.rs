@@ -6,7 +6,7 @@ use super::{
     brokerage::Brokerage,
     certifiers::{Batch, ReadMostly, Sibench, Stock, WriteSkew},
     compared::{SmallBank, Tatp, Ycsb},
-    micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery},
+    micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery, Standby},
     papers::Papers,
     tpcc::{CreditCheck, Tpcc},
 };
@@ -101,6 +101,10 @@ pub enum Workload {
     ///
     /// Exit code 1 when a change is missing or not in its place.
     Changes(Changes),
+    /// How fast a standby replays TPC-C-like transactions, and is read, beside its primary
+    ///
+    /// One thread each. Exit code 1 when a condition of the data does not hold on the primary or on the standby.
+    Standby(Standby),
     /// How fast a database is available again after a kill and after a stop, beside plain reads of the same files
     ///
     /// A process of its own builds the database and dies. Exit code 1 when a row or an update is missing afterwards.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use ermine::IndexKind;
-use ermine_bench::{changes, churn, commit_latency, index, machine, micro, recovery, tuning::Tuning};
+use ermine_bench::{changes, churn, commit_latency, index, machine, micro, recovery, tpcc, tuning::Tuning};
 
 use super::{
     output::Output,
@@ -218,6 +218,46 @@ impl Changes {
             value_bytes: self.value_bytes,
             transactions: self.transactions,
             updates: self.updates,
+            rounds: self.rounds as usize,
+            seed: self.seed,
+            tuning: self.log.tuning(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Standby {
+    #[command(flatten)]
+    pub scheme: OneScheme,
+    /// Directory for the two databases, which must be empty or not exist
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub log: Log,
+    /// Number of warehouses
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub warehouses: u32,
+    /// How long the primary writes, and how long each of the two is read in a round
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub seconds: Duration,
+    /// How often each of the two is read
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Seed of data and inputs
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Standby {
+    pub fn options(&self) -> tpcc::StandbyOptions {
+        tpcc::StandbyOptions {
+            scheme: self.scheme.scheme,
+            directory: self.dir.clone(),
+            warehouses: self.warehouses,
+            scale: tpcc::Scale::FULL,
+            measured: self.seconds,
             rounds: self.rounds as usize,
             seed: self.seed,
             tuning: self.log.tuning(),

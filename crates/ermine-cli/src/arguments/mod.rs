@@ -33,7 +33,7 @@ pub use self::{
     cores::SimCores,
     htm::{FigureFiles, SimHtmDuration, SimHtmRestarts, SimHtmSize},
     inspect::{Inspect, InspectCheckpoint, InspectLog},
-    micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery},
+    micro::{Changes, Churn, CommitLatency, Index, Micro, Recovery, Standby},
     output::Output,
     papers::Papers,
     recorded::Recorded,

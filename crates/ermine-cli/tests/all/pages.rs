@@ -86,6 +86,7 @@ fn measurements_of_the_engine_have_pages() {
     check("index", "bench index --keys 5000 --seconds 0.01 --rounds 2");
     check("commit-latency", "bench commit-latency --dir DIR --clients 2 --seconds 0.1");
     check("changes", "bench changes --dir DIR --rows 100 --transactions 500 --rounds 2");
+    check("standby", "bench standby --dir DIR --warehouses 1 --seconds 0.1 --rounds 1");
     check("recovery", "bench recovery --dir DIR --rows 100 --log-mib 1");
     check("churn", "bench churn --threads 2 --rows 10000 --seconds 8");
 }
