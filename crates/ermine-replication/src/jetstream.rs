@@ -29,7 +29,7 @@
 use std::{error::Error, fmt, time::Duration};
 
 use async_nats::{
-    Client, ConnectOptions, Subscriber,
+    Client, ConnectOptions, ServerAddr, Subscriber,
     jetstream::{
         self,
         consumer::{DeliverPolicy, pull},
@@ -119,16 +119,9 @@ impl JetStream {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(OpenError::Name(name.clone()));
         }
-        let servers: Vec<&str> = servers.split(',').collect();
-        // The servers' own addresses may be of a network that this machine does not reach.
-        let connect = ConnectOptions::new()
-            .ignore_discovered_servers()
-            .connection_timeout(*timeout)
-            .request_timeout(Some(*timeout))
-            // A server whose machine is lost, or cut off, ends no connection. The third ping without any answer does:
-            // so a node turns to another server within the lifetime of a lease, and can take it.
-            .ping_interval(*lease_lifetime / 5);
-        let client = connect.connect(servers).await.map_err(unreachable_at_open)?;
+        // A server whose machine is lost, or cut off, ends no connection. The third ping without any answer does: so a
+        // node turns to another server within the lifetime of a lease, and can take it.
+        let client = connect(servers, *timeout, *lease_lifetime / 5).await.map_err(OpenError::Unreachable)?;
         let bytes_max = client.server_info().max_payload;
         if bytes_max < MESSAGE_BYTES_MAX {
             return Err(OpenError::Payload { bytes_max });
@@ -245,6 +238,28 @@ impl JetStream {
     }
 }
 
+/// Connects to one of the servers at addresses that are separated by commas. A user and a password in an address are
+/// those for all.
+pub(crate) async fn connect(servers: &str, timeout: Duration, ping_interval: Duration) -> Result<Client, String> {
+    let servers: Result<Vec<ServerAddr>, _> = servers.split(',').map(str::parse).collect();
+    let servers = servers.map_err(|error| text(&error))?;
+    let user = servers.iter().find(|server| server.has_user_pass());
+    let user = user.map(|server| (server.username().map(str::to_owned), server.password().map(str::to_owned)));
+    let options = match user {
+        Some((user, password)) => {
+            ConnectOptions::with_user_and_password(user.unwrap_or_default(), password.unwrap_or_default())
+        }
+        None => ConnectOptions::new(),
+    };
+    // The servers' own addresses may be of a network that this machine does not reach.
+    let options = options
+        .ignore_discovered_servers()
+        .connection_timeout(timeout)
+        .request_timeout(Some(timeout))
+        .ping_interval(ping_interval);
+    options.connect(servers).await.map_err(|error| text(&error))
+}
+
 /// Makes a stream, or checks the one that exists.
 async fn create(context: &Context, config: stream::Config) -> Result<(), OpenError> {
     let stream = context.get_or_create_stream(config.clone()).await.map_err(unreachable_at_open)?;
@@ -263,7 +278,7 @@ async fn create(context: &Context, config: stream::Config) -> Result<(), OpenErr
 }
 
 /// Returns an error with its causes, as one text.
-fn text(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn text(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

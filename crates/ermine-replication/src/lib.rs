@@ -14,6 +14,7 @@
 //! | [`publisher`] | a primary: publishes pieces, until another primary fences it |
 //! | [`follower`] | a standby: reads and verifies pieces |
 //! | `jetstream` | a replicated log in NATS JetStream, with the feature `nats` |
+//! | `feed` (feature `nats`) | a stream in NATS JetStream for other programs, whose writer resumes where it was |
 //! | [`memory`] | a replicated log in memory, with faults from a seed |
 //! | [`simulation`] | the clock, the tasks and the random numbers of a simulated cluster |
 //!
@@ -42,6 +43,8 @@
 
 pub mod candidate;
 pub mod chain;
+#[cfg(feature = "nats")]
+pub mod feed;
 pub mod follower;
 #[cfg(feature = "nats")]
 pub mod jetstream;

@@ -15,7 +15,7 @@ use ermine_server::{
 use ermine_shell::{Format, Layout, Step, Task};
 use log::LevelFilter;
 
-use crate::replication::Cluster;
+use crate::{json_stream, replication::Cluster};
 
 /// Groups of options.
 const CONNECTIONS: &str = "Connections";
@@ -262,6 +262,16 @@ pub struct Serve {
     /// many as the device has room for]
     #[arg(help_heading = STORAGE, long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(128..=1 << 30))]
     pub max_slot_wal_keep_size: Option<u64>,
+    /// Publish changes of rows as JSON to NATS JetStream at these servers: nats://[user:password@]host:4222,..
+    ///
+    /// One message a row, each once and in order, on the subject ermine.json.PUBLICATION.SCHEMA.TABLE of the stream
+    /// ermine-json-PUBLICATION, which is made if there is none, on as many servers as --replicas says. In a cluster,
+    /// the primary publishes. Needs --wal-level logical.
+    #[arg(help_heading = STORAGE, long, value_name = "URLS", requires = "json_publication")]
+    pub json_stream: Option<String>,
+    /// Publication whose changes are published as JSON: lower-case letters, digits and _
+    #[arg(help_heading = STORAGE, long, value_name = "NAME", requires = "json_stream", value_parser = json_publication)]
+    pub json_publication: Option<String>,
     /// Address for HTTP: /metrics for Prometheus, /healthz, /readyz, and a live page at /
     ///
     /// The page is for clients of this machine, and for users of the database once one has a password. There is no TLS:
@@ -395,6 +405,12 @@ impl Serve {
         })
     }
 
+    /// Returns what is published as JSON, and where, if anything is.
+    pub fn json_stream(&self) -> Option<json_stream::Options> {
+        let (servers, publication) = (self.json_stream.clone()?, self.json_publication.clone()?);
+        Some(json_stream::Options { servers, publication, replicas: self.replicas.into() })
+    }
+
     /// Reads the rules for which clients may connect, if there are any.
     pub fn rules(&self) -> Result<Option<Arc<Rules>>, String> {
         let Some(path) = &self.hba_file else { return Ok(None) };
@@ -438,6 +454,17 @@ impl Serve {
 fn assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it has no =, as in work_mem=64MB")?;
     Ok((name.trim().to_lowercase(), value.trim().to_owned()))
+}
+
+/// Parses the name of a publication that is part of the names of a stream, its subjects, and a replication slot.
+fn json_publication(text: &str) -> Result<String, String> {
+    /// So that the slot's name is not too long.
+    const BYTES_MAX: usize = 49;
+    let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match (1..=BYTES_MAX).contains(&text.len()) && text.bytes().all(is_good) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("it is not of 1 to {BYTES_MAX} lower-case letters, digits and _")),
+    }
 }
 
 /// Parses seconds between two screens.
@@ -606,6 +633,11 @@ mod tests {
             ["serve", "serve d --listen here", "serve d --tls-cert c", "serve d --tls-required", "serve d --scheme x"]
         {
             assert!(serve(&format!("ermined {line}")).is_err(), "{line}");
+        }
+        let json = serve("ermined serve d --json-stream nats://h:1 --json-publication a_1 --replicas 1").unwrap();
+        assert_eq!(json.json_stream().map(|options| (options.publication, options.replicas)), Some(("a_1".into(), 1)));
+        for line in ["--json-stream u", "--json-publication p", "--json-stream u --json-publication A"] {
+            assert!(serve(&format!("ermined serve d {line}")).is_err(), "{line}");
         }
         let limited = serve("ermined serve d --memory-limit 64").unwrap();
         assert_eq!(limited.engine.options().memory_limit, Some(64 << 20));

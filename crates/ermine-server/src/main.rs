@@ -6,6 +6,7 @@ mod arguments;
 mod configuration;
 mod import;
 mod init;
+mod json_stream;
 mod notify;
 mod operator;
 mod packaging;

@@ -202,7 +202,8 @@ impl Operator {
             category: option.get_help_heading().unwrap_or("General").to_owned(),
             description: option.get_help().map(ToString::to_string).unwrap_or_default(),
             is_reloadable,
-            is_private: matches!(value_name(option), "FILE" | "DIR"),
+            // Addresses may have a password.
+            is_private: matches!(value_name(option), "FILE" | "DIR" | "URLS"),
             origin,
         }
     }

@@ -31,10 +31,11 @@ use tokio::{
 
 use crate::{
     Failure,
-    arguments::Serve,
+    arguments::{Serve, WalLevel},
     check_exists,
     configuration::Effective,
     failed,
+    json_stream::JsonStream,
     notify::{self, State},
     operator::{self, Operator},
     pid_file::PidFile,
@@ -59,6 +60,9 @@ pub fn serve(arguments: Serve, effective: Effective, command_line: Vec<OsString>
         let what =
             format!("--wal-level logical needs a scheme that keeps versions, which {} does not", engine_options.scheme);
         return Err(Failure::Usage(what));
+    }
+    if arguments.json_stream.is_some() && arguments.wal_level != WalLevel::Logical {
+        return Err(Failure::Usage("--json-stream needs --wal-level logical".into()));
     }
     if let Some(position) = slots_kept_from(&dir).map_err(failed)? {
         engine_options = engine_options.keep_changes_from(position);
@@ -217,7 +221,7 @@ impl Service {
         }
         raise_file_limit();
         let failure = Arc::new(OnceLock::new());
-        let mut pid_file = None;
+        let (mut pid_file, mut json_stream) = (None, None);
         let served = runtime.block_on(async {
             let traces = arguments.otlp.clone().map(Traces::start);
             options.fixed.traces.clone_from(&traces);
@@ -242,6 +246,9 @@ impl Service {
             let served = (server.control(), addresses.clone());
             let operator = Operator::begin(configured, command_line.clone(), (&database, watched), served, standbys)
                 .map_err(std::io::Error::other)?;
+            if let Some(options) = arguments.json_stream().filter(|_| !is_standby) {
+                json_stream = Some(JsonStream::start(options, database.clone())?);
+            }
             drop(database);
             if arguments.cluster.is_some() {
                 // What was read again before belongs to an earlier server of this node.
@@ -263,6 +270,7 @@ impl Service {
             }
             std::io::Result::Ok(())
         });
+        drop(json_stream);
         // Sessions that remain hold the database open; without them it is closed here, and all of it is durable.
         runtime.shutdown_timeout(Duration::from_secs(1));
         drop(pid_file);

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod import;
+mod json_stream;
 mod kill;
 mod memory;
 mod process;

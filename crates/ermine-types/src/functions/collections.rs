@@ -69,8 +69,8 @@ pub(crate) fn to_json(value: &Value, environment: &Environment) -> Result<Json> 
     })
 }
 
-/// Writes any value as the text of a `json`.
-pub(crate) fn write_json(value: &Value, environment: &Environment, out: &mut String) -> Result<()> {
+/// Writes any value as the text of a `json`, as `to_json` does.
+pub fn write_json(value: &Value, environment: &Environment, out: &mut String) -> Result<()> {
     match value {
         Value::Text(text) => environment.memory.check(string_bytes(text))?,
         Value::Jsonb(json) => environment.memory.check(json.text_bytes())?,

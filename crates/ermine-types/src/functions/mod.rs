@@ -50,6 +50,7 @@ pub use crate::keywords::quote_ident;
 pub use aggregates::{
     Accumulator, Aggregate, aggregate, collect_array, is_aggregate, is_ordered_set, ordered_set_aggregate,
 };
+pub use collections::write_json;
 pub(crate) use math::square_root;
 pub use sets::{SetFunction, SetReturning, SetRows, is_set_returning, set_returning};
 
