@@ -182,7 +182,10 @@ impl<S: Scheme> Engine<S> {
         self.versions.advance();
         self.tables.advance();
         self.shared.tids.epochs().advance();
-        self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
+        self.workers.for_each_idle(|worker| {
+            worker.housekeep(self, 4096);
+            worker.give_row_ids(self);
+        });
         self.nodes.reclaim_orphans(4096);
         self.memory.sweep_if_due();
         let ending = self.tables.free_ended(|table| {

@@ -823,10 +823,10 @@ impl<F: Family> Tables<F> {
         row_ids.count_in(table.as_ref().map(|table| &table.rows));
     }
 
-    /// Gives some of a worker's RowIds to their table.
-    pub(crate) fn give_row_ids(&self, id: TableId, row_ids: &mut RowIds) {
+    /// Gives a worker's RowIds to their table, but for so many.
+    pub(crate) fn give_row_ids(&self, id: TableId, row_ids: &mut RowIds, keep: usize) {
         let table = self.live_tables().get(id);
-        row_ids.give_back(table.as_ref().map(|table| &table.rows));
+        row_ids.give_back(table.as_ref().map(|table| &table.rows), keep);
     }
 
     /// Returns the bytes of the indirection arrays in use.

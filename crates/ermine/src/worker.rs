@@ -29,7 +29,7 @@ use crate::{
     reclaim::{self, Outcome, Queue, Superseded, Unlinked},
     rows::{
         arena::Arena,
-        array::{RowIds, WorkerRowIds},
+        array::{KEPT_ROWS, RowIds, WorkerRowIds},
         chain::{CertifierStamps, VersionPtr},
         snapshots::{Horizon, Needs, SnapshotSlot},
     },
@@ -360,6 +360,11 @@ impl<S: Scheme> Worker<S> {
         // Relaxed: a statistic.
         slot.garbage.store(garbage.len() as u64, Ordering::Relaxed);
     }
+
+    /// Gives the RowIds that the worker has freed to their tables.
+    pub(crate) fn give_row_ids(&mut self, engine: &Engine<S>) {
+        self.state.get_mut().row_ids.give_back(|table, row_ids| engine.tables.give_row_ids(table, row_ids, 0));
+    }
 }
 
 impl<S: Scheme> State<S> {
@@ -540,7 +545,7 @@ impl<H: CertifierStamps> Garbage<H> {
             }
             row_ids.give(row);
             if row_ids.are_many() {
-                engine.tables.give_row_ids(table, row_ids);
+                engine.tables.give_row_ids(table, row_ids, KEPT_ROWS / 2);
             }
         }
     }

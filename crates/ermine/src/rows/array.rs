@@ -43,7 +43,7 @@ use crate::{
 const BLOCK_ROWS: u64 = 64;
 
 /// Free RowIds that a worker keeps; when it has more, half of them go to the table.
-const KEPT_ROWS: usize = 1024;
+pub(crate) const KEPT_ROWS: usize = 1024;
 
 /// Rows that a table can have.
 #[cfg(not(any(loom, shuttle, miri)))]
@@ -330,6 +330,16 @@ impl<T: Slot> RowArray<T> {
     }
 }
 
+impl<T> Drop for RowArray<T> {
+    fn drop(&mut self) {
+        // Relaxed: no other thread uses the array.
+        let taken = self.taken.load(Ordering::Relaxed).min(CAPACITY).next_multiple_of(PAGE_ROWS);
+        let Ok(free) = self.free.lock() else { return };
+        let given: u64 = free.whole().filter(is_discarded).map(|chunk| chunk.end - chunk.start).sum();
+        self.budget.give((taken - given) * WORD as u64);
+    }
+}
+
 impl<C: Control> RowArray<RecordSlot<C>> {
     /// Finds the free RowIds after recovery has put rows into the array. No other thread uses the array yet.
     pub(crate) fn settle(&self) {
@@ -366,7 +376,11 @@ impl<H: CertifierStamps> ChainArray<H> {
         let mut whole = 0;
         let mut free_up_to = |run: Range<u64>| {
             let run = run.start + FIRST_ROWS..run.end + FIRST_ROWS;
-            whole += free.add_run(run).iter().filter(|chunk| is_discarded(chunk)).count() as u64;
+            for chunk in free.add_run(run).into_iter().filter(is_discarded) {
+                // Of rows that came and went in the log.
+                self.slots.discard(chunk);
+                whole += 1;
+            }
         };
         let mut start = 0;
         for row in used.iter().flat_map(Range::clone).filter(|&row| row < taken && is_used(row)) {
@@ -437,15 +451,15 @@ impl RowIds {
         self.note();
     }
 
-    /// Whether some are to go to the table: others may insert what this worker deletes.
+    /// Whether half of them are to go to the table: others may insert what this worker deletes.
     pub(crate) fn are_many(&self) -> bool {
         self.recycled.len() > KEPT_ROWS
     }
 
-    /// Gives some to the table; `None`: the table is gone.
+    /// Gives those to the table that were freed first, but for so many; `None`: the table is gone.
     #[cold]
-    pub(crate) fn give_back<T: Slot>(&mut self, array: Option<&RowArray<T>>) {
-        let some = self.recycled.drain(..KEPT_ROWS / 2);
+    pub(crate) fn give_back<T: Slot>(&mut self, array: Option<&RowArray<T>>, keep: usize) {
+        let some = self.recycled.drain(..self.recycled.len().saturating_sub(keep));
         match array {
             Some(array) => array.give_free(some),
             None => drop(some),
@@ -473,6 +487,13 @@ impl WorkerRowIds {
             self.logged.resize_with(at + 1, RowIds::default);
         }
         &mut self.logged[at]
+    }
+
+    /// Calls `give` with those of each table of which there are free ones.
+    pub(crate) fn give_back(&mut self, mut give: impl FnMut(TableId, &mut RowIds)) {
+        let logged = self.logged.iter_mut().enumerate().map(|(table, ids)| (TableId(table as u32), ids));
+        let all = logged.chain(self.unlogged.iter_mut().map(|(table, ids)| (*table, ids)));
+        all.filter(|(_, ids)| !ids.recycled.is_empty()).for_each(|(table, ids)| give(table, ids));
     }
 
     /// Forgets those of tables in memory only that are gone.
@@ -539,7 +560,7 @@ mod tests {
             for row in &taken {
                 ids.give(*row);
                 if ids.are_many() {
-                    ids.give_back(Some(&array));
+                    ids.give_back(Some(&array), KEPT_ROWS / 2);
                 }
             }
             // The worker keeps some of the last chunk; the first one stays.

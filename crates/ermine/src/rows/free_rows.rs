@@ -4,7 +4,10 @@
 //! RowIds are held by their positions in the array's ranges, in chunks whose slots are as long as a huge page. Ranges of
 //! that size and more begin at a chunk.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// Positions in a chunk.
 pub(super) const CHUNK: u64 = (2 << 20) / 8;
@@ -12,15 +15,19 @@ pub(super) const CHUNK: u64 = (2 << 20) / 8;
 /// A set of positions.
 #[derive(Default)]
 pub(super) struct FreeRows {
-    chunks: BTreeMap<u64, Chunk>,
+    /// The chunks that are free in part.
+    parts: BTreeMap<u64, Part>,
+    /// Those that are free as a whole.
+    whole: BTreeSet<u64>,
     count: u64,
 }
 
-struct Chunk {
+#[derive(Default)]
+struct Part {
     free: u64,
     /// Words below this one have no bit.
     lowest: usize,
-    /// A bit for each position, up to the last one that is free. None at all: the chunk is free as a whole.
+    /// A bit for each position, up to the last one that is free.
     words: Vec<u64>,
 }
 
@@ -35,37 +42,39 @@ impl FreeRows {
 
     /// Returns the chunks that are free as a whole.
     pub(super) fn whole(&self) -> impl Iterator<Item = Whole> {
-        self.chunks.iter().filter(|(_, chunk)| chunk.words.is_empty()).map(|(&number, _)| whole(number))
+        self.whole.iter().map(|&number| chunk(number))
     }
 
     /// Adds a position that is not in the set; returns its chunk if that is free as a whole now.
     pub(super) fn add(&mut self, position: u64) -> Option<Whole> {
-        let chunk = self.chunks.entry(position / CHUNK).or_insert(Chunk { free: 0, lowest: 0, words: Vec::new() });
+        let number = position / CHUNK;
+        let part = self.parts.entry(number).or_default();
         let (word, bit) = ((position % CHUNK / 64) as usize, 1 << (position % 64));
-        if chunk.words.len() <= word {
-            chunk.words.resize(word + 1, 0);
+        if part.words.len() <= word {
+            part.words.resize(word + 1, 0);
         }
-        debug_assert_eq!(chunk.words[word] & bit, 0, "the position is in the set");
-        chunk.words[word] |= bit;
-        chunk.lowest = if chunk.free == 0 { word } else { chunk.lowest.min(word) };
-        chunk.free += 1;
+        debug_assert_eq!(part.words[word] & bit, 0, "the position is in the set");
+        part.words[word] |= bit;
+        part.lowest = if part.free == 0 { word } else { part.lowest.min(word) };
+        part.free += 1;
         self.count += 1;
-        (chunk.free == CHUNK).then(|| {
-            *chunk = Chunk::whole();
-            whole(position / CHUNK)
-        })
+        if part.free < CHUNK {
+            return None;
+        }
+        self.parts.remove(&number);
+        self.whole.insert(number);
+        Some(chunk(number))
     }
 
     /// Adds positions that are not in the set; returns the chunks of them that are free as a whole now.
     pub(super) fn add_run(&mut self, run: Range<u64>) -> Vec<Whole> {
         let (mut found, mut next) = (Vec::new(), run.start);
         while next < run.end {
-            let number = next / CHUNK;
-            let end = whole(number).end;
-            if next == whole(number).start && end <= run.end {
-                self.chunks.insert(number, Chunk::whole());
+            let Range { start, end } = chunk(next / CHUNK);
+            if next == start && end <= run.end {
+                self.whole.insert(next / CHUNK);
                 self.count += CHUNK;
-                found.push(whole(number));
+                found.push(start..end);
                 next = end;
             } else {
                 found.extend(self.add(next));
@@ -75,55 +84,50 @@ impl FreeRows {
         found
     }
 
-    /// Moves the lowest positions, at most that many and of one chunk, to `into`, in ascending order; returns the chunk
-    /// if it was free as a whole.
+    /// Moves some positions, at most that many, to `into`: the lowest ones of a chunk, in ascending order. Chunks that
+    /// are free as a whole come last; returns the chunk if it was one.
     pub(super) fn take(&mut self, most: usize, into: &mut Vec<u64>) -> Option<Whole> {
-        let mut entry = self.chunks.first_entry()?;
-        let (number, chunk) = (*entry.key(), entry.get_mut());
-        let was_whole = chunk.words.is_empty();
-        if was_whole {
-            chunk.words = vec![u64::MAX; (CHUNK / 64) as usize];
+        let was_whole = if self.parts.is_empty() { self.whole.pop_first() } else { None };
+        if let Some(number) = was_whole {
+            self.parts.insert(number, Part { free: CHUNK, lowest: 0, words: vec![u64::MAX; (CHUNK / 64) as usize] });
         }
+        let mut entry = self.parts.first_entry()?;
+        let (number, part) = (*entry.key(), entry.get_mut());
         let mut left = most;
-        while left > 0 && chunk.free > 0 {
-            let word = &mut chunk.words[chunk.lowest];
+        while left > 0 && part.free > 0 {
+            let word = &mut part.words[part.lowest];
             if *word == 0 {
-                chunk.lowest += 1;
+                part.lowest += 1;
                 continue;
             }
-            into.push(number * CHUNK + chunk.lowest as u64 * 64 + u64::from(word.trailing_zeros()));
+            into.push(number * CHUNK + part.lowest as u64 * 64 + u64::from(word.trailing_zeros()));
             *word &= *word - 1;
-            (left, chunk.free, self.count) = (left - 1, chunk.free - 1, self.count - 1);
+            (left, part.free, self.count) = (left - 1, part.free - 1, self.count - 1);
         }
-        if chunk.free == 0 {
+        if part.free == 0 {
             entry.remove();
         }
-        was_whole.then(|| whole(number))
+        was_whole.map(chunk)
     }
 
     /// Returns the positions of a range that are not in the set, in ascending order.
     pub(super) fn others(&self, range: Range<u64>) -> impl Iterator<Item = u64> {
         let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
-        let is_whole = |number: &u64| self.chunks.get(number).is_some_and(|chunk| chunk.words.is_empty());
-        chunks.filter(move |number| !is_whole(number)).flat_map(move |number| {
-            let inside = range.start.max(whole(number).start)..range.end.min(whole(number).end);
-            let chunk = self.chunks.get(&number);
-            inside.filter(move |position| !chunk.is_some_and(|chunk| chunk.has(position % CHUNK)))
+        chunks.filter(|number| !self.whole.contains(number)).flat_map(move |number| {
+            let inside = range.start.max(chunk(number).start)..range.end.min(chunk(number).end);
+            let part = self.parts.get(&number);
+            inside.filter(move |position| !part.is_some_and(|part| part.has(position % CHUNK)))
         })
     }
 }
 
-impl Chunk {
-    fn whole() -> Self {
-        Self { free: CHUNK, lowest: 0, words: Vec::new() }
-    }
-
+impl Part {
     fn has(&self, position: u64) -> bool {
         self.words.get((position / 64) as usize).is_some_and(|word| word & 1 << (position % 64) != 0)
     }
 }
 
-fn whole(number: u64) -> Whole {
+fn chunk(number: u64) -> Whole {
     number * CHUNK..(number + 1) * CHUNK
 }
 
@@ -157,11 +161,14 @@ mod tests {
                     let (mut taken, most) = (Vec::new(), random.usize(1..90_000));
                     let before = model.clone();
                     let told = rows.take(most, &mut taken);
-                    let first = model.first().map_or(0, |first| first / CHUNK);
-                    let expected: Vec<_> = model.range(whole(first)).take(most).copied().collect();
+                    let all = |number: &u64| count_in(&before, &chunk(*number)) == CHUNK;
+                    let numbers: BTreeSet<_> = before.iter().map(|position| position / CHUNK).collect();
+                    let part = numbers.iter().find(|number| !all(number)).copied();
+                    let from = part.or(numbers.first().copied()).map_or(0..0, chunk);
+                    let expected: Vec<_> = model.range(from.clone()).take(most).copied().collect();
                     assert_eq!(taken, expected);
                     taken.iter().for_each(|position| assert!(model.remove(position)));
-                    assert_eq!(told, Some(whole(first)).filter(|chunk| count_in(&before, chunk) == CHUNK));
+                    assert_eq!(told, Some(from).filter(|_| part.is_none() && !numbers.is_empty()));
                 }
             }
             assert_eq!(rows.count(), model.len() as u64);

@@ -163,7 +163,10 @@ impl<P: InPlace> Engine<P> {
     pub(crate) fn maintain(&self) -> bool {
         self.epochs.advance();
         self.tables.advance();
-        self.workers.for_each_idle(|worker| worker.housekeep(self, 4096));
+        self.workers.for_each_idle(|worker| {
+            worker.housekeep(self, 4096);
+            worker.give_row_ids(self);
+        });
         self.nodes.reclaim_orphans(4096);
         self.memory.sweep_if_due();
         let ending = self.tables.free_ended(|table| {

@@ -15,6 +15,7 @@ use crate::{
     ids::{RowId, TableId},
     rows::{
         arena::Arena,
+        array::KEPT_ROWS,
         in_place::{Outgrown, RecordPtr},
     },
     scheme::in_place::InPlace,
@@ -36,32 +37,39 @@ pub(crate) enum Retired<C> {
 }
 
 impl Removal {
-    /// Removes the key, if there is still no row; queues it again when a transaction is at the record.
+    /// Removes the key, if there is still no row; queues it again when a transaction is at the record. Returns whether
+    /// the epoch of the deletion has passed: those that were queued later are mostly of the same one.
     pub(super) fn carry_out<P: InPlace>(
         self,
         engine: &Engine<P>,
         garbage: &mut Garbage<P::Control>,
         nodes: &Guard<'_>,
-    ) {
+    ) -> bool {
         // The records of a dropped table are freed with the table.
-        let Some(table) = engine.tables.find(self.table) else { return };
+        let Some(table) = engine.tables.find(self.table) else { return true };
         let slot = table.rows.slot(self.row);
-        let Some(record) = slot.record() else { return };
-        if !engine.snapshots.is_cleaned_up_to(record.word().tid().epoch()) {
+        let Some(record) = slot.record() else { return true };
+        let word = record.word();
+        if word.is_absent() && word.tid().epoch() >= engine.epochs.current() {
             garbage.removals.push_back(self);
-            return;
+            return false;
+        }
+        if !engine.snapshots.is_cleaned_up_to(word.tid().epoch()) {
+            garbage.removals.push_back(self);
+            return true;
         }
         let Some(word) = record.try_lock() else {
             garbage.removals.push_back(self);
-            return;
+            return true;
         };
         if !word.is_absent() || word.is_gone() {
-            return record.unlock(word.unqueued());
+            record.unlock(word.unqueued());
+            return true;
         }
         if word.is_wanted() {
             record.unlock(word.unwanted());
             garbage.retired.push(&engine.nodes, Retired::Key(self));
-            return;
+            return true;
         }
         // In a later epoch than that of the deletion, so that a transaction that inserts the key again gets a greater
         // TID; and when no snapshot shows the row.
@@ -70,7 +78,7 @@ impl Removal {
         if !is_past || !P::is_unclaimed(&engine.shared, record) {
             record.unlock(word);
             garbage.removals.push_back(self);
-            return;
+            return true;
         }
         // The record is the key's only if the key still leads to it: the RowId may serve another key by now.
         let (gap, removed) = P::last_looks(&engine.shared, record);
@@ -78,11 +86,13 @@ impl Removal {
             log.entry_leaves(word.tid().epoch());
         }
         if !table.primary.remove_if(nodes, &self.key, self.row, gap, removed, || true) {
-            return record.unlock(word.unqueued());
+            record.unlock(word.unqueued());
+            return true;
         }
         slot.set(None);
         record.unlock_gone(word);
         garbage.retired.push(&engine.nodes, Retired::Record(self.table, self.row, record));
+        true
     }
 }
 
@@ -100,7 +110,7 @@ impl<C: crate::rows::in_place::Control> Garbage<C> {
                     }
                     row_ids.give(row);
                     if row_ids.are_many() {
-                        engine.tables.give_row_ids(table, row_ids);
+                        engine.tables.give_row_ids(table, row_ids, KEPT_ROWS / 2);
                     }
                 }
                 Retired::Key(removal) => self.removals.push_back(removal),

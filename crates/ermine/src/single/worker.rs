@@ -130,6 +130,9 @@ pub(crate) struct State<P: InPlace> {
     transactions: usize,
 }
 
+/// Removals that are tried inside of one guard.
+const REMOVALS_TOGETHER: usize = 4096;
+
 /// Objects that wait to be removed, and to be freed.
 pub(crate) struct Garbage<C> {
     pub(crate) removals: VecDeque<Removal>,
@@ -230,15 +233,24 @@ impl<P: InPlace> Worker<P> {
     /// advances the epoch. The worker is idle.
     pub(crate) fn housekeep(&mut self, engine: &Engine<P>, at_most: usize) {
         let state = self.state.get_mut();
-        (state.transactions, state.garbage.queued) = (0, 0);
-        if !state.garbage.removals.is_empty() {
+        state.transactions = 0;
+        // A removal that has to wait goes to the end of the queue, and is not tried again in this round.
+        let mut left = at_most.min(state.garbage.removals.len());
+        let mut is_due = true;
+        while left > 0 && is_due {
+            // Not all in one: others wait for the guard's epoch to close.
             let nodes = self.nodes.enter();
-            // A removal that has to wait goes to the end of the queue, and is not tried again in this round.
-            for _ in 0..at_most.min(state.garbage.removals.len()) {
+            for _ in 0..left.min(REMOVALS_TOGETHER) {
                 let removal = state.garbage.removals.pop_front().expect("as many as there were");
-                removal.carry_out(engine, &mut state.garbage, &nodes);
+                is_due = removal.carry_out(engine, &mut state.garbage, &nodes);
+                if !is_due {
+                    break;
+                }
+                left -= 1;
             }
         }
+        // Those behind one of the current epoch are for the next rounds.
+        state.garbage.queued = left;
         engine.nodes.advance();
         state.garbage.free(engine, &mut state.arena);
         state.garbage.row_ids.forget(|table| engine.tables.is_gone(table));
@@ -249,5 +261,11 @@ impl<P: InPlace> Worker<P> {
         let waiting = state.garbage.removals.len() + state.garbage.retired.len();
         // Relaxed: a statistic.
         self.presence.garbage.store(waiting as u64, Ordering::Relaxed);
+    }
+
+    /// Gives the RowIds that the worker has freed to their tables.
+    pub(crate) fn give_row_ids(&mut self, engine: &Engine<P>) {
+        let row_ids = &mut self.state.get_mut().garbage.row_ids;
+        row_ids.give_back(|table, row_ids| engine.tables.give_row_ids(table, row_ids, 0));
     }
 }

@@ -5,16 +5,7 @@
 //! too much are refused; files that hold more than fits into memory are opened; and random operations run while one in
 //! eight requests for memory is refused, against a map of the expected rows (`ERMINE_TEST_SEED=n` runs one again).
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    path::PathBuf,
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-};
+use std::{collections::BTreeMap, ops::Range, path::PathBuf, sync::mpsc, thread};
 
 use ermine::{
     AbortKind, Database, Durability, Error, IndexKind, IndexOptions, Options, Scheme, SecondaryIndex, Statistics,
@@ -117,54 +108,87 @@ fn what_is_deleted_serves_new_rows_under_every_scheme() {
     }
 }
 
-/// A queue: one thread inserts rows, another one deletes them. What is in use must not grow with the rows that have passed
-/// through, but for what piles up once in a while, when one of the threads is held up.
+/// Runs a transaction that has begun, and others in its place, until one commits.
+fn finish<'d>(db: &'d Database, mut txn: Transaction<'d>, change: impl Fn(&Transaction<'_>) -> Result<(), Error>) {
+    while let Err(error) = change(&txn).and_then(|()| txn.commit()) {
+        assert!(matches!(error, Error::Abort(_)), "{error}");
+        txn = db.begin(TxnOptions::default()).unwrap();
+    }
+}
+
+/// A queue: one thread inserts rows, another one deletes them. Memory must not grow with the rows that have passed through,
+/// but for what piles up once in a while, when one of the threads is held up.
 #[test]
 fn what_one_thread_deletes_serves_the_rows_of_another() {
     const ROWS: u64 = 500;
-    const PERIOD: u64 = 200;
+    const PERIOD: u64 = 100;
     for scheme in [Scheme::SiSsn, Scheme::Silo, Scheme::TwoPhaseNoWait, Scheme::Sto] {
         let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
         let rows = db.table::<u64, u64>("queue").unwrap();
-        let (together, is_flat) = (Barrier::new(2), AtomicBool::new(false));
-        let work = |change: &mut dyn FnMut(&Transaction<'_>, u64) -> Result<(), Error>| {
-            (1..PERIOD * 20).any(|round| {
-                let mut txn = db.begin(TxnOptions::default()).unwrap();
-                // Two transactions at a time: each thread has a worker of its own.
-                together.wait();
-                while let Err(error) = change(&txn, round).and_then(|()| txn.commit()) {
-                    assert!(matches!(error, Error::Abort(_)), "{scheme}: {error}");
-                    txn = db.begin(TxnOptions::default()).unwrap();
-                }
-                together.wait();
-                is_flat.load(Ordering::SeqCst)
-            })
-        };
+        // Rounds that the other thread is to insert, and those that it has. If one of the two panics, so does the other.
+        let (wanted, rounds) = mpsc::sync_channel::<u64>(0);
+        let (inserted, is_inserted) = mpsc::sync_channel(0);
         let mut in_use = Vec::new();
-        let mut delete = |txn: &Transaction<'_>, round| {
-            for key in (round - 1) * ROWS..round * ROWS {
-                assert_eq!(txn.delete(&rows, &key)?, round > 1);
-            }
-            if round % PERIOD == 0 {
-                let Statistics { version_bytes, free_version_bytes, row_bytes, index_bytes, .. } = db.statistics();
-                let bytes = version_bytes - free_version_bytes + row_bytes + index_bytes;
-                // The transaction may be run again.
-                in_use.retain(|&(at, _)| at < round);
-                // 100,000 rows have passed through.
-                is_flat.store(in_use.last().is_some_and(|(_, last)| bytes < last + (128 << 10)), Ordering::SeqCst);
-                in_use.push((round, bytes));
-            }
-            Ok(())
-        };
-        let flat = thread::scope(|scope| {
+        let is_flat = thread::scope(|scope| {
             scope.spawn(|| {
-                work(&mut |txn, round| {
-                    (round * ROWS..(round + 1) * ROWS).try_for_each(|key| txn.insert(&rows, &key, &key))
-                });
+                let inserted = inserted;
+                for round in rounds {
+                    // Two transactions at a time: each thread has a worker of its own.
+                    let txn = db.begin(TxnOptions::default()).unwrap();
+                    inserted.send(()).unwrap();
+                    finish(&db, txn, |txn| {
+                        (round * ROWS..(round + 1) * ROWS).try_for_each(|key| txn.insert(&rows, &key, &key))
+                    });
+                    inserted.send(()).unwrap();
+                }
             });
-            work(&mut delete)
+            let wanted = wanted;
+            (1..60 * PERIOD).any(|round| {
+                wanted.send(round).unwrap();
+                let txn = db.begin(TxnOptions::default()).unwrap();
+                is_inserted.recv().unwrap();
+                finish(&db, txn, |txn| {
+                    ((round - 1) * ROWS..round * ROWS).try_for_each(|key| {
+                        assert_eq!(txn.delete(&rows, &key)?, round > 1);
+                        Ok(())
+                    })
+                });
+                is_inserted.recv().unwrap();
+                if round % PERIOD > 0 {
+                    return false;
+                }
+                let Statistics { version_bytes, row_bytes, index_bytes, memory_taken, .. } = db.statistics();
+                in_use.push((version_bytes + row_bytes + index_bytes, memory_taken));
+                // 200,000 rows have passed through since then: it is less than two bytes a row.
+                let then = in_use.iter().rev().nth(4);
+                let limit = 320 << 10;
+                then.is_some_and(|then| {
+                    in_use.last().is_some_and(|now| now.0 < then.0 + limit && now.1 < then.1 + limit)
+                })
+            })
         });
-        assert!(flat, "{scheme}: {in_use:?}");
+        assert!(is_flat, "{scheme}: {in_use:?}");
+    }
+}
+
+/// Also for tables that come and go with rows.
+#[test]
+fn dropped_tables_take_no_memory() {
+    for scheme in [Scheme::SiSsn, Scheme::Silo] {
+        let db = Database::open_in_memory(Options::default().scheme(scheme)).unwrap();
+        let mut taken = Vec::new();
+        let is_flat = |_| {
+            for _ in 0..50 {
+                let rows = db.table::<u64, u64>("passing").unwrap();
+                db.run(|txn| (0..3000).try_for_each(|key| txn.insert(&rows, &key, &key))).unwrap();
+                drop(rows);
+                db.drop_table("passing").unwrap();
+            }
+            taken.push(db.statistics().memory_taken);
+            // Each table had 24 KB of slots, of which nothing may be left.
+            taken.iter().rev().nth(1).is_some_and(|then| taken[taken.len() - 1] < then + (50 * 24 << 10) / 2)
+        };
+        assert!((0..20).any(is_flat), "{scheme}: {taken:?}");
     }
 }
 
