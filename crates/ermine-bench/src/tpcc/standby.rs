@@ -137,6 +137,9 @@ pub fn drive_standby(options: &StandbyOptions, setting: Setting, progress: &Prog
     progress.finish_and_clear();
     db.backup(&copy)?;
     let mut standby = HotStandby::open(&copy, ermine::Options::default())?;
+    // The indexes are of this program: a standby maintains those that are open.
+    let image = standby.database().clone();
+    let there = Tables::<StandardRows>::open(&image)?;
 
     let logged = db.statistics().log_bytes;
     let written = run(&mix, &db, &tables, &mut |_| {})?.counts;
@@ -150,8 +153,6 @@ pub fn drive_standby(options: &StandbyOptions, setting: Setting, progress: &Prog
     }
     let replayed_seconds = begin.elapsed().as_secs_f64();
 
-    let image = standby.database().clone();
-    let there = Tables::<StandardRows>::open(&image)?;
     let judged = |db, tables| check(db, tables, options.warehouses, options.scale, Moment::AfterRun);
     let conditions = [judged(&db, &tables)?, judged(&image, &there)?];
     let mut reads = Vec::new();
