@@ -40,6 +40,7 @@ use async_nats::{
 };
 use bytes::Bytes;
 use futures_util::StreamExt;
+use percent_encoding::percent_decode_str;
 use tokio::io::AsyncRead;
 
 use crate::log::{
@@ -56,7 +57,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 pub struct Options {
     /// Addresses of all servers, separated by commas: `nats://host:4222,..`.
     pub servers: String,
-    /// The name of the cluster: letters, digits and `-`.
+    /// The name of the cluster: letters, digits and `-`, but not `json`, and not `json-` at its beginning.
     pub name: String,
     /// The number of servers that store each message: 3, or 1 without protection.
     pub replicas: usize,
@@ -85,7 +86,7 @@ pub struct JetStream {
 /// The reason why a log in JetStream could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The name has a character that names of streams do not have.
+    /// The name has a character that names of streams do not have, or is one that feeds of JSON have.
     Name(String),
     /// No server answers, or it refuses.
     Unreachable(String),
@@ -116,7 +117,7 @@ impl JetStream {
     /// Connects to the servers, and makes the streams that do not exist.
     pub async fn open(options: &Options) -> Result<Self, OpenError> {
         let Options { servers, name, replicas, lease_lifetime, timeout } = options;
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        if !can_name_cluster(name) {
             return Err(OpenError::Name(name.clone()));
         }
         // A server whose machine is lost, or cut off, ends no connection. The third ping without any answer does: so a
@@ -238,18 +239,49 @@ impl JetStream {
     }
 }
 
-/// Connects to one of the servers at addresses that are separated by commas. A user and a password in an address are
-/// those for all.
+/// Whether a cluster may have this name. The streams and subjects of `json` and `json-..` are those of feeds of JSON.
+fn can_name_cluster(name: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !name.is_empty() && name.bytes().all(is_good) && name != "json" && !name.starts_with("json-")
+}
+
+/// Who a client says it is.
+#[derive(PartialEq, Eq, Debug)]
+enum Login {
+    Nobody,
+    Token(String),
+    User { name: String, password: String },
+}
+
+impl Login {
+    /// Returns the first one that addresses have: `user:password@`, or a token as `token@`. Bytes may be written as
+    /// `%XX`.
+    fn of(servers: &[ServerAddr]) -> Result<Self, String> {
+        let decode = |text: &str| {
+            let decoded = percent_decode_str(text).decode_utf8();
+            // The text itself may be a password.
+            decoded.map(String::from).map_err(|_| "a user, password or token in an address is not UTF-8".to_owned())
+        };
+        let mut logins = servers.iter().map(|server| (server.username(), server.password()));
+        match logins.find(|login| *login != (None, None)) {
+            None | Some((None, None)) => Ok(Self::Nobody),
+            Some((Some(token), None)) => Ok(Self::Token(decode(token)?)),
+            Some((name, Some(password))) => {
+                Ok(Self::User { name: decode(name.unwrap_or_default())?, password: decode(password)? })
+            }
+        }
+    }
+}
+
+/// Connects to one of the servers at addresses that are separated by commas. A user and a password, or a token, in an
+/// address are those for all.
 pub(crate) async fn connect(servers: &str, timeout: Duration, ping_interval: Duration) -> Result<Client, String> {
     let servers: Result<Vec<ServerAddr>, _> = servers.split(',').map(str::parse).collect();
     let servers = servers.map_err(|error| text(&error))?;
-    let user = servers.iter().find(|server| server.has_user_pass());
-    let user = user.map(|server| (server.username().map(str::to_owned), server.password().map(str::to_owned)));
-    let options = match user {
-        Some((user, password)) => {
-            ConnectOptions::with_user_and_password(user.unwrap_or_default(), password.unwrap_or_default())
-        }
-        None => ConnectOptions::new(),
+    let options = match Login::of(&servers)? {
+        Login::Nobody => ConnectOptions::new(),
+        Login::Token(token) => ConnectOptions::with_token(token),
+        Login::User { name, password } => ConnectOptions::with_user_and_password(name, password),
     };
     // The servers' own addresses may be of a network that this machine does not reach.
     let options = options
@@ -481,7 +513,10 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => {
-                write!(f, "\"{name}\" cannot name a cluster: use letters, digits and \"-\"")
+                write!(
+                    f,
+                    "\"{name}\" cannot name a cluster: use letters, digits and \"-\", and not \"json\" or \"json-..\""
+                )
             }
             Self::Unreachable(reason) => write!(f, "the log cannot be opened: {reason}"),
             Self::Payload { bytes_max } => write!(
@@ -497,3 +532,35 @@ impl fmt::Display for OpenError {
 }
 
 impl Error for OpenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_decoded() {
+        let of = |servers: &str| {
+            let servers: Vec<ServerAddr> = servers.split(',').map(|server| server.parse().unwrap()).collect();
+            Login::of(&servers)
+        };
+        let user = |name: &str, password: &str| Ok(Login::User { name: name.into(), password: password.into() });
+        assert_eq!(of("nats://one:4222,two"), Ok(Login::Nobody));
+        assert_eq!(of("one:4222,nats://ann:word@two"), user("ann", "word"));
+        assert_eq!(of("nats://a%40b:x%3A%2C%25=y%20z@one"), user("a@b", "x:,%=y z"));
+        // What the address does not escape is taken as it is.
+        assert_eq!(of("nats://ann:100%|=^ü@one"), user("ann", "100%|=^ü"));
+        assert_eq!(of("nats://:word@one"), user("", "word"));
+        assert_eq!(of("nats://t0k%2Fn=@one"), Ok(Login::Token("t0k/n=".into())));
+        assert!(of("nats://ann:%FF@one").is_err());
+    }
+
+    #[test]
+    fn clusters_do_not_have_names_of_feeds() {
+        for name in ["shop", "json1", "my-json", "JSON"] {
+            assert!(can_name_cluster(name), "{name}");
+        }
+        for name in ["", "a.b", "json", "json-", "json-shop"] {
+            assert!(!can_name_cluster(name), "{name}");
+        }
+    }
+}

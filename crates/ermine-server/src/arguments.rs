@@ -214,10 +214,12 @@ pub struct Serve {
     ///
     /// The database is in DIR/database. One node of a cluster is the primary; the others follow it, let clients read
     /// (--hot-standby), and one takes its place when it is lost. A commit is acknowledged when most of the servers have
-    /// it (see synchronous_commit). The servers need `sync_interval: always`.
+    /// it (see synchronous_commit). The servers need `sync_interval: always`. An address may have user:password@ or
+    /// token@ before the host, with bytes as %XX: give it in the configuration file or ERMINED_REPLICATE then, because
+    /// arguments are visible to all users of the machine.
     #[arg(help_heading = CLUSTER, long, value_name = "URLS", requires = "cluster")]
     pub replicate: Option<String>,
-    /// Name of the cluster: letters, digits and -
+    /// Name of the cluster: letters, digits and -, but not json or json-..
     #[arg(help_heading = CLUSTER, long, value_name = "NAME", requires = "replicate")]
     pub cluster: Option<String>,
     /// Name of this node in the cluster [default: the first address that it listens on]
@@ -262,11 +264,13 @@ pub struct Serve {
     /// many as the device has room for]
     #[arg(help_heading = STORAGE, long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(128..=1 << 30))]
     pub max_slot_wal_keep_size: Option<u64>,
-    /// Publish changes of rows as JSON to NATS JetStream at these servers: nats://[user:password@]host:4222,..
+    /// Publish changes of rows as JSON to NATS JetStream at these servers: nats://host:4222,..
     ///
     /// One message a row, each once and in order, on the subject ermine.json.PUBLICATION.SCHEMA.TABLE of the stream
     /// ermine-json-PUBLICATION, which is made if there is none, on as many servers as --replicas says. In a cluster,
-    /// the primary publishes. Needs --wal-level logical.
+    /// the primary publishes. Needs --wal-level logical. An address may have user:password@ or token@ before the host,
+    /// with bytes as %XX: give it in the configuration file or ERMINED_JSON_STREAM then, because arguments are visible
+    /// to all users of the machine.
     #[arg(help_heading = STORAGE, long, value_name = "URLS", requires = "json_publication")]
     pub json_stream: Option<String>,
     /// Publication whose changes are published as JSON: lower-case letters, digits and _

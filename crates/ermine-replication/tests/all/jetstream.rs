@@ -157,8 +157,10 @@ async fn one_server_conforms() {
     assert_eq!(log.get(Sequence(1)).await, Ok(Some(bytes::Bytes::from_static(b"one"))));
     let other = Options { lease_lifetime: SHORT, ..servers.options("one", LONG) };
     assert!(matches!(JetStream::open(&other).await, Err(OpenError::Setting { .. })));
-    let other = Options { name: "a.b".into(), ..servers.options("one", LONG) };
-    assert!(matches!(JetStream::open(&other).await, Err(OpenError::Name(_))));
+    for name in ["a.b", "json", "json-shop"] {
+        let other = Options { name: name.into(), ..servers.options("one", LONG) };
+        assert!(matches!(JetStream::open(&other).await, Err(OpenError::Name(_))), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@
 //!    before it ([`ermine_replication::feed`]). So the outcome of an error, a crash or a timeout makes no difference.
 //! 2. *The slot is behind the stream*: it is confirmed up to the ends of transactions whose messages are all
 //!    acknowledged.
-//! 3. *A gap is said*: where changes between the last message and the slot's position are missing, a message of the
-//!    kind `gap` comes first.
+//! 3. *A gap is said*: where changes between the last message and the slot's position are missing, or that message is
+//!    gone and this process does not know its place, a message of the kind `gap` comes first.
 
 mod message;
 mod slot;
@@ -28,12 +28,12 @@ use std::{
     ops::ControlFlow,
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ermine_replication::{
     Sequence,
-    feed::{self, Feed, Sent},
+    feed::{self, Feed, Last, Sent},
 };
 use ermine_sql::{
     SqlDatabase, SqlError, SqlState,
@@ -56,12 +56,15 @@ use self::{
 /// Bytes of messages that the reader passes on at a time, and how many such batches it may be ahead.
 const BATCH_BYTES: usize = 64 << 10;
 const BATCHES_AHEAD: usize = 4;
-/// Messages that are not acknowledged.
+/// Messages that are not acknowledged, and their bytes; a single message may have more.
 const WINDOW: usize = 512;
+const WINDOW_BYTES: usize = 4 << 20;
 /// How often the reader looks whether it is still wanted, and the publisher whether it is connected.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A failure that comes again is logged again after so long.
+const LOG_AGAIN: Duration = Duration::from_secs(60);
 /// The time after which an operation of JetStream has failed.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -121,14 +124,80 @@ struct Publisher {
     new_slot: Option<String>,
     /// Whether the slot cannot be read on, because its publication was dropped meanwhile.
     is_slot_useless: bool,
-    /// The last sequence that was acknowledged.
-    acknowledged: Sequence,
-    /// The failure that was logged.
-    failure: Option<String>,
+    /// The last message that was acknowledged.
+    acknowledged: Acknowledged,
+    failures: Failures,
 }
 
-/// Messages on their way, with the position that is confirmed when each is acknowledged.
-type Pending = VecDeque<(Sent, Option<u64>)>;
+/// A message that is in the stream.
+#[derive(Default)]
+struct Acknowledged {
+    sequence: Sequence,
+    /// `None`: it is not known.
+    mark: Option<String>,
+}
+
+/// Messages on their way, in their order.
+#[derive(Default)]
+struct Pending {
+    messages: VecDeque<OnItsWay>,
+    /// The bytes of their payloads.
+    bytes: usize,
+}
+
+/// A message on its way.
+struct OnItsWay {
+    sent: Sent,
+    bytes: usize,
+    mark: String,
+    /// The position that is confirmed when it is acknowledged.
+    end: Option<u64>,
+}
+
+impl Pending {
+    /// Whether a message may be sent.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.messages.is_empty() || self.messages.len() < WINDOW && self.bytes + bytes <= WINDOW_BYTES
+    }
+
+    fn add(&mut self, message: OnItsWay) {
+        self.bytes += message.bytes;
+        self.messages.push_back(message);
+    }
+
+    fn take_first(&mut self) -> Option<OnItsWay> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.bytes;
+        Some(message)
+    }
+}
+
+/// The failure that was logged last. Texts that differ in digits only count as the same one.
+#[derive(Default)]
+struct Failures {
+    logged: Option<(String, Instant)>,
+    /// Whether publishing went on behind it, and that was logged.
+    is_over: bool,
+}
+
+impl Failures {
+    /// Returns whether a failure is to be logged.
+    fn fails(&mut self, why: &str, now: Instant) -> bool {
+        let mut kind = why.to_owned();
+        kind.retain(|c| !c.is_ascii_digit());
+        let is_known = |(logged, at): &(String, Instant)| *logged == kind && (!self.is_over || now - *at < LOG_AGAIN);
+        if self.logged.as_ref().is_some_and(is_known) {
+            return false;
+        }
+        (self.logged, self.is_over) = (Some((kind, now)), false);
+        true
+    }
+
+    /// Returns whether it is to be logged that publishing goes on.
+    fn goes_on(&mut self) -> bool {
+        self.logged.is_some() && !std::mem::replace(&mut self.is_over, true)
+    }
+}
 
 /// Why publishing has stopped.
 struct Failure(String);
@@ -153,8 +222,8 @@ impl Publisher {
             number,
             new_slot: None,
             is_slot_useless: false,
-            acknowledged: Sequence(0),
-            failure: None,
+            acknowledged: Acknowledged::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -165,9 +234,8 @@ impl Publisher {
                 biased;
                 _ = ended.wait_for(|ended| *ended) => return,
                 Err(Failure(why)) = self.try_to_publish() => {
-                    if self.failure.as_ref() != Some(&why) {
+                    if self.failures.fails(&why, Instant::now()) {
                         log::warn!("the JSON stream of publication \"{}\" waits: {why}", self.options.publication);
-                        self.failure = Some(why);
                     }
                 }
             }
@@ -181,8 +249,14 @@ impl Publisher {
     /// Publishes until something fails.
     async fn try_to_publish(&mut self) -> Result<Infallible, Failure> {
         let slot = self.slot().await?;
-        let (mut feed, last) = Feed::open(&self.feed).await?;
-        let has_lost = feed.last() < self.acknowledged;
+        let (mut feed, mut last) = Feed::open(&self.feed).await?;
+        let has_lost = feed.last() < self.acknowledged.sequence;
+        if last == Last::Removed
+            && feed.last() == self.acknowledged.sequence
+            && let Some(mark) = &self.acknowledged.mark
+        {
+            last = Last::Message(Some(mark.clone()));
+        }
         let begin = slot.follow(&last, self.number, has_lost);
         let begin = begin.map_err(|why| Failure(format!("{} of JetStream: {why}", self.feed.stream)))?;
         let from = match begin {
@@ -194,36 +268,39 @@ impl Publisher {
                     lsn(from),
                     lsn(to)
                 );
-                let gap = message::gap(&self.subject, from, to);
-                self.acknowledged = self.send(&mut feed, &slot, gap).await?.await?;
+                let gap = self.send(&mut feed, &slot, message::gap(&self.subject, from, to)).await?;
+                gap.sent.await?;
+                last = Last::Message(Some(gap.mark));
                 Place::from(to)
             }
         };
-        (self.new_slot, self.acknowledged) = (None, feed.last());
+        let mark = if let Last::Message(mark) = last { mark } else { None };
+        (self.new_slot, self.acknowledged) = (None, Acknowledged { sequence: feed.last(), mark });
         let (database, publication) = (self.database.clone(), self.options.publication.clone());
         let reader = slot.clone();
         let stream = spawn_blocking(move || reader.read(&database, from.commit, &publication)).await;
         let stream = Arc::new(stream.map_err(|error| Failure(error.to_string()))??);
         let mut reading = Reading::begin(stream.clone(), from, &self.subject)?;
-        let mut pending = Pending::new();
+        let mut pending = Pending::default();
         loop {
             tokio::select! {
                 biased;
-                acknowledged = self.acknowledge(&feed, &stream, &mut pending), if !pending.is_empty() => acknowledged?,
-                batch = reading.next(), if pending.len() < WINDOW => {
+                acknowledged = self.acknowledge(&feed, &stream, &mut pending), if !pending.messages.is_empty() => {
+                    acknowledged?;
+                }
+                batch = reading.next(), if pending.has_room(0) => {
                     let batch = batch.inspect_err(|error| {
                         self.is_slot_useless = error.state() == SqlState::UNDEFINED_OBJECT;
                     })?;
                     for message in batch.messages {
-                        while pending.len() >= WINDOW {
+                        while !pending.has_room(message.payload.len()) {
                             self.acknowledge(&feed, &stream, &mut pending).await?;
                         }
-                        let end = message.end;
-                        pending.push_back((self.send(&mut feed, &slot, message).await?, end));
+                        pending.add(self.send(&mut feed, &slot, message).await?);
                     }
-                    match (batch.idle, pending.back_mut()) {
+                    match (batch.idle, pending.messages.back_mut()) {
                         (Some(position), None) => self.confirm(&stream, position),
-                        (Some(position), Some((_, end))) => *end = Some(position),
+                        (Some(position), Some(last)) => last.end = Some(position),
                         (None, _) => {}
                     }
                 }
@@ -233,12 +310,13 @@ impl Publisher {
 
     /// Waits until the first of some messages is stored, or for a moment.
     async fn acknowledge(&mut self, feed: &Feed, stream: &ChangeStream, pending: &mut Pending) -> Result<(), Failure> {
-        let Some((first, _)) = pending.front_mut() else { return Ok(()) };
-        match timeout(LOOK_EVERY, first).await {
+        let Some(first) = pending.messages.front_mut() else { return Ok(()) };
+        match timeout(LOOK_EVERY, &mut first.sent).await {
             Ok(stored) => {
-                self.acknowledged = stored?;
-                if let Some((_, Some(end))) = pending.pop_front() {
-                    self.confirm(stream, end);
+                let sequence = stored?;
+                if let Some(OnItsWay { mark, end, .. }) = pending.take_first() {
+                    self.acknowledged = Acknowledged { sequence, mark: Some(mark) };
+                    end.into_iter().for_each(|end| self.confirm(stream, end));
                 }
                 Ok(())
             }
@@ -272,9 +350,11 @@ impl Publisher {
         Ok(slot)
     }
 
-    async fn send(&self, feed: &mut Feed, slot: &Slot, message: Message) -> Result<Sent, Failure> {
+    async fn send(&self, feed: &mut Feed, slot: &Slot, message: Message) -> Result<OnItsWay, Failure> {
         let mark = Mark { database: self.number, slot: slot.name.clone(), next: message.next }.text();
-        Ok(feed.send(&message.subject, &mark, message.payload.into()).await?)
+        let (bytes, end) = (message.payload.len(), message.end);
+        let sent = feed.send(&message.subject, &mark, message.payload.into()).await?;
+        Ok(OnItsWay { sent, bytes, mark, end })
     }
 
     /// Notes that everything below a position is in the stream.
@@ -282,13 +362,13 @@ impl Publisher {
         if let Err(error) = stream.confirm(position) {
             log::warn!("a confirmed position of the JSON stream is not kept: {error}");
         }
-        if self.failure.take().is_some() {
+        if self.failures.goes_on() {
             log::info!("the JSON stream of publication \"{}\" goes on", self.options.publication);
         }
     }
 }
 
-/// Messages, and how far the reader is with them, if it has read everything.
+/// Messages, and how far the reader is with them, if everything below a position was read.
 #[derive(Default)]
 struct Batch {
     messages: Vec<Message>,
@@ -379,5 +459,26 @@ impl From<feed::FeedError> for Failure {
 impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Self {
         Self(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_logged_once() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        assert!(!failures.goes_on());
+        assert!(failures.fails("refused at 10", start));
+        assert!(!failures.fails("refused at 112", start + LOG_AGAIN));
+        assert!(failures.fails("another one", start));
+        assert!(failures.goes_on());
+        assert!(!failures.goes_on());
+        // At once again: neither the failure nor its end is logged, unless it lasts.
+        assert!(!failures.fails("another one", start));
+        assert!(!failures.goes_on());
+        assert!(failures.fails("another one", start + LOG_AGAIN));
+        assert!(failures.goes_on());
     }
 }

@@ -80,17 +80,17 @@ impl Slot {
     }
 
     /// Returns how the stream goes on behind its last message; `has_lost`: it has lost messages that it had
-    /// acknowledged.
+    /// acknowledged. A gap that is none does no harm, so one is said where the place of the last message is not known.
     ///
     /// A message of another slot whose place is not below this slot's position was followed by this slot, too: a
     /// database that is the primary of its cluster again. A place behind the end of the log is of a history that this
-    /// database does not have: it was restored to an earlier moment.
+    /// database does not have: it was restored to an earlier moment, if the message is its own, or the slot is new.
+    /// Otherwise another server is ahead, whose messages this one does not repeat.
     pub fn follow(&self, last: &Last, database: u64, has_lost: bool) -> Result<Begin, String> {
         let confirmed = Place::from(self.confirmed);
         let mark = match last {
-            Last::None => return Ok(Begin::At(confirmed)),
-            Last::Removed if self.is_new => return Ok(Begin::Gap { from: 0, to: self.confirmed }),
-            Last::Removed => return Ok(Begin::At(confirmed)),
+            Last::None if !has_lost => return Ok(Begin::At(confirmed)),
+            Last::None | Last::Removed => return Ok(Begin::Gap { from: 0, to: self.confirmed }),
             Last::Message(mark) => mark.as_deref().and_then(Mark::parse),
         };
         let Some(Mark { next, slot, .. }) = mark.filter(|mark| mark.database == database) else {
@@ -98,8 +98,15 @@ impl Slot {
                 another publication"
                 .into());
         };
-        let is_other = slot != self.name || has_lost;
-        match self.is_new || next.commit > self.log_end || is_other && next < confirmed {
+        let (is_other, is_ahead) = (slot != self.name, next.commit > self.log_end);
+        if is_ahead && is_other && !self.is_new {
+            return Err(format!(
+                "another server publishes to this stream, and is ahead: let one of the two publish; if this database \
+                 was restored to an earlier moment, drop its slot \"{}\", and readers are told of a gap",
+                self.name
+            ));
+        }
+        match self.is_new || is_ahead || (is_other || has_lost) && next < confirmed {
             true => Ok(Begin::Gap { from: next.commit, to: self.confirmed }),
             false => Ok(Begin::At(next.max(confirmed))),
         }
@@ -140,8 +147,12 @@ mod tests {
         let gap = |from, to| Ok(Begin::Gap { from, to });
         assert_eq!(slot.follow(&Last::None, 1, false), at(0x100, 0));
         assert_eq!(new.follow(&Last::None, 1, false), at(0x100, 0));
-        assert_eq!(slot.follow(&Last::Removed, 1, false), at(0x100, 0));
-        assert_eq!(new.follow(&Last::Removed, 1, false), gap(0, 0x100));
+        for slot in [&slot, &new] {
+            assert_eq!(slot.follow(&Last::None, 1, true), gap(0, 0x100));
+            // Also a slot that is not new any more may have been made after the message was removed.
+            assert_eq!(slot.follow(&Last::Removed, 1, false), gap(0, 0x100));
+            assert_eq!(slot.follow(&Last::Removed, 1, true), gap(0, 0x100));
+        }
         // Its own messages.
         assert_eq!(slot.follow(&last(1, "json_p_1", 0x200, 3), 1, false), at(0x200, 3));
         assert_eq!(slot.follow(&last(1, "json_p_1", 0x80, 3), 1, false), at(0x100, 0));
@@ -154,6 +165,12 @@ mod tests {
         assert_eq!(new.follow(&last(1, "json_p_2", 0x200, 3), 1, false), gap(0x200, 0x100));
         // Of a history that is gone.
         assert_eq!(slot.follow(&last(1, "json_p_1", 0x990, 1), 1, false), gap(0x990, 0x100));
+        assert_eq!(new.follow(&last(1, "json_p_2", 0x990, 1), 1, false), gap(0x990, 0x100));
+        // Of another server, which is ahead.
+        for has_lost in [false, true] {
+            let refused = slot.follow(&last(1, "json_p_2", 0x990, 1), 1, has_lost).unwrap_err();
+            assert!(refused.contains("is ahead") && refused.contains("\"json_p_1\""), "{refused}");
+        }
         // Of another database, or another program.
         for last in [last(2, "json_p_1", 0x200, 3), Last::Message(None), Last::Message(Some("x".into()))] {
             assert!(slot.follow(&last, 1, false).is_err());

@@ -39,9 +39,12 @@ pub enum Event<'e> {
     Change(TableChange, &'e Arc<UserTypes>),
     /// The transaction is complete.
     Commit(Decoded),
-    /// Everything that is durable below this position was shown.
+    /// Everything below this position was shown: all that is durable, or the last of it was not published.
     Idle(u64),
 }
+
+/// A reader is told how far it is when so much of the log has had nothing for it.
+const TELL_AFTER_BYTES: u64 = 1 << 20;
 
 /// A reader of the changes of publications, which has its slot until it is ended, or dropped.
 pub struct ChangeStream {
@@ -65,7 +68,7 @@ impl ChangeStream {
 
     /// Shows `each` the changes from the confirmed position on, as they become durable, until it says that it wants no
     /// more, or [`ChangeStream::end`] is called. When all are shown, it is called with [`Event::Idle`], again after at
-    /// most `wait`.
+    /// most `wait`; and between transactions, where much of the log has no published changes.
     ///
     /// # Errors
     /// For a slot whose log was removed, a publication that does not exist at the time of a change, and what `each`
@@ -82,10 +85,13 @@ impl ChangeStream {
             error => sql_error(error),
         };
         let mut reader = shared.database.changes(Some(position)).map_err(removed)?;
+        // The last position that the reader can confirm.
+        let mut noted = position;
         loop {
             let Some(transaction) = reader.next().map_err(removed)? else {
-                self.note(reader.position());
-                if each(Event::Idle(reader.position()))?.is_break() {
+                noted = reader.position();
+                self.note(noted);
+                if each(Event::Idle(noted))?.is_break() {
                     return Ok(());
                 }
                 reader.wait(wait).sql()?;
@@ -114,9 +120,10 @@ impl ChangeStream {
                 Some(lease) => lease.pass(decoded.end, definitions),
                 None => return Ok(()),
             }
-            self.note(decoded.end);
-            if has_begun {
-                show(Event::Commit(decoded))?;
+            if has_begun || decoded.end.saturating_sub(noted) >= TELL_AFTER_BYTES {
+                noted = decoded.end;
+                self.note(noted);
+                show(if has_begun { Event::Commit(decoded) } else { Event::Idle(noted) })?;
             }
             if goes_on.is_break() {
                 return Ok(());

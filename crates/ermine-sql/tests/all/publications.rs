@@ -17,7 +17,7 @@ use std::{
 use ermine::{Database, Options};
 use ermine_sql::{
     Session, SqlDatabase, SqlState,
-    logical::{Decoded, Event, PublishedColumn, PublishedTable, RowChange, TableChange, slots_kept_from},
+    logical::{Decoded, Event, PublishedColumn, PublishedTable, RowChange, TableChange, lsn, slots_kept_from},
     types::{Environment, Value, text, user_types::UserTypes},
 };
 use ermine_testing::faulty::{FaultyDirectory, Keep};
@@ -137,6 +137,7 @@ fn follow(
     confirms: bool,
     each: &mut dyn FnMut(&TableChange, &Arc<UserTypes>),
 ) -> (u64, Vec<Decoded>) {
+    let log_end = session.log_position().unwrap();
     let stream = session.stream("copy", from, vec!["all".into()]).unwrap();
     let (mut end, mut open, mut transactions) = (0, None, Vec::new());
     let read = stream.run(Duration::from_millis(1), &mut |event| {
@@ -153,8 +154,11 @@ fn follow(
                 end = transaction.end;
             }
             Event::Idle(position) => {
+                assert_eq!(open, None);
                 end = end.max(position);
-                return Ok(ControlFlow::Break(()));
+                if position >= log_end {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -338,6 +342,46 @@ fn streams_are_shown_while_they_are_read() {
     assert_eq!(ask(&mut one, positions), ["t"]);
     drop(stream);
     assert_eq!(ask(&mut one, shown), Vec::<String>::new());
+}
+
+/// A reader that catches up with a log of other tables is told how far it is before the end.
+#[test]
+fn transactions_without_published_changes_are_confirmed_before_the_end() {
+    let scratch = Scratch::new("unpublished");
+    let database = open(&scratch.0);
+    let mut one = session(&database);
+    ask(&mut one, "CREATE TABLE t (id integer PRIMARY KEY); CREATE TABLE other (id integer PRIMARY KEY, v text)");
+    ask(&mut one, "CREATE PUBLICATION p FOR TABLE t");
+    one.create_slot("a", "pgoutput", false).unwrap();
+    let mut random = Rng::with_seed(1);
+    for n in 0..400 {
+        let mut text = || (0..1000).map(|_| random.alphanumeric()).collect::<String>();
+        let rows: Vec<String> = (0..10).map(|row| format!("({}, '{}')", n * 10 + row, text())).collect();
+        ask(&mut one, &format!("INSERT INTO other VALUES {}", rows.join(", ")));
+    }
+    ask(&mut one, "INSERT INTO t VALUES (1)");
+    let log_end = one.log_position().unwrap();
+    assert!(log_end > 3 << 20, "{log_end:x}");
+    let stream = one.stream("a", 0, vec!["p".into()]).unwrap();
+    let (mut told, mut shown) = (Vec::new(), Vec::new());
+    let read = stream.run(Duration::ZERO, &mut |event| {
+        match event {
+            Event::Idle(position) if position >= log_end => return Ok(ControlFlow::Break(())),
+            Event::Idle(position) => {
+                assert!(shown.is_empty());
+                stream.confirm(position).unwrap();
+                told.push(position);
+            }
+            Event::Change(change, types) => shown.push(in_words(&change, types)),
+            Event::Begin(_) | Event::Commit(_) => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+    read.unwrap();
+    assert!((2..=4).contains(&told.len()) && told.is_sorted(), "{told:x?} of {log_end:x}");
+    assert_eq!(shown.len(), 1);
+    let confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots";
+    assert_eq!(ask(&mut one, confirmed), [lsn(*told.last().unwrap())]);
 }
 
 #[test]
