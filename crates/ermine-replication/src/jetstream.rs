@@ -248,7 +248,7 @@ fn can_name_cluster(name: &str) -> bool {
 /// Who a client says it is.
 #[derive(PartialEq, Eq, Debug)]
 enum Login {
-    Nobody,
+    Anonymous,
     Token(String),
     User { name: String, password: String },
 }
@@ -264,7 +264,7 @@ impl Login {
         };
         let mut logins = servers.iter().map(|server| (server.username(), server.password()));
         match logins.find(|login| *login != (None, None)) {
-            None | Some((None, None)) => Ok(Self::Nobody),
+            None | Some((None, None)) => Ok(Self::Anonymous),
             Some((Some(token), None)) => Ok(Self::Token(decode(token)?)),
             Some((name, Some(password))) => {
                 Ok(Self::User { name: decode(name.unwrap_or_default())?, password: decode(password)? })
@@ -279,7 +279,7 @@ pub(crate) async fn connect(servers: &str, timeout: Duration, ping_interval: Dur
     let servers: Result<Vec<ServerAddr>, _> = servers.split(',').map(str::parse).collect();
     let servers = servers.map_err(|error| text(&error))?;
     let options = match Login::of(&servers)? {
-        Login::Nobody => ConnectOptions::new(),
+        Login::Anonymous => ConnectOptions::new(),
         Login::Token(token) => ConnectOptions::with_token(token),
         Login::User { name, password } => ConnectOptions::with_user_and_password(name, password),
     };
@@ -544,7 +544,7 @@ mod tests {
             Login::of(&servers)
         };
         let user = |name: &str, password: &str| Ok(Login::User { name: name.into(), password: password.into() });
-        assert_eq!(of("nats://one:4222,two"), Ok(Login::Nobody));
+        assert_eq!(of("nats://one:4222,two"), Ok(Login::Anonymous));
         assert_eq!(of("one:4222,nats://ann:word@two"), user("ann", "word"));
         assert_eq!(of("nats://a%40b:x%3A%2C%25=y%20z@one"), user("a@b", "x:,%=y z"));
         // What the address does not escape is taken as it is.
