@@ -654,6 +654,11 @@ impl Binder<'_> {
         target: &TableFactor,
         right: Rights,
     ) -> Result<(Arc<Table>, usize)> {
+        // A query in the place of the name could become a table of which only some columns are read.
+        if !matches!(target, TableFactor::Table { args: None, .. }) {
+            let message = "syntax error: the name of a table or a view is missing";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
         let alone = [ast::TableWithJoins { relation: target.clone(), joins: Vec::new() }];
         self.next_right = Some(right);
         // The name is not that of a WITH query.
