@@ -245,7 +245,7 @@ fn can_name_cluster(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_good) && name != "json" && !name.starts_with("json-")
 }
 
-/// Who a client says it is.
+/// The login of a client.
 #[derive(PartialEq, Eq, Debug)]
 enum Login {
     Anonymous,

@@ -10,7 +10,7 @@
 
 use std::{
     collections::BTreeSet,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -29,7 +29,10 @@ use tokio::{
 };
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
-use crate::process::Directory;
+use crate::{
+    nats::{Logs, free_ports},
+    process::Directory,
+};
 
 const CLIENTS: u64 = 8;
 const READERS: u64 = 2;
@@ -41,42 +44,6 @@ const ATTEMPTS: usize = 10_000;
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long a client waits for an answer before it looks for another primary.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-fn nats(arguments: &[&str]) -> i32 {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/nats");
-    Command::new(script).args(arguments).status().unwrap().code().unwrap_or(-1)
-}
-
-/// Servers of NATS, ended with the test.
-struct Logs {
-    directory: PathBuf,
-    ports: Vec<u16>,
-}
-
-impl Logs {
-    fn start(directory: &Path) -> Option<Self> {
-        match nats(&["build"]) {
-            0 => {}
-            77 => {
-                println!("skipped: there is no nats-server, and it could not be built");
-                return None;
-            }
-            status => panic!("scripts/nats build: exit status {status}"),
-        }
-        let logs = Self { directory: directory.join("nats"), ports: (0..3).map(|_| free_ports(2)).collect() };
-        let ports: Vec<_> = logs.ports.iter().map(u16::to_string).collect();
-        let mut arguments = vec!["start", logs.directory.to_str().unwrap()];
-        arguments.extend(ports.iter().map(String::as_str));
-        assert_eq!(nats(&arguments), 0);
-        Some(logs)
-    }
-}
-
-impl Drop for Logs {
-    fn drop(&mut self) {
-        nats(&["stop", self.directory.to_str().unwrap()]);
-    }
-}
 
 /// The connections of a node to the servers of NATS. While they are cut, nothing passes and nothing is refused.
 struct Network {
@@ -118,17 +85,6 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut passes: watch
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         if passes.wait_for(|passes| *passes).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
             break;
-        }
-    }
-}
-
-/// Returns the first of some neighbouring ports that are free.
-fn free_ports(count: u16) -> u16 {
-    static NEXT: AtomicU64 = AtomicU64::new(23_000);
-    loop {
-        let first = NEXT.fetch_add(count.into(), Ordering::Relaxed) as u16;
-        if (first..first + count).all(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()) {
-            return first;
         }
     }
 }
@@ -438,7 +394,7 @@ async fn state_of(port: u16) -> (BTreeSet<(i64, i64)>, Vec<(i64, i64)>) {
 async fn acknowledged_commits_outlive_failovers() {
     let failovers: usize = std::env::var("ERMINE_TEST_FAILOVERS").map_or(4, |count| count.parse().unwrap());
     let directory = Directory::new("cluster");
-    let Some(logs) = Logs::start(&directory.0) else { return };
+    let Some(logs) = Logs::start(&directory.0, 3) else { return };
     let mut nodes = Vec::new();
     for number in 0..3 {
         let directory = directory.0.join(format!("node-{number}"));

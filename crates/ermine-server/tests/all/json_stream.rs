@@ -11,8 +11,6 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -20,9 +18,14 @@ use async_nats::jetstream;
 use serde_json::Value;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use crate::process::{Directory, Serving};
+use crate::{
+    nats::Logs,
+    process::{Directory, Serving},
+};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a client looks for what must come, with a pause before each.
+const ATTEMPTS: usize = 10_000;
+const PAUSE: Duration = Duration::from_millis(20);
 /// The tables, with the columns of their keys.
 const TABLES: [(&str, &[&str]); 3] = [("plain", &["id"]), ("kinds", &["id", "part"]), ("Odd. name *%", &["the key"])];
 const DEFINITIONS: &str = r#"
@@ -34,45 +37,12 @@ const DEFINITIONS: &str = r#"
     CREATE TABLE unpublished (id int PRIMARY KEY);
     CREATE PUBLICATION followed FOR TABLE plain, kinds, "Odd. name *%""#;
 
-fn nats(arguments: &[&str]) -> i32 {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/nats");
-    Command::new(script).args(arguments).status().unwrap().code().unwrap_or(-1)
-}
-
-/// A server of NATS, ended with the test.
-struct Nats {
-    directory: String,
-    port: String,
-}
+/// A server of NATS, and servers that publish to it.
+struct Nats(Logs);
 
 impl Nats {
-    fn start(directory: &Directory) -> Option<Self> {
-        match nats(&["build"]) {
-            0 => {}
-            77 => {
-                println!("skipped: there is no nats-server, and it could not be built");
-                return None;
-            }
-            status => panic!("scripts/nats build: exit status {status}"),
-        }
-        let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-        let port = (24_000..25_000).step_by(2).find(is_free).expect("a port is free").to_string();
-        let nats = Self { directory: format!("{}/nats", directory.path()), port };
-        nats.begin();
-        Some(nats)
-    }
-
-    /// Starts it, if it does not run.
-    fn begin(&self) {
-        assert_eq!(nats(&["start", &self.directory, &self.port]), 0);
-    }
-
-    fn kill(&self) {
-        assert_eq!(nats(&["kill", &self.directory, &self.port]), 0);
-    }
-
     fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        format!("nats://127.0.0.1:{}", self.0.ports[0])
     }
 
     /// Starts `ermined`, which publishes to it.
@@ -91,12 +61,6 @@ impl Nats {
             messages.push((message.subject.to_string(), serde_json::from_slice(&message.payload).unwrap()));
         }
         messages
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        nats(&["stop", &self.directory]);
     }
 }
 
@@ -120,11 +84,13 @@ async fn texts(client: &Client, sql: &str) -> Vec<String> {
 
 /// Waits until a query returns `t`.
 async fn until(client: &Client, sql: &str) {
-    let began = Instant::now();
-    while texts(client, sql).await != ["t"] {
-        assert!(began.elapsed() < PATIENCE, "{sql}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    for _ in 0..ATTEMPTS {
+        if texts(client, sql).await == ["t"] {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
+    panic!("{sql}");
 }
 
 /// Waits until everything that has committed is in the stream.
@@ -214,7 +180,7 @@ fn every_change_is_in_the_stream_once_whatever_is_killed() {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let directory = Directory::new("json-stream");
-    let Some(nats) = Nats::start(&directory) else { return };
+    let Some(nats) = Logs::start(&directory.0, 1).map(Nats) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let mut serving = nats.serve(&directory);
@@ -250,16 +216,16 @@ fn every_change_is_in_the_stream_once_whatever_is_killed() {
                 break;
             }
             if ends_nats {
-                nats.kill();
+                nats.0.run("kill");
                 tokio::time::sleep(Duration::from_millis(random.u64(0..500))).await;
             }
             if ends_server {
                 drop(serving);
-                nats.begin();
+                nats.0.run("start");
                 writer.await.unwrap();
                 serving = nats.serve(&directory);
             } else {
-                nats.begin();
+                nats.0.run("start");
                 writer.await.unwrap();
             }
             client = connect(&serving).await;
@@ -302,15 +268,16 @@ fn every_change_is_in_the_stream_once_whatever_is_killed() {
 
         // Another database does not write into this one's stream.
         let other = Directory::new("json-stream-other");
-        let mut serving = nats.serve(&other);
+        let serving = nats.serve(&other);
         let client = connect(&serving).await;
         client.batch_execute(DEFINITIONS).await.unwrap();
         until(&client, "SELECT count(*) = 1 FROM pg_replication_slots").await;
         client.batch_execute("INSERT INTO plain VALUES (1)").await.unwrap();
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        serving.child.kill().unwrap();
-        let said = serving.rest();
-        assert!(said.contains("its last message is not one of this database"), "{said}");
+        let mut says = (0..ATTEMPTS).map(|_| {
+            std::thread::sleep(PAUSE);
+            serving.said().contains("its last message is not one of this database")
+        });
+        assert!(says.any(|says| says), "{}", serving.said());
         assert_eq!(nats.messages().await.len(), all.len());
     });
 }

@@ -6,6 +6,7 @@ mod import;
 mod json_stream;
 mod kill;
 mod memory;
+mod nats;
 mod process;
 mod raw;
 mod server;

@@ -1,11 +1,14 @@
 //! The `ermined` command as a process.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -39,8 +42,9 @@ pub struct Serving {
     pub address: SocketAddr,
     /// Where its pages are, with --http.
     pub http: Option<SocketAddr>,
-    /// Reads its output, so that it never waits for the test to do so.
-    rest: Option<JoinHandle<String>>,
+    /// Its output behind that, which a thread reads, so that it never waits for the test to do so.
+    said: Arc<Mutex<String>>,
+    rest: Option<JoinHandle<()>>,
 }
 
 impl Serving {
@@ -73,12 +77,16 @@ impl Serving {
                 break address.trim_end_matches("\"}").parse().unwrap();
             }
         };
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = said.clone();
         let rest = thread::spawn(move || {
-            let mut rest = Vec::new();
-            let _ = lines.read_to_end(&mut rest);
-            String::from_utf8_lossy(&rest).into_owned()
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+                *heard.lock().unwrap() += &String::from_utf8_lossy(&line);
+                line.clear();
+            }
         });
-        Self { child, address, http, rest: Some(rest) }
+        Self { child, address, http, said, rest: Some(rest) }
     }
 
     /// Sends it a signal, by the signal's name.
@@ -89,7 +97,13 @@ impl Serving {
 
     /// Returns its output up to its end.
     pub fn rest(&mut self) -> String {
-        self.rest.take().map(|rest| rest.join().unwrap()).unwrap_or_default()
+        self.rest.take().into_iter().for_each(|rest| rest.join().unwrap());
+        self.said()
+    }
+
+    /// Returns its output so far, behind the line that tells its address.
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
 }
 
