@@ -2,9 +2,9 @@
 //! committed, and how fast each of them is read.
 //!
 //! The standby begins with a backup of the loaded warehouses. One thread of the primary runs the mix, and does not wait
-//! for the device. Then one thread reads its log and gives it to the standby, piece by piece, which stores it durably and
-//! replays it. In the end both must fulfil the conditions of the data, and Order-Status and Stock-Level are run on both in
-//! turn.
+//! for the device. Then one thread reads its log and gives it to the standby, piece by piece, which stores it durably
+//! and replays it. In the end both must fulfil the conditions of the data, and Order-Status and Stock-Level are run on
+//! both in turn.
 
 use std::{
     fmt, fs,

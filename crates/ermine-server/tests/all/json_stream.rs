@@ -32,7 +32,8 @@ const DEFINITIONS: &str = r#"
     CREATE TYPE mood AS ENUM ('sad', 'it''s fine');
     CREATE TABLE plain (id int PRIMARY KEY, n int, t text);
     CREATE TABLE kinds (id int, part text, n numeric(10, 2), d double precision, j jsonb, raw json, a int[],
-        at timestamptz, plain timestamp, b bytea, m mood, twice int GENERATED ALWAYS AS (id * 2) STORED, PRIMARY KEY (id, part));
+        at timestamptz, plain timestamp, b bytea, m mood,
+        twice int GENERATED ALWAYS AS (id * 2) STORED, PRIMARY KEY (id, part));
     CREATE TABLE "Odd. name *%" ("the key" text PRIMARY KEY, "select" date);
     CREATE TABLE unpublished (id int PRIMARY KEY);
     CREATE PUBLICATION followed FOR TABLE plain, kinds, "Odd. name *%""#;

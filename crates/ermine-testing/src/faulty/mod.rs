@@ -110,8 +110,8 @@ impl FaultyDirectory {
         Trace::new(start, operations, marks)
     }
 
-    /// Returns the bytes of all files at one moment, by name. A database that is open may remove a file between a list of
-    /// names and the opening of one.
+    /// Returns the bytes of all files at one moment, by name. A database that is open may remove a file between a list
+    /// of names and the opening of one.
     pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.state();
         let bytes = |content: &Content| {

@@ -12,10 +12,10 @@
 //!    (`free`).
 //! 2. A slot without a version belongs to no key, except while its key is being removed from the index.
 //! 3. A RowId that has been handed out has a slot; a request for the slot of any other RowId makes it.
-//! 4. The slot of a RowId of the table is empty: no thread stores into it before a worker takes the RowId. So the memory
-//!    of such slots may be given back to the system, which makes zeros of them.
-//! 5. The budget has the pages of all slots below `taken`, but for chunks whose RowIds all belong to the table, if these
-//!    are given back to the system.
+//! 4. The slot of a RowId of the table is empty: no thread stores into it before a worker takes the RowId. So the
+//!    memory of such slots may be given back to the system, which makes zeros of them.
+//! 5. The budget has the pages of all slots below `taken`, but for chunks whose RowIds all belong to the table, if
+//!    these are given back to the system.
 
 use std::{
     collections::BTreeMap,

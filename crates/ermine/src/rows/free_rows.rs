@@ -1,8 +1,8 @@
 //! The free RowIds of a table that no worker has, as bits: a 64th of what their slots take, and nothing for stretches
 //! that are free as a whole.
 //!
-//! RowIds are held by their positions in the array's ranges, in chunks whose slots are as long as a huge page. Ranges of
-//! that size and more begin at a chunk.
+//! RowIds are held by their positions in the array's ranges, in chunks whose slots are as long as a huge page. Ranges
+//! of that size and more begin at a chunk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,8 @@
 //! Goal: a transaction that reads a snapshot costs the memory of what it sees, however long others go on.
 //!
-//! Method: rows are updated, deleted, and inserted again under keys that came and went, each with an entry in a secondary
-//! index that changes every time, beside an open reader. There must be a period of many changes after which no more is in
-//! use than before it; and at the end the reader still sees what it saw at first.
+//! Method: rows are updated, deleted, and inserted again under keys that came and went, each with an entry in a
+//! secondary index that changes every time, beside an open reader. There must be a period of many changes after which
+//! no more is in use than before it; and at the end the reader still sees what it saw at first.
 
 use ermine::{
     Database, Isolation, Options, Result, Scheme, SecondaryIndex, Statistics, Table, Transaction, TxnOptions,

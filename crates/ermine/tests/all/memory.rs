@@ -114,8 +114,8 @@ fn what_is_deleted_serves_new_rows_under_every_scheme() {
     }
 }
 
-/// Passes rows through a table: one thread inserts them, and is a little ahead of another one that deletes them. Returns
-/// the slots that the table's array has in the end.
+/// Passes rows through a table: one thread inserts them, and is a little ahead of another one that deletes them.
+/// Returns the slots that the table's array has in the end.
 fn slots_of_a_queue(scheme: Scheme, rows: u64) -> u64 {
     const TOGETHER: u64 = 10;
     const AHEAD: u64 = 10_000;
@@ -145,9 +145,9 @@ fn slots_of_a_queue(scheme: Scheme, rows: u64) -> u64 {
     db.statistics().row_bytes / 8
 }
 
-/// What piles up once, while the system holds up a thread that others wait for, is more in one run and less in the next.
-/// Without the table's part there were slots for 18 to 100 of 100 rows, as workers happened to change threads; and with two
-/// removals a transaction for most.
+/// What piles up once, while the system holds up a thread that others wait for, is more in one run and less in the
+/// next. Without the table's part there were slots for 18 to 100 of 100 rows, as workers happened to change threads;
+/// and with two removals a transaction for most.
 #[test]
 fn slots_that_one_thread_empties_are_filled_by_another() {
     const ROWS: u64 = 1_000_000;
