@@ -15,7 +15,7 @@ use std::{
 
 use ermine::{
     AbortKind, Database, Durability, Error, IndexKind, IndexOptions, Options, Scheme, SecondaryIndex, Table,
-    TableOptions, Transaction, TxnOptions, Uniqueness,
+    TableOptions, TxnOptions, Uniqueness,
 };
 use fastrand::Rng;
 
