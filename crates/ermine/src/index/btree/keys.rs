@@ -4,7 +4,7 @@
 //! they use the result. Writers hold the node's lock; the methods for them say so.
 //!
 //! ```text
-//!  shape   count . prefix length . appends
+//!  shape   count . prefix length . appends . place of the next append
 //!  prefix  its bytes, left-aligned, if at most eight; else a pointer to a LongKey
 //!  heads   first eight bytes of each rest, ascending
 //!  words   extent and row, or extent and pointer (key.rs)
@@ -31,10 +31,10 @@ use crate::{
 };
 use std::{cmp, ops::Range};
 
-/// How near to the end an insert counts as appended: threads that draw ascending keys insert them a little out of
-/// order.
+/// How far from the place behind the last one an insert still counts as an append: threads that draw ascending keys
+/// insert them a little out of order.
 const APPEND_SLACK: usize = 4;
-/// Consecutive appends after which a leaf is split at its end.
+/// Consecutive appends after which a leaf is split where the next one is expected.
 const APPENDS_MIN: u64 = 16;
 
 /// Sizes of a node's contents, in one word.
@@ -44,8 +44,13 @@ struct Shape(u64);
 impl Shape {
     const APPENDS_MAX: u64 = 0xff;
 
-    fn new(count: usize, prefix_length: usize, appends: u64) -> Self {
-        Self(count as u64 | (prefix_length as u64) << 16 | appends << 32)
+    fn new(count: usize, prefix_length: usize) -> Self {
+        Self(count as u64 | (prefix_length as u64) << 16)
+    }
+
+    /// Sets the number of consecutive appends, and the index at which the next one is expected.
+    fn with_appends(self, appends: u64, next: usize) -> Self {
+        Self(self.0 & 0xffff_ffff | appends << 32 | (next as u64) << 48)
     }
 
     #[inline]
@@ -59,7 +64,22 @@ impl Shape {
     }
 
     fn appends(self) -> u64 {
-        self.0 >> 32
+        self.0 >> 32 & 0xffff
+    }
+
+    /// The index behind the last append.
+    fn next(self) -> usize {
+        (self.0 >> 48) as usize
+    }
+
+    /// Whether an insert at that index is an append.
+    fn is_append(self, index: usize) -> bool {
+        index.abs_diff(self.next()) <= APPEND_SLACK
+    }
+
+    /// The index behind the last append when a key has been inserted at `index`.
+    fn next_after(self, index: usize) -> usize {
+        if self.is_append(index) { self.next().max(index) + 1 } else { index + 1 }
     }
 }
 
@@ -113,10 +133,11 @@ impl<const N: usize> Keys<N> {
         self.count() == N
     }
 
-    /// Whether the last inserts were all near the end.
-    pub(super) fn is_appended_to(&self, index: usize) -> bool {
+    /// Returns the index behind the appends, once a key has been inserted at `index`; `None`: that is no append, or
+    /// some of the last inserts were none.
+    pub(super) fn end_of_appends(&self, index: usize) -> Option<usize> {
         let shape = self.shape();
-        shape.appends() >= APPENDS_MIN && index + APPEND_SLACK >= shape.count()
+        (shape.appends() >= APPENDS_MIN && shape.is_append(index)).then(|| shape.next_after(index))
     }
 
     #[inline]
@@ -347,9 +368,8 @@ impl<const N: usize> Keys<N> {
         shift_up(&self.heads, place.index, count);
         shift_up(&self.words, place.index, count);
         self.set(place.index, head_of(rest), word);
-        let appended = place.index + APPEND_SLACK >= count;
-        let appends = if appended { (shape.appends() + 1).min(Shape::APPENDS_MAX) } else { 0 };
-        self.set_shape(Shape::new(count + 1, length, appends));
+        let appends = if shape.is_append(place.index) { (shape.appends() + 1).min(Shape::APPENDS_MAX) } else { 0 };
+        self.set_shape(Shape::new(count + 1, length).with_appends(appends, shape.next_after(place.index)));
     }
 
     /// Removes an entry; the caller retires its long key.
@@ -357,7 +377,8 @@ impl<const N: usize> Keys<N> {
         let shape = self.shape();
         shift_down(&self.heads, index, shape.count());
         shift_down(&self.words, index, shape.count());
-        self.set_shape(Shape::new(shape.count() - 1, shape.prefix_length(), 0));
+        let next = shape.next() - usize::from(index < shape.next());
+        self.set_shape(Shape::new(shape.count() - 1, shape.prefix_length()).with_appends(0, next));
     }
 
     /// Copies all entries out.
@@ -406,13 +427,13 @@ impl<const N: usize> Keys<N> {
             };
             self.set(to, head_of(rest), word);
         }
-        self.set_shape(Shape::new(count, length, 0));
+        self.set_shape(Shape::new(count, length));
     }
 
-    /// Continues the count of appends of a node that this one was split from.
+    /// Continues the count of appends of a node of which this one is a part: the next is expected at the end.
     pub(super) fn expect_appends(&self) {
         let shape = self.shape();
-        self.set_shape(Shape::new(shape.count(), shape.prefix_length(), Shape::APPENDS_MAX));
+        self.set_shape(shape.with_appends(Shape::APPENDS_MAX, shape.count()));
     }
 
     /// Removes the prefix, and with it all entries.
@@ -420,7 +441,7 @@ impl<const N: usize> Keys<N> {
         if self.shape().prefix_length() > HEAD {
             discard(std::ptr::with_exposed_provenance_mut(self.prefix.load(Ordering::Relaxed) as usize));
         }
-        self.set_shape(Shape::new(0, 0, 0));
+        self.set_shape(Shape::new(0, 0));
     }
 
     /// Removes everything that is allocated outside the node.

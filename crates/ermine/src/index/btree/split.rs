@@ -1,7 +1,11 @@
 //! Splitting of full nodes.
 //!
-//! The left half stays where it was; the right half is new, and reachable only once the parent names it. A leaf to
-//! which keys were appended for a while is split at its end, so that ascending keys leave full leaves behind.
+//! The left half stays where it was; the right half is new, and reachable only once the parent names it.
+//!
+//! Ascending keys leave full leaves behind: a leaf to which keys were appended for a while is split at its end. Often
+//! there are several such sequences in one index, as the orders of each district; they end where the keys of the next
+//! one begin, in the same leaf. Then that leaf is split between the two, and the sequence goes on at the end of its
+//! own.
 
 use super::{
     At, BTree, Inserted, Step,
@@ -33,15 +37,20 @@ impl BTree {
 
         let mut entries = left.keys.gather();
         entries.insert(place.index, key, row, ptr::null_mut());
-        let appending = left.keys.is_appended_to(place.index);
-        let cut = if appending { place.index } else { entries.len() / 2 };
+        let end = left.keys.end_of_appends(place.index);
+        let cut = match end {
+            None => entries.len() / 2,
+            Some(end) if end < entries.len() => end,
+            Some(_) => place.index,
+        };
         // In the tree (or leaked by a panic) from here on.
         let right = Leaf::create(inserted.change.after, gap, removed);
         guard.allocated(Leaf::BYTES);
         right.keys.fill(&entries, cut..entries.len(), guard);
         left.keys.fill(&entries, 0..cut, guard);
-        if appending {
-            right.keys.expect_appends();
+        if let Some(end) = end {
+            let leaf = if cut == end { left } else { right };
+            leaf.keys.expect_appends();
         }
         let separator = separator(entries.key(cut - 1), entries.key(cut));
         right.upper.take(&left.upper);
@@ -139,6 +148,33 @@ mod tests {
         let mut key = vec![b'x'; 50];
         key.extend(format!("{n:08}").bytes());
         key
+    }
+
+    /// Several ascending sequences in one index, a few keys of one at a time, leave full leaves: also those that end in
+    /// front of the keys of another one.
+    #[test]
+    fn ascending_sequences_side_by_side_fill_leaves() {
+        let (sequences, each) = if cfg!(miri) { (2, 80) } else { (20, 10_000) };
+        let epochs = EpochManager::new("test");
+        let worker = epochs.join();
+        let index = BTree::new();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut ends = vec![0; sequences];
+        let insert = |sequence: usize, number: u32| {
+            let key = [&[sequence as u8], &number.to_be_bytes()[..]].concat();
+            let row = RowId(u64::from(number) * sequences as u64 + sequence as u64);
+            assert!(matches!(index.insert_if_absent(&worker.enter(), &key, row), Insert::Done(_)));
+        };
+        for _ in 0..sequences * each / 10 {
+            let sequence = random.usize(0..sequences);
+            for _ in 0..10 {
+                insert(sequence, ends[sequence]);
+                ends[sequence] += 1;
+            }
+        }
+        let full = index.footprint(&worker.enter());
+        assert_eq!(full.entries, sequences * each);
+        assert!(full.entries * 10 >= (full.leaves - 2 * sequences) * LEAF_KEYS * 9, "leaves are not full: {full:?}");
     }
 
     /// Ascending inserts leave full leaves; a queue that is filled on the right and emptied on the left stays small.
