@@ -34,6 +34,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use smallvec::SmallVec;
+
 use crate::{
     access::{Put, sealed::Attempt as _, sealed::Operations as _},
     any::{AnyAccess, with_engine},
@@ -48,6 +50,7 @@ use crate::{
     error::{Error, Result},
     ids::TableId,
     options::{Isolation, Options, Replayed, TxnOptions},
+    types::KeyList,
 };
 
 /// A standby that answers read-only transactions while it receives the log of another database. See
@@ -294,13 +297,16 @@ fn is_insert(row: &RowChange) -> bool {
 }
 
 /// Writes rows in one transaction.
-fn write_rows<'i, 'r>(image: &'i Database, rows: impl Iterator<Item = &'r RowChange>) -> Result<Option<AnyAccess<'i>>> {
-    let mut rows = rows.peekable();
-    if rows.peek().is_none() {
+fn write_rows<'i, 'r>(
+    image: &'i Database,
+    rows: impl Iterator<Item = &'r RowChange> + Clone,
+) -> Result<Option<AnyAccess<'i>>> {
+    if rows.clone().next().is_none() {
         return Ok(None);
     }
     let options = TxnOptions { replays: true, isolation: Isolation::Snapshot, ..TxnOptions::default() };
     let txn = image.engine.begin(options)?;
+    load_ahead(&txn, rows.clone())?;
     for RowChange { table, key, write, .. } in rows {
         let is_as_said = match write {
             RowWrite::Insert(value) => txn.put(*table, key, value, Put::Insert)?,
@@ -312,6 +318,22 @@ fn write_rows<'i, 'r>(image: &'i Database, rows: impl Iterator<Item = &'r RowCha
         }
     }
     Ok(Some(txn))
+}
+
+/// Starts loading the rows that are there: their waits for memory overlap.
+fn load_ahead<'r>(txn: &AnyAccess<'_>, rows: impl Iterator<Item = &'r RowChange>) -> Result<()> {
+    /// A few rows are found faster than they are loaded ahead.
+    const ROWS_MIN: usize = 3;
+    let mut keys: SmallVec<[(TableId, KeyList); 4]> = SmallVec::new();
+    for row in rows.filter(|row| !is_insert(row)) {
+        let at = keys.iter().position(|(table, _)| *table == row.table).unwrap_or_else(|| {
+            keys.push((row.table, KeyList::default()));
+            keys.len() - 1
+        });
+        keys[at].1.push_encoded(&row.key);
+    }
+    let mut many = keys.iter().filter(|(_, keys)| keys.len() >= ROWS_MIN);
+    many.try_for_each(|(table, keys)| txn.prefetch(*table, keys))
 }
 
 fn not_there(image: &Database, table: TableId) -> Error {

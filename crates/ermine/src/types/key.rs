@@ -37,6 +37,12 @@ impl KeyList {
         self.ends.push(self.bytes.len());
     }
 
+    /// Appends a key that is encoded.
+    pub(crate) fn push_encoded(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
     /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
