@@ -2,11 +2,11 @@
 //! anti-caching).
 //!
 //! A row can leave when its chain is one committed version that every snapshot sees and that the log or the cold store
-//! has durably. Which rows leave is decided by second chance over the indirection arrays: the hand passes over slots
-//! and marks them as *cooling* ([`RowSlot::cool`](crate::rows::chain::RowSlot::cool)); an access takes the mark off; a
-//! row that is still cooling when all operations have ended that ran while the marks were set, and that no running
-//! transaction knows from before, is evicted. A hot row costs its readers nothing: they look at the word of its slot
-//! anyway, and write it only after the hand has passed.
+//! has durably. Those go first that were accessed least (`heat`): from time to time a round marks all rows in memory as
+//! *idle*, and when memory is short the coldest of those that are still idle are marked as *cooling*
+//! ([`RowSlot::cool`]); an access takes the marks off; a row that is still cooling when all operations have ended that
+//! ran while the marks were set, and that no running transaction knows from before, is evicted. A hot row costs its
+//! readers nothing: they look at the word of its slot anyway, and write it only after a round has begun.
 //!
 //! Invariants
 //! 1. *No running transaction knows an evicted version.* An operation that began before the marks were set has ended,
@@ -34,7 +34,10 @@ use std::{
     time::Duration,
 };
 
-use super::store::{Leaving, Store};
+use super::{
+    heat::{Coldest, Heat, Survey},
+    store::{Leaving, Store},
+};
 use crate::{
     engine::{Engine, collect},
     epoch::{Epoch, Limbo},
@@ -45,7 +48,7 @@ use crate::{
         lsn::{Address, Space},
     },
     mutant::Mutant,
-    platform::budget::{Budget, Need},
+    platform::budget::{Budget, Kept, Need},
     rows::{
         arena::{Arena, Pool},
         chain::{AT_HOME, Below, CertifierStamps, Kind, Origin, RowSlot, VersionPtr},
@@ -60,10 +63,12 @@ use crate::{
 
 /// Rows that are processed at a time.
 const STEP_ROWS: u64 = 256;
-/// Bounds of a batch, in rows.
+/// Bounds of the number of rows that are marked at a time.
 const BATCH_ROWS_MIN: u64 = 1024;
 const BATCH_ROWS_MAX: u64 = 1 << 20;
 
+/// Slots that a transaction looks at when rows have to be chosen. Where there are more, it waits for the helper.
+const HELPED_SURVEY: u64 = 1 << 16;
 /// Rows of a batch that a transaction processes at a time.
 const HELPED_ROWS: u64 = 1024;
 /// Pause between sweeps for requests that were refused, and after one that was in vain.
@@ -75,16 +80,19 @@ const VAIN_PAUSE: Duration = SWEEP_PAUSE.saturating_mul(8);
 
 /// The state of eviction, and its counts.
 pub(crate) struct Eviction<H> {
-    hand: Mutex<Hand<H>>,
+    evictor: Mutex<Evictor<H>>,
     rows: AtomicU64,
     /// How often it was found that no more memory can be freed for now.
     vain: AtomicU64,
 }
 
-struct Hand<H> {
+struct Evictor<H> {
     pins: Option<Pins>,
-    /// Where the next batch begins: a table's number, and a row.
-    next: (u32, u64),
+    heat: Heat,
+    /// The budget's count of it.
+    kept: Kept,
+    /// The memory that was in use when the last round began; 0: rows have left since then.
+    round_at: u64,
     batch: Option<Batch>,
     /// Evicted versions that operations may still look at.
     versions: Limbo<VersionPtr<H>>,
@@ -103,8 +111,8 @@ struct Hand<H> {
     is_sweeping: bool,
     /// Refused requests for memory, as of the last batch.
     refused: u64,
-    /// Searches for rows that can leave: without and with [`Hand::is_pressed`]. Rows that stay in one may leave in the
-    /// other, which must not rest because the first one does.
+    /// Searches for rows that can leave: without and with [`Evictor::is_pressed`]. Rows that stay in one may leave in
+    /// the other, which must not rest because the first one does.
     searches: [Search; 2],
     /// Some of them can leave as soon as the log is durable up to them, or a checkpoint has ended that moves them.
     is_held_up: bool,
@@ -115,7 +123,7 @@ struct Hand<H> {
 /// How long no row has been found that can leave.
 #[derive(Clone, Copy, Default)]
 struct Search {
-    /// Rows that were passed, to make room for others, since the last one was evicted.
+    /// Rows that were marked since the last one was evicted.
     fruitless: u64,
     rests_since: Option<Instant>,
 }
@@ -140,9 +148,11 @@ fn in_use(budget: &Budget, memory: &Pool) -> u64 {
 
 impl<H: CertifierStamps> Eviction<H> {
     pub(crate) fn new() -> Self {
-        let hand = Hand {
+        let evictor = Evictor {
             pins: None,
-            next: (0, 0),
+            heat: Heat::default(),
+            kept: Kept::default(),
+            round_at: 0,
             batch: None,
             versions: Limbo::new(),
             horizon: Horizon::default(),
@@ -159,7 +169,7 @@ impl<H: CertifierStamps> Eviction<H> {
             is_held_up: false,
             swept_at: None,
         };
-        Self { hand: Mutex::new(hand), rows: AtomicU64::new(0), vain: AtomicU64::new(0) }
+        Self { evictor: Mutex::new(evictor), rows: AtomicU64::new(0), vain: AtomicU64::new(0) }
     }
 
     /// Rows evicted since the database was opened.
@@ -245,91 +255,99 @@ impl<S: Scheme> Engine<S> {
     /// short. A `helper` does so much at a time as it does best; a transaction does little, and leaves long work to it.
     pub(crate) fn evict_some(&self, helper: bool) -> Progress {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return Progress::Idle };
-        let Some(mut hand) = self.eviction.hand(helper) else { return Progress::Waiting };
-        hand.free(self);
-        if hand.batch.is_some() {
+        let Some(mut evictor) = self.eviction.evictor(helper) else { return Progress::Waiting };
+        evictor.free(self);
+        if evictor.batch.is_some() {
             self.versions.advance();
             let most = if helper { u64::MAX } else { HELPED_ROWS };
-            hand.is_pressed = self.lacks_room() || self.options.evict_always;
-            let evicted = hand.end_if_closed(self, log, store, most);
-            hand.cleared += evicted.unwrap_or(0);
-            if hand.batch.is_none() {
-                hand.is_sweeping = std::mem::take(&mut hand.is_clearing);
-                if hand.is_sweeping {
-                    let is_vain = hand.cleared == 0;
-                    hand.clearing_pause = if is_vain { REST.min(2 * hand.clearing_pause) } else { SWEEP_PAUSE };
-                    hand.cleared_none_at = is_vain.then(Instant::now);
+            evictor.is_pressed = self.lacks_room() || self.options.evict_always;
+            let evicted = evictor.end_if_closed(self, log, store, most);
+            evictor.cleared += evicted.unwrap_or(0);
+            if evictor.batch.is_none() {
+                evictor.is_sweeping = std::mem::take(&mut evictor.is_clearing);
+                if evictor.is_sweeping {
+                    let is_vain = evictor.cleared == 0;
+                    evictor.clearing_pause = if is_vain { REST.min(2 * evictor.clearing_pause) } else { SWEEP_PAUSE };
+                    evictor.cleared_none_at = is_vain.then(Instant::now);
                 }
             }
             return if evicted.is_some() { Progress::Evicted } else { Progress::Waiting };
         }
-        let is_long = |hand: &Hand<StampsOf<S>>| hand.is_sweeping || !hand.is_due;
-        if hand.is_sweeping && helper {
-            if hand.versions.len() > 0 {
+        if evictor.is_sweeping && helper {
+            if evictor.versions.len() > 0 {
                 return Progress::Waiting;
             }
-            hand.is_sweeping = false;
+            evictor.is_sweeping = false;
             self.memory.sweep();
         }
         let (low, high) = marks(&self.budget);
         let (used, refused) = (in_use(&self.budget, &self.memory), self.memory.refused());
-        hand.is_due = used > if hand.is_due { low } else { high };
+        evictor.is_due = used > if evictor.is_due { low } else { high };
         let over = self.budget.taken().saturating_sub(self.budget.bound(Need::Grow));
         // While granules are swept, free blocks are out of sight for a moment, and requests are refused for that.
-        let is_lacking = hand.refused != refused && hand.swept_at.is_none_or(|at| at.elapsed() > SWEEP_PAUSE);
+        let is_lacking = evictor.refused != refused && evictor.swept_at.is_none_or(|at| at.elapsed() > SWEEP_PAUSE);
         if helper {
-            hand.refused = refused;
+            evictor.refused = refused;
+            evictor.round_at = evictor.round_at.min(used);
+            if !evictor.is_due && used > low / 2 && used - evictor.round_at >= high - low {
+                evictor.begin_round(self);
+                evictor.round_at = used;
+            }
         }
         let rows = self.tables.rows();
-        if !hand.is_due && over == 0 && !is_lacking {
+        if !evictor.is_due && over == 0 && !is_lacking {
             if self.options.evict_always {
-                hand.begin(self, u64::MAX, |_, _| true);
+                evictor.begin(self, |table| cool(table, |_, _| true));
                 return Progress::Waiting;
             }
             return if used > low { Progress::Waiting } else { Progress::Idle };
         }
         let pressed = usize::from(self.lacks_room() || self.options.evict_always);
-        if hand.searches[pressed].fruitless > 4 * rows {
-            hand.searches[pressed].fruitless = 0;
-            if std::mem::take(&mut hand.is_held_up) {
+        if evictor.searches[pressed].fruitless > 4 * rows {
+            evictor.searches[pressed].fruitless = 0;
+            if std::mem::take(&mut evictor.is_held_up) {
                 return Progress::Waiting;
             }
             // Whatever takes the memory is no row that could leave. Later again.
-            hand.searches[pressed].rests_since = Some(Instant::now());
+            evictor.searches[pressed].rests_since = Some(Instant::now());
             self.eviction.vain.fetch_add(1, Ordering::Relaxed);
         }
-        if hand.searches[pressed].rests_since.is_some_and(|since| since.elapsed() < REST) {
+        if evictor.searches[pressed].rests_since.is_some_and(|since| since.elapsed() < REST) {
             return Progress::Idle;
         }
-        if is_long(&hand) && !helper {
+        if !helper && (evictor.is_sweeping || !evictor.is_due || rows > HELPED_SURVEY) {
             return Progress::Waiting;
         }
-        if hand.is_due {
+        if evictor.is_due {
             let in_memory = rows.saturating_sub(store.unloaded()).max(1);
             let of_row = (self.memory.bytes().saturating_sub(self.memory.free_bytes()) / in_memory).max(1);
-            // Twice as many as are needed: some are asked for meanwhile.
-            let wanted = 2 * (used - low) / of_row;
-            let wanted = wanted.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
-            hand.searches[pressed].fruitless += wanted;
-            hand.begin(self, wanted, |_, _| true);
-        } else if hand.cleared_none_at.is_none_or(|at| at.elapsed() > hand.clearing_pause) {
+            let search = &mut evictor.searches[pressed];
+            // More and more, while none of them can leave: each time all slots are looked at.
+            let wanted = ((used - low) / of_row).max(search.fruitless).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
+            search.fruitless += wanted;
+            evictor.cool_coldest(self, wanted);
+        } else if evictor.cleared_none_at.is_none_or(|at| at.elapsed() > evictor.clearing_pause) {
             // Free blocks are there, and not where memory is wanted: for other sizes, or for indexes.
-            let wanted = over + self.budget.limit() / 64;
-            hand.swept_at = Some(Instant::now());
-            let swept = self.memory.sweep();
+            let wanted = over + self.budget.limit() / 32;
+            evictor.swept_at = Some(Instant::now());
+            let (swept, free) = self.memory.sweep();
             if swept < wanted {
                 // Of those that are nearly empty, some hold nothing but what workers keep: they would be tried in vain.
-                let mut candidates = self.memory.emptiest(8 * (wanted - swept));
-                for table in self.tables.held().iter().filter(|table| !table.is_kept_in_memory()) {
-                    let slots = (0..table.rows.count()).map(|row| table.rows.slot(RowId(row)));
-                    slots.filter_map(RowSlot::address).for_each(|address| candidates.count_row(address));
-                }
-                let granules = candidates.with_rows(2 * (wanted - swept));
-                hand.is_held_up = false;
-                hand.begin(self, u64::MAX, |_, address| granules.contains(address));
-                (hand.is_clearing, hand.cleared) = (true, 0);
+                let mut candidates = free.emptiest(8 * (wanted - swept));
+                evictor.for_each_table(self, |heat, table| {
+                    for (row, heat) in (0..table.rows.count()).zip(heat.of(table)) {
+                        if let Some(address) = table.rows.slot(RowId(row)).address() {
+                            candidates.count_row(address, *heat);
+                        }
+                    }
+                });
+                let granules = candidates.cheapest(2 * (wanted - swept));
+                evictor.is_held_up = false;
+                let is_there = |_, slot: &RowSlot<_>| slot.address().is_some_and(|at| granules.contains(at));
+                evictor.begin(self, |table| cool(table, is_there));
+                (evictor.is_clearing, evictor.cleared) = (true, 0);
             }
-        } else if !hand.is_held_up && hand.clearing_pause >= VAIN_PAUSE {
+        } else if !evictor.is_held_up && evictor.clearing_pause >= VAIN_PAUSE {
             self.eviction.vain.fetch_add(1, Ordering::Relaxed);
         }
         Progress::Waiting
@@ -339,31 +357,31 @@ impl<S: Scheme> Engine<S> {
     /// otherwise begins one with all rows of which `choose` says so. Returns the number of rows that were evicted.
     pub(crate) fn evict_chosen(&self, choose: impl Fn(u64) -> bool) -> u64 {
         let (Some(log), Some(store)) = (&self.log, &self.store) else { return 0 };
-        let Some(mut hand) = self.eviction.hand(true) else { return 0 };
-        hand.free(self);
-        if hand.batch.is_none() {
-            hand.begin(self, u64::MAX, |row, _| choose(row));
+        let Some(mut evictor) = self.eviction.evictor(true) else { return 0 };
+        evictor.free(self);
+        if evictor.batch.is_none() {
+            evictor.begin(self, |table| cool(table, |row, _| choose(row)));
         }
         for _ in 0..3 {
             self.versions.advance();
         }
         // Histories with both rules: those that keep no rows evict under pressure.
-        hand.is_pressed = self.options.uncached_after == 0;
-        hand.end_if_closed(self, log, store, u64::MAX).unwrap_or(0)
+        evictor.is_pressed = self.options.uncached_after == 0;
+        evictor.end_if_closed(self, log, store, u64::MAX).unwrap_or(0)
     }
 }
 
 impl<H: CertifierStamps> Eviction<H> {
-    /// Returns the hand; `None`: another thread has it, and the caller does not wait.
-    fn hand(&self, waits: bool) -> Option<impl DerefMut<Target = Hand<H>>> {
+    /// Returns the evictor; `None`: another thread has it, and the caller does not wait.
+    fn evictor(&self, waits: bool) -> Option<impl DerefMut<Target = Evictor<H>>> {
         if waits {
-            return Some(self.hand.lock().expect("no code panics while it evicts rows"));
+            return Some(self.evictor.lock().expect("no code panics while it evicts rows"));
         }
-        self.hand.try_lock().ok()
+        self.evictor.try_lock().ok()
     }
 }
 
-impl<H: CertifierStamps> Hand<H> {
+impl<H: CertifierStamps> Evictor<H> {
     fn pins<S: Scheme>(&mut self, engine: &Engine<S>) -> &Pins {
         self.pins.get_or_insert_with(|| Pins {
             versions: engine.versions.join_as("eviction"),
@@ -371,32 +389,68 @@ impl<H: CertifierStamps> Hand<H> {
         })
     }
 
-    /// Marks some rows, those of which `choose` says so by their number and the address of their newest version, and
-    /// remembers them as the batch.
-    fn begin<S: Scheme>(&mut self, engine: &Engine<S>, rows: u64, choose: impl Fn(u64, usize) -> bool)
+    /// Has `mark` mark rows of each table, and remembers those in the ranges that it returns as the batch.
+    fn begin<S: Scheme>(&mut self, engine: &Engine<S>, mut mark: impl FnMut(&TableStore<H>) -> Vec<Range<u64>>)
     where
         S::Certifier: Certifier<Stamps = H>,
     {
-        let (mut left, mut passed) = (rows, Vec::new());
-        let tables: Vec<_> = engine.tables.held().into_iter().filter(|table| !table.is_kept_in_memory()).collect();
-        let first = tables.partition_point(|table| table.id.0 < self.next.0);
-        let from = tables.get(first).filter(|table| table.id.0 == self.next.0).map_or(0, |_| self.next.1);
-        // Once around.
-        let beginning = tables.get(first).into_iter().map(|table| (table, from..table.rows.count().max(from)));
-        let others = tables.iter().skip(first + 1).chain(&tables[..first]).map(|table| (table, 0..table.rows.count()));
-        let rest = tables.get(first).into_iter().map(|table| (table, 0..from));
-        for (table, rows) in beginning.chain(others).chain(rest) {
-            let range = rows.start..rows.end.min(rows.start.saturating_add(left));
-            left -= range.end - range.start;
-            self.next = (table.id.0, range.end);
-            // Not protected: the table is held, and no version is looked at.
-            range.clone().for_each(|row| table.rows.slot(RowId(row)).cool(|address| choose(row, address)));
-            passed.push((table.id, range));
-            if left == 0 {
-                break;
-            }
+        let mut rows = Vec::new();
+        self.for_each_table(engine, |_, table| rows.extend(mark(table).into_iter().map(|range| (table.id, range))));
+        self.batch = Some(Batch { epoch: engine.versions.retirement_epoch(), rows });
+    }
+
+    /// Marks the coldest rows, `wanted` of them if there are as many, and remembers them as the batch.
+    fn cool_coldest<S: Scheme>(&mut self, engine: &Engine<S>, wanted: u64)
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        let mut coldest = self.coldest(engine, wanted);
+        if coldest.is_none() {
+            // The others were accessed since the round began.
+            self.begin_round(engine);
+            coldest = self.coldest(engine, wanted);
         }
-        self.batch = Some(Batch { epoch: engine.versions.retirement_epoch(), rows: passed });
+        self.round_at = 0;
+        let mut coldest = coldest.unwrap_or(Coldest::ALL);
+        let mut rows = Vec::new();
+        self.for_each_table(engine, |heat, table| {
+            let heat = heat.of(table);
+            let takes = |row, slot: &RowSlot<H>| {
+                slot.is_idle() && heat.get(row as usize).is_some_and(|heat| coldest.takes(*heat))
+            };
+            rows.extend(cool(table, takes).into_iter().map(|range| (table.id, range)));
+        });
+        self.batch = Some(Batch { epoch: engine.versions.retirement_epoch(), rows });
+    }
+
+    fn coldest<S: Scheme>(&mut self, engine: &Engine<S>, wanted: u64) -> Option<Coldest>
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        let mut survey = Survey::new();
+        self.for_each_table(engine, |heat, table| heat.count(table, &mut survey));
+        survey.coldest(wanted)
+    }
+
+    /// Begins a round: marks the rows in memory as idle.
+    fn begin_round<S: Scheme>(&mut self, engine: &Engine<S>)
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        self.heat.retain(|table| engine.find_table(table).is_some());
+        self.for_each_table(engine, |heat, table| heat.begin_round(table));
+        self.kept.set(self.heat.bytes(), &engine.budget);
+    }
+
+    /// Calls `visit` with the tables whose rows may leave memory. Their slots need no protection: the tables are held,
+    /// and no version is looked at.
+    fn for_each_table<S: Scheme>(&mut self, engine: &Engine<S>, mut visit: impl FnMut(&mut Heat, &TableStore<H>))
+    where
+        S::Certifier: Certifier<Stamps = H>,
+    {
+        let tables = engine.tables.held();
+        let tables = tables.iter().filter(|table| !table.is_kept_in_memory());
+        tables.for_each(|table| visit(&mut self.heat, table));
     }
 
     /// Evicts from the batch, if all operations have ended that ran while it was marked, up to `most` rows of it; returns
@@ -505,6 +559,29 @@ impl<H: CertifierStamps> Hand<H> {
     }
 }
 
+/// Marks those rows of a table that `choose` accepts, by their number and slot, as cooling; returns the ranges, of
+/// [`STEP_ROWS`] each or several of them, in which they are.
+fn cool<H: CertifierStamps>(
+    table: &TableStore<H>,
+    mut choose: impl FnMut(u64, &RowSlot<H>) -> bool,
+) -> Vec<Range<u64>> {
+    let (mut ranges, count) = (Vec::<Range<u64>>::new(), table.rows.count());
+    for row in 0..count {
+        let slot = table.rows.slot(RowId(row));
+        if !choose(row, slot) {
+            continue;
+        }
+        slot.cool();
+        let start = row - row % STEP_ROWS;
+        let end = count.min(start + STEP_ROWS);
+        match ranges.last_mut() {
+            Some(range) if range.end >= start => range.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
+}
+
 /// What decides whether a row can leave, and about its address.
 struct Places<'a> {
     log: &'a Log,
@@ -516,9 +593,9 @@ struct Places<'a> {
     durable: Stamp,
     /// The versions that running transactions may know.
     known: &'a KnownToAny,
-    /// As [`Hand::is_pressed`].
+    /// As [`Evictor::is_pressed`].
     is_pressed: bool,
-    /// As [`Hand::is_held_up`].
+    /// As [`Evictor::is_held_up`].
     is_held_up: bool,
 }
 

@@ -5,7 +5,7 @@
 //!   page   table u32 | number u64 | a bit for each of 4096 rows
 //! ```
 //!
-//! A row is in use if it is in memory, and was accessed since the hand of eviction passed it (`durable::eviction`).
+//! A row is in use if it is in memory, and was accessed in the current round of eviction (`durable::heat`).
 //! The list is written with each checkpoint while rows are in files only, and when the database is closed. Nothing
 //! depends on it: a list that is missing, torn or old costs time.
 

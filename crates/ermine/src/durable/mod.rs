@@ -45,6 +45,7 @@ pub(crate) mod contents;
 pub(crate) mod copy;
 pub(crate) mod eviction;
 mod header_scan;
+mod heat;
 mod hot;
 mod image;
 // The schedule explorer runs no helpers.

@@ -7,7 +7,7 @@
 //! Workloads drift: values that grow leave free blocks of sizes that no worker needs any more. Workers give the pool
 //! the lists that they do not use ([`Arena::tidy`]). When much memory is free there, [`Pool::sweep`] searches for
 //! granules all of whose blocks are free. Their memory goes back to the system; later, blocks of any size are cut from
-//! them. Where rows can be evicted, granules are emptied on purpose ([`Pool::emptiest`]).
+//! them. Where rows can be evicted, granules are emptied on purpose ([`FreeBytes::emptiest`]).
 //!
 //! Why not the global allocator: versions are small, of few sizes and mostly freed by another thread than the one that
 //! allocated them, the case in which general allocators cost 41-224 ns a pair; and a database is dropped by giving back
@@ -40,7 +40,7 @@ use crate::{
         memory::Region,
         prefetch,
     },
-    rows::granules::{GRANULE_BYTES, Granules, granule_of},
+    rows::granules::{FreeBytes, GRANULE_BYTES, granule_of},
     sync::{AtomicU64, AtomicUsize, Mutex, Ordering},
 };
 
@@ -334,19 +334,14 @@ impl Pool {
         free
     }
 
-    /// Returns granules of at least `bytes` in total, if there are as many that have free blocks: those of which most is
-    /// free. Takes time for each free block.
-    pub(crate) fn emptiest(&self, bytes: u64) -> Granules {
-        Granules::emptiest(self.free_by_granule().into_iter().collect(), bytes)
-    }
-
-    /// Gives the memory of granules without a block in use back to the system; returns its bytes. Takes time for each
-    /// free block. No thread waits long: the lock is held for some batches at a time, and a block that is taken
-    /// meanwhile only keeps its granule.
-    pub(crate) fn sweep(&self) -> u64 {
-        let mut free = self.free_by_granule();
+    /// Gives the memory of granules without a block in use back to the system; returns its bytes, and the free bytes of
+    /// the others. Takes time for each free block. No thread waits long: the lock is held for some batches at a time,
+    /// and a block that is taken meanwhile only keeps its granule.
+    pub(crate) fn sweep(&self) -> (u64, FreeBytes) {
+        let free = self.free_by_granule();
         // Some blocks may have been counted twice, as other threads went on: only collected blocks count.
-        free.retain(|_, bytes| *bytes >= GRANULE_BYTES as u64);
+        let (free, others): (HashMap<_, _>, _) =
+            free.into_iter().partition(|(_, bytes)| *bytes >= GRANULE_BYTES as u64);
         let mut in_hand: HashMap<usize, Vec<(usize, Block)>> = HashMap::new();
         for class in 0..CLASSES {
             self.rotate(class, |mut batch| {
@@ -381,7 +376,7 @@ impl Pool {
         for (class, batch) in left.into_iter().enumerate().filter(|(_, batch)| batch.length > 0) {
             self.give(class, batch);
         }
-        swept
+        (swept, FreeBytes(others))
     }
 
     /// Takes each batch of a class that is in the pool now, and puts back the batch that `change` returns, unless it is
@@ -825,11 +820,11 @@ mod tests {
         }
         drop(arena);
         let (before, spare) = (pool.bytes(), pool.lock().spare.len());
-        let emptiest = pool.emptiest(3 * GRANULE_BYTES as u64);
-        assert!(!emptiest.contains(kept.addr().get()));
-        let swept = pool.sweep();
+        let (swept, free) = pool.sweep();
+        let emptiest = free.emptiest(3 * GRANULE_BYTES as u64);
+        assert!(emptiest.contains(kept.addr().get()), "the one that has a block in use");
         assert!(swept >= 12 * GRANULE_BYTES as u64 && pool.bytes() == before - swept, "{swept} of {before}");
-        assert_eq!((pool.sweep(), pool.lock().spare.len()), (0, spare + swept as usize / GRANULE_BYTES));
+        assert_eq!((pool.sweep().0, pool.lock().spare.len()), (0, spare + swept as usize / GRANULE_BYTES));
         // The granules serve another size, and are counted again.
         let mut arena = pool.arena();
         let more: HashSet<_> = (0..10 * GRANULE_BYTES / 2048).map(|_| arena.allocate(2048)).collect();

@@ -402,7 +402,8 @@ pub(crate) struct NewVersion<'a, H> {
 /// |---|---|
 /// | 0 | does not exist |
 /// | a pointer | has this newest version |
-/// | a pointer, [cooling](RowSlot::cool) (bit 1) | the same; the row has not been accessed since it was marked |
+/// | a pointer, [idle](RowSlot::mark_idle) (bit 2) | the same; the row has not been accessed since it was marked |
+/// | a pointer, [cooling](RowSlot::cool) (bit 1) | the same; it may be evicted, if it is still not accessed |
 /// | an [`Address`] (bit 0) | has its newest version in a file only: it was not read since the database was opened, or was evicted |
 #[repr(transparent)]
 pub(crate) struct RowSlot<H>(AtomicPtr<Version<H>>);
@@ -439,19 +440,22 @@ impl<H: CertifierStamps> RowSlot<H> {
 
     /// Marks a slot whose row may be evicted if it is not accessed from now on.
     const COOLING: usize = 1 << 1;
+    /// Marks a slot whose row has not been accessed since a round of eviction began (`durable::heat`).
+    const IDLE: usize = 1 << 2;
+    const MARKS: usize = Self::COOLING | Self::IDLE;
 
-    /// Returns what the slot holds, for an access that counts: the row is not cooling any more.
+    /// Returns what the slot holds, for an access that counts: it takes off the marks.
     #[inline]
     pub(crate) fn content(&self) -> SlotContent<H> {
         let word = self.load();
-        if word.addr() & (Self::COOLING | Address::TAG as usize) == 0 {
+        if word.addr() & (Self::MARKS | Address::TAG as usize) == 0 {
             return NonNull::new(word).map_or(SlotContent::Empty, |version| SlotContent::Head(VersionPtr(version)));
         }
         Self::content_of(self.warm(word))
     }
 
-    /// Returns what the slot holds, for work in the background: a row that is cooling goes on cooling. The version may
-    /// be evicted at any time, and is protected by the epoch of operations only.
+    /// Returns what the slot holds, for work in the background: marks stay. The version may be evicted at any time, and
+    /// is protected by the epoch of operations only.
     #[inline]
     pub(crate) fn peek(&self) -> SlotContent<H> {
         Self::content_of(self.load())
@@ -476,14 +480,14 @@ impl<H: CertifierStamps> RowSlot<H> {
     /// Returns the version of a word that is no address.
     #[inline]
     fn pointer(word: *mut Version<H>) -> Option<VersionPtr<H>> {
-        NonNull::new(word.map_addr(|address| address & !Self::COOLING)).map(VersionPtr)
+        NonNull::new(word.map_addr(|address| address & !Self::MARKS)).map(VersionPtr)
     }
 
-    /// Takes the mark off; returns the word then.
+    /// Takes the marks off; returns the word then.
     #[cold]
     fn warm(&self, mut word: *mut Version<H>) -> *mut Version<H> {
-        while Self::is_cooling(word) {
-            let warm = word.map_addr(|address| address & !Self::COOLING);
+        while word.addr() & Self::MARKS != 0 && word.addr() & Address::TAG as usize == 0 {
+            let warm = word.map_addr(|address| address & !Self::MARKS);
             // SeqCst: as `load`. Either this or `evict` succeeds.
             match self.0.compare_exchange(word, warm, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return warm,
@@ -497,14 +501,27 @@ impl<H: CertifierStamps> RowSlot<H> {
         word.addr() & (Self::COOLING | Address::TAG as usize) == Self::COOLING
     }
 
-    /// Marks the row as cooling, if it is in memory and `choose` accepts the address of its newest version. One thread at
-    /// a time does this.
-    pub(crate) fn cool(&self, choose: impl FnOnce(usize) -> bool) {
-        let word = self.load();
-        if Self::is_used(word) && choose(word.addr()) {
-            let cooling = word.map_addr(|address| address | Self::COOLING);
+    /// Marks the row as cooling, if it is in memory. One thread at a time does this.
+    pub(crate) fn cool(&self) {
+        self.mark(self.load(), Self::COOLING);
+    }
+
+    /// Marks the row as idle, if it is in memory and not cooling.
+    pub(crate) fn mark_idle(&self) {
+        self.mark(self.load(), Self::IDLE);
+    }
+
+    /// Whether the row is in memory, and idle.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.load().addr() & (Self::MARKS | Address::TAG as usize) == Self::IDLE
+    }
+
+    /// Marks a row in memory that is not cooling. `word`: the slot's.
+    fn mark(&self, word: *mut Version<H>, mark: usize) {
+        if !word.is_null() && word.addr() & (Self::COOLING | Address::TAG as usize) == 0 {
+            let marked = word.map_addr(|address| address & !Self::MARKS | mark);
             // A slot that changes meanwhile is in use.
-            let _ = self.0.compare_exchange(word, cooling, Ordering::SeqCst, Ordering::Relaxed);
+            let _ = self.0.compare_exchange(word, marked, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 
@@ -516,16 +533,13 @@ impl<H: CertifierStamps> RowSlot<H> {
         }
     }
 
-    /// Whether the row is in memory and not cooling.
+    /// Whether the row is in memory and has no mark.
     pub(crate) fn is_in_use(&self) -> bool {
-        Self::is_used(self.load())
+        let word = self.load();
+        !word.is_null() && word.addr() & (Self::MARKS | Address::TAG as usize) == 0
     }
 
-    fn is_used(word: *mut Version<H>) -> bool {
-        !word.is_null() && word.addr() & (Self::COOLING | Address::TAG as usize) == 0
-    }
-
-    /// Returns the newest version of a row that has not been accessed since it was marked.
+    /// Returns the newest version of a row that has not been accessed since it was marked as cooling.
     pub(crate) fn cooling(&self) -> Option<VersionPtr<H>> {
         let word = self.load();
         if Self::is_cooling(word) { Self::pointer(word) } else { None }

@@ -10,18 +10,34 @@ pub(super) fn granule_of(address: usize) -> usize {
     address / GRANULE_BYTES
 }
 
-/// Some granules, by their numbers: of each its free bytes, and a number of rows.
-pub(crate) struct Granules(HashMap<usize, (u64, u32)>);
+/// The free bytes of granules, by their numbers.
+pub(crate) struct FreeBytes(pub(super) HashMap<usize, u64>);
+
+impl FreeBytes {
+    /// Returns granules of at least `bytes` in total, if there are as many that have free blocks: those of which most
+    /// is free.
+    pub(crate) fn emptiest(self, bytes: u64) -> Granules {
+        Granules::least(self.0.into_iter().collect(), |(_, free)| Reverse(*free), bytes, |_| 0)
+    }
+}
+
+/// Some granules, by their numbers, and what it costs to empty each of them: 0 for one without a row.
+pub(crate) struct Granules(HashMap<usize, u32>);
 
 impl Granules {
-    /// Returns those of some granules, given with their free bytes, that have most of these: `bytes` of memory in total.
-    pub(super) fn emptiest(mut granules: Vec<(usize, u64)>, bytes: u64) -> Self {
+    /// Returns the granules that come first by `key`, of some with a value each, and their costs.
+    fn least<T, K: Ord>(
+        mut granules: Vec<(usize, T)>,
+        key: impl Fn(&(usize, T)) -> K,
+        bytes: u64,
+        cost: impl Fn(T) -> u32,
+    ) -> Self {
         let count = bytes.div_ceil(GRANULE_BYTES as u64) as usize;
         if count < granules.len() {
-            granules.select_nth_unstable_by_key(count, |(_, free)| Reverse(*free));
+            granules.select_nth_unstable_by_key(count, key);
             granules.truncate(count);
         }
-        Self(granules.into_iter().map(|(granule, free)| (granule, (free, 0))).collect())
+        Self(granules.into_iter().map(|(granule, value)| (granule, cost(value))).collect())
     }
 
     /// Whether an address lies in one of them.
@@ -29,17 +45,17 @@ impl Granules {
         self.0.contains_key(&granule_of(address))
     }
 
-    /// Notes that the version of a row is at an address.
-    pub(crate) fn count_row(&mut self, address: usize) {
-        if let Some((_, rows)) = self.0.get_mut(&granule_of(address)) {
-            *rows += 1;
+    /// Notes that the version of a row is at an address. `heat`: the more often it is accessed, the more the row costs.
+    pub(crate) fn count_row(&mut self, address: usize, heat: u8) {
+        if let Some(cost) = self.0.get_mut(&granule_of(address)) {
+            *cost += 1 + u32::from(heat);
         }
     }
 
-    /// Returns those that hold rows, and of these the emptiest, `bytes` in total.
-    pub(crate) fn with_rows(&self, bytes: u64) -> Self {
-        let with_rows = self.0.iter().filter(|(_, (_, rows))| *rows > 0);
-        Self::emptiest(with_rows.map(|(granule, (free, _))| (*granule, *free)).collect(), bytes)
+    /// Returns those that hold rows, and of these the ones that it costs least to empty, `bytes` in total.
+    pub(crate) fn cheapest(self, bytes: u64) -> Self {
+        let with_rows = self.0.into_iter().filter(|(_, cost)| *cost > 0).collect();
+        Self::least(with_rows, |(_, cost)| *cost, bytes, |cost| cost)
     }
 }
 
@@ -48,11 +64,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_emptiest_that_hold_rows_are_chosen() {
+    fn the_cheapest_that_hold_rows_are_chosen() {
         let address = |granule: usize| granule * GRANULE_BYTES + 8;
-        let mut granules = Granules::emptiest((1..=9).map(|granule| (granule, granule as u64)).collect(), 1 << 20);
-        [2, 3, 4, 8, 20].into_iter().for_each(|granule| granules.count_row(address(granule)));
-        let chosen = granules.with_rows(2 * GRANULE_BYTES as u64);
+        let mut granules = FreeBytes((1..=9).map(|granule| (granule, granule as u64)).collect()).emptiest(1 << 20);
+        let rows = [(2, 9), (3, 0), (3, 9), (4, 5), (8, 1), (8, 2), (20, 0)];
+        rows.into_iter().for_each(|(granule, heat)| granules.count_row(address(granule), heat));
+        let chosen = granules.cheapest(2 * GRANULE_BYTES as u64);
         let contained: Vec<_> = (0..30).filter(|granule| chosen.contains(address(*granule))).collect();
         assert_eq!(contained, [4, 8]);
     }

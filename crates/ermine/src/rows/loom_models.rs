@@ -346,7 +346,7 @@ fn loom_a_transaction_keeps_the_row_that_it_has_found_in_memory() {
                 }
             })
         };
-        row.slot.cool(|_| true);
+        row.slot.cool();
         let epoch = epochs.retirement_epoch();
         epochs.advance();
         epochs.advance();
@@ -382,7 +382,7 @@ fn loom_a_writer_overwrites_a_row_in_memory_or_finds_it_evicted() {
                 row.slot.push(&mut row.pool.arena(), Some(old), second(old)).is_some()
             })
         };
-        row.slot.cool(|_| true);
+        row.slot.cool();
         let evicted = row.slot.cooling().is_some_and(|version| row.slot.evict(version, address));
         let written = writer.join().unwrap();
         assert_eq!(written, !evicted, "a mark alone keeps no writer from the row");
@@ -403,7 +403,7 @@ fn loom_a_version_is_taken_back_whatever_happens_to_the_mark() {
         let own = row.slot.push(&mut row.pool.arena(), Some(old), second(old)).unwrap();
         let marking = {
             let row = row.clone();
-            thread::spawn(move || row.slot.cool(|_| true))
+            thread::spawn(move || row.slot.cool())
         };
         let reading = {
             let row = row.clone();

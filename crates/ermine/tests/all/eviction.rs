@@ -132,6 +132,33 @@ fn a_scan_of_several_times_the_memory_takes_little_of_it() {
     }
 }
 
+/// Rows that are accessed now and then, each only once while a good part of the memory is filled with others, stay
+/// there, and those others leave.
+#[test]
+fn rows_in_use_stay_while_a_table_grows_past_them() {
+    const IN_USE: u64 = 10_000;
+    let path = directory("in-use");
+    let options = Options::default().memory_limit(32 * MIB).durability(Durability::Async);
+    let db = Database::open(&path, options.log_buffer_bytes(1 << 20)).unwrap();
+    let (rows, log) = (db.table::<u64, Vec<u8>>("rows").unwrap(), db.table::<u64, Vec<u8>>("log").unwrap());
+    for key in 0..IN_USE {
+        db.run(|txn| txn.insert(&rows, &key, &value(key, 0))).unwrap();
+    }
+    let mut reads = 0;
+    for first in (0..400_000).step_by(10) {
+        db.run(|txn| (first..first + 10).try_for_each(|key| txn.insert(&log, &key, &value(key, 0)))).unwrap();
+        for key in (reads..reads + 4).map(|read| read % IN_USE) {
+            assert_eq!(db.run(|txn| txn.get(&rows, &key)).unwrap(), Some(value(key, 0)));
+        }
+        reads += 4;
+    }
+    let statistics = db.statistics();
+    assert!(statistics.evicted_rows > 200_000, "{statistics:?}");
+    assert!(statistics.cold_reads * 100 < reads, "{} of {reads} reads were cold", statistics.cold_reads);
+    drop(db);
+    std::fs::remove_dir_all(path).unwrap();
+}
+
 /// Others go on reading and writing rows of several times the memory while a transaction stays open, which keeps what it
 /// has read.
 #[test]
