@@ -231,10 +231,11 @@ impl<S: Scheme> Engine<S> {
     }
 
     /// Returns the chores of the background helpers: checkpoints if there is a log, loading if rows are in files only,
-    /// eviction if memory is limited and rows have a place to leave to.
+    /// eviction if rows have a place to leave to: memory may be limited later.
     pub(crate) fn chores(&self) -> Chores {
         let unloaded = self.store.as_ref().is_some_and(|store| store.unloaded() > 0);
-        Chores { checkpoints: self.log.is_some(), loading: unloaded, eviction: self.evicts() }
+        let eviction = self.log.is_some() && self.store.is_some() && !self.budget.fails();
+        Chores { checkpoints: self.log.is_some(), loading: unloaded, eviction }
     }
 
     /// Returns why no transaction can commit any more, if that is so.

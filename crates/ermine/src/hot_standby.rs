@@ -301,20 +301,25 @@ fn write_rows<'i, 'r>(
     image: &'i Database,
     rows: impl Iterator<Item = &'r RowChange> + Clone,
 ) -> Result<Option<AnyAccess<'i>>> {
+    /// Rows that are loaded ahead at a time.
+    const AHEAD: usize = 64;
     if rows.clone().next().is_none() {
         return Ok(None);
     }
     let options = TxnOptions { replays: true, isolation: Isolation::Snapshot, ..TxnOptions::default() };
     let txn = image.engine.begin(options)?;
-    load_ahead(&txn, rows.clone())?;
-    for RowChange { table, key, write, .. } in rows {
-        let is_as_said = match write {
-            RowWrite::Insert(value) => txn.put(*table, key, value, Put::Insert)?,
-            RowWrite::Update(value) => txn.put(*table, key, value, Put::Update)?,
-            RowWrite::Delete => txn.delete(*table, key)?,
-        };
-        if !is_as_said {
-            return Err(not_there(image, *table));
+    let (mut ahead, mut rows) = (rows.clone(), rows.peekable());
+    while rows.peek().is_some() {
+        load_ahead(&txn, ahead.by_ref().take(AHEAD))?;
+        for RowChange { table, key, write, .. } in rows.by_ref().take(AHEAD) {
+            let is_as_said = match write {
+                RowWrite::Insert(value) => txn.put(*table, key, value, Put::Insert)?,
+                RowWrite::Update(value) => txn.put(*table, key, value, Put::Update)?,
+                RowWrite::Delete => txn.delete(*table, key)?,
+            };
+            if !is_as_said {
+                return Err(not_there(image, *table));
+            }
         }
     }
     Ok(Some(txn))

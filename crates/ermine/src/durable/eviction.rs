@@ -63,8 +63,7 @@ use crate::{
 
 /// Rows that are processed at a time.
 const STEP_ROWS: u64 = 256;
-/// Bounds of the number of rows that are marked at a time.
-const BATCH_ROWS_MIN: u64 = 1024;
+/// Upper bound of the number of rows that are marked at a time, as long as it is not a small part of those in memory.
 const BATCH_ROWS_MAX: u64 = 1 << 20;
 
 /// Slots that a transaction looks at when rows have to be chosen. Where there are more, it waits for the helper.
@@ -91,8 +90,9 @@ struct Evictor<H> {
     heat: Heat,
     /// The budget's count of it.
     kept: Kept,
-    /// The memory that was in use when the last round began; 0: rows have left since then.
+    /// The least memory that rows have taken since the last round began, and how many have left.
     round_at: u64,
+    left: u64,
     batch: Option<Batch>,
     /// Evicted versions that operations may still look at.
     versions: Limbo<VersionPtr<H>>,
@@ -123,7 +123,7 @@ struct Evictor<H> {
 /// How long no row has been found that can leave.
 #[derive(Clone, Copy, Default)]
 struct Search {
-    /// Rows that were marked since the last one was evicted.
+    /// Rows that were wanted since the last one was evicted.
     fruitless: u64,
     rests_since: Option<Instant>,
 }
@@ -141,6 +141,11 @@ fn marks(budget: &Budget) -> (u64, u64) {
     (grow - grow / 8, grow - grow / 16)
 }
 
+/// Bytes of versions, and of the free blocks that workers keep.
+fn taken_by_rows(memory: &Pool) -> u64 {
+    memory.bytes().saturating_sub(memory.free_bytes())
+}
+
 /// Bytes of the budget that are in use, and not free for new rows.
 fn in_use(budget: &Budget, memory: &Pool) -> u64 {
     budget.taken().saturating_sub(memory.free_bytes())
@@ -153,6 +158,7 @@ impl<H: CertifierStamps> Eviction<H> {
             heat: Heat::default(),
             kept: Kept::default(),
             round_at: 0,
+            left: 0,
             batch: None,
             versions: Limbo::new(),
             horizon: Horizon::default(),
@@ -286,24 +292,27 @@ impl<S: Scheme> Engine<S> {
         let over = self.budget.taken().saturating_sub(self.budget.bound(Need::Grow));
         // While granules are swept, free blocks are out of sight for a moment, and requests are refused for that.
         let is_lacking = evictor.refused != refused && evictor.swept_at.is_none_or(|at| at.elapsed() > SWEEP_PAUSE);
+        let (rows, taken) = (self.tables.rows(), taken_by_rows(&self.memory));
+        let in_memory = rows.saturating_sub(store.unloaded()).max(1);
+        evictor.round_at = evictor.round_at.min(taken);
         if helper {
             evictor.refused = refused;
-            evictor.round_at = evictor.round_at.min(used);
-            if !evictor.is_due && used > low / 2 && used - evictor.round_at >= high - low {
+            let left_max = if evictor.is_due { in_memory / 16 } else { 0 };
+            if used > low / 2 && (taken - evictor.round_at >= high - low || evictor.left > left_max) {
                 evictor.begin_round(self);
-                evictor.round_at = used;
+                evictor.round_at = taken;
             }
         }
-        let rows = self.tables.rows();
         if !evictor.is_due && over == 0 && !is_lacking {
             if self.options.evict_always {
                 evictor.begin(self, |table| cool(table, |_, _| true));
                 return Progress::Waiting;
             }
-            return if used > low { Progress::Waiting } else { Progress::Idle };
+            // When rows have just left, others come soon.
+            return if used > low - (high - low) { Progress::Waiting } else { Progress::Idle };
         }
         let pressed = usize::from(self.lacks_room() || self.options.evict_always);
-        if evictor.searches[pressed].fruitless > 4 * rows {
+        if evictor.searches[pressed].fruitless > 4 * in_memory {
             evictor.searches[pressed].fruitless = 0;
             if std::mem::take(&mut evictor.is_held_up) {
                 return Progress::Waiting;
@@ -319,11 +328,11 @@ impl<S: Scheme> Engine<S> {
             return Progress::Waiting;
         }
         if evictor.is_due {
-            let in_memory = rows.saturating_sub(store.unloaded()).max(1);
-            let of_row = (self.memory.bytes().saturating_sub(self.memory.free_bytes()) / in_memory).max(1);
+            let of_row = (taken / in_memory).max(1);
             let search = &mut evictor.searches[pressed];
             // More and more, while none of them can leave: each time all slots are looked at.
-            let wanted = ((used - low) / of_row).max(search.fruitless).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX);
+            let wanted = ((used - low) / of_row).max(search.fruitless);
+            let wanted = wanted.clamp(in_memory.div_ceil(256), BATCH_ROWS_MAX.max(in_memory / 16));
             search.fruitless += wanted;
             evictor.cool_coldest(self, wanted);
         } else if evictor.cleared_none_at.is_none_or(|at| at.elapsed() > evictor.clearing_pause) {
@@ -410,7 +419,6 @@ impl<H: CertifierStamps> Evictor<H> {
             self.begin_round(engine);
             coldest = self.coldest(engine, wanted);
         }
-        self.round_at = 0;
         let mut coldest = coldest.unwrap_or(Coldest::ALL);
         let mut rows = Vec::new();
         self.for_each_table(engine, |heat, table| {
@@ -437,9 +445,9 @@ impl<H: CertifierStamps> Evictor<H> {
     where
         S::Certifier: Certifier<Stamps = H>,
     {
-        self.heat.retain(|table| engine.find_table(table).is_some());
+        self.heat.retain(|table| !engine.tables.is_gone(table));
         self.for_each_table(engine, |heat, table| heat.begin_round(table));
-        self.kept.set(self.heat.bytes(), &engine.budget);
+        self.left = 0;
     }
 
     /// Calls `visit` with the tables whose rows may leave memory. Their slots need no protection: the tables are held,
@@ -451,6 +459,7 @@ impl<H: CertifierStamps> Evictor<H> {
         let tables = engine.tables.held();
         let tables = tables.iter().filter(|table| !table.is_kept_in_memory());
         tables.for_each(|table| visit(&mut self.heat, table));
+        self.kept.set(self.heat.bytes(), &engine.budget);
     }
 
     /// Evicts from the batch, if all operations have ended that ran while it was marked, up to `most` rows of it; returns
@@ -503,7 +512,7 @@ impl<H: CertifierStamps> Evictor<H> {
         if !Mutant::EvictedEarly.is_on() {
             engine.snapshots.iter().for_each(|(_, slot)| slot.known.add_to(&mut known));
         }
-        let (mut evicted, mut is_held_up) = (Vec::new(), self.is_held_up);
+        let (mut evicted, mut staying, mut is_held_up) = (Vec::new(), Vec::new(), self.is_held_up);
         for (table, rows) in rows {
             for first in rows.clone().step_by(STEP_ROWS as usize) {
                 let step = first..rows.end.min(first + STEP_ROWS);
@@ -521,13 +530,16 @@ impl<H: CertifierStamps> Evictor<H> {
                     } else {
                         // The next batch must find it without a mark, or one that is older than the batch.
                         let _ = table.rows.slot(row).head();
+                        staying.push((table.id, row));
                     }
                 }
                 is_held_up |= places.is_held_up;
             }
         }
         self.is_held_up = is_held_up;
+        staying.into_iter().for_each(|(table, row)| self.heat.discount(table, row));
         let count = evicted.len() as u64;
+        self.left += count;
         if Mutant::EvictedEarly.is_on() {
             // The fault is to be found by what the transactions that know them do, not by what they crash on.
             evicted.clear();

@@ -11,9 +11,8 @@
 //! When memory is short, the coldest of the idle rows leave: those that were not accessed in the last round, nor often
 //! before. Rows of a table that grows like a log are mostly inserted, read soon, perhaps changed once more, and then
 //! not accessed any more: they leave before rows that are accessed now and then for ever. A row that comes back has the
-//! heat that it left with. Heat is the evicting thread's own: transactions neither read nor write it. A round comes
-//! with each sixteenth of the memory that was filled with rows, so its cost, some nanoseconds a slot, is small beside
-//! that of filling it.
+//! heat that it left with. Transactions that access rows neither read nor write it. A round comes with each sixteenth
+//! of the memory that was filled with rows, so its cost, some nanoseconds a slot, is small beside that of filling it.
 
 use std::collections::HashMap;
 
@@ -77,6 +76,13 @@ impl Heat {
             if is_accessed || slot.is_idle() {
                 *heat = heated(*heat, is_accessed);
             }
+        }
+    }
+
+    /// Notes that the marks of a row were taken off without an access: the next round is not to count one.
+    pub(super) fn discount(&mut self, table: TableId, row: RowId) {
+        if let Some(heat) = self.0.get_mut(&table).and_then(|heat| heat.get_mut(row.0 as usize)) {
+            *heat = heat.saturating_sub(GAIN);
         }
     }
 

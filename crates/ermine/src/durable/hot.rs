@@ -5,7 +5,7 @@
 //!   page   table u32 | number u64 | a bit for each of 4096 rows
 //! ```
 //!
-//! A row is in use if it is in memory, and was accessed in the current round of eviction (`durable::heat`).
+//! A row is in use if it is in memory: eviction has left it there (`durable::heat`).
 //! The list is written with each checkpoint while rows are in files only, and when the database is closed. Nothing
 //! depends on it: a list that is missing, torn or old costs time.
 
@@ -109,8 +109,8 @@ impl<S: Scheme> Engine<S> {
         let mut hot = HotRows::default();
         for table in self.tables.logged() {
             let rows = hot.0.entry(table.id).or_default();
-            let is_in_use = |row: &RowId| table.rows.slot(*row).is_in_use();
-            (0..table.rows.count()).map(RowId).filter(is_in_use).for_each(|row| rows.insert(row));
+            let is_in_memory = |row: &RowId| table.rows.slot(*row).address().is_some();
+            (0..table.rows.count()).map(RowId).filter(is_in_memory).for_each(|row| rows.insert(row));
         }
         if let Err(error) = hot.write(&*store.directory, identity.identity()) {
             ::log::debug!("the rows in use were not noted: {error}");

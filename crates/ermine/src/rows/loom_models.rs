@@ -403,7 +403,10 @@ fn loom_a_version_is_taken_back_whatever_happens_to_the_mark() {
         let own = row.slot.push(&mut row.pool.arena(), Some(old), second(old)).unwrap();
         let marking = {
             let row = row.clone();
-            thread::spawn(move || row.slot.cool())
+            thread::spawn(move || {
+                row.slot.mark_idle();
+                row.slot.cool();
+            })
         };
         let reading = {
             let row = row.clone();
