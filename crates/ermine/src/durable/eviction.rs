@@ -35,7 +35,7 @@ use std::{
 };
 
 use super::{
-    heat::{Coldest, Heat, Survey},
+    heat::{Coldest, ColdestOf, Heat, Survey},
     store::{Leaving, Store},
 };
 use crate::{
@@ -419,10 +419,10 @@ impl<H: CertifierStamps> Evictor<H> {
             self.begin_round(engine);
             coldest = self.coldest(engine, wanted);
         }
-        let mut coldest = coldest.unwrap_or(Coldest::ALL);
         let mut rows = Vec::new();
         self.for_each_table(engine, |heat, table| {
             let heat = heat.of(table);
+            let mut coldest = coldest.as_ref().map_or(ColdestOf::ALL, |coldest| coldest.of(table.id));
             let takes = |row, slot: &RowSlot<H>| {
                 slot.is_idle() && heat.get(row as usize).is_some_and(|heat| coldest.takes(*heat))
             };
@@ -435,7 +435,7 @@ impl<H: CertifierStamps> Evictor<H> {
     where
         S::Certifier: Certifier<Stamps = H>,
     {
-        let mut survey = Survey::new();
+        let mut survey = Survey::default();
         self.for_each_table(engine, |heat, table| heat.count(table, &mut survey));
         survey.coldest(wanted)
     }

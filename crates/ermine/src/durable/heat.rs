@@ -36,11 +36,18 @@ fn heated(heat: u8, is_accessed: bool) -> u8 {
 #[derive(Default)]
 pub(super) struct Heat(HashMap<TableId, Vec<u8>>);
 
-/// Numbers of idle rows, by their heat.
-pub(super) struct Survey([u64; 256]);
+/// Numbers of idle rows, by table and heat.
+#[derive(Default)]
+pub(super) struct Survey(HashMap<TableId, [u64; 256]>);
 
-/// The coldest rows: all that are colder than a bound, and some of those at the bound.
+/// The coldest rows: all that are colder than a bound, and of those at the bound some of each table.
 pub(super) struct Coldest {
+    bound: u8,
+    at_bound: HashMap<TableId, u64>,
+}
+
+/// The coldest rows of a table.
+pub(super) struct ColdestOf {
     bound: u8,
     at_bound: u64,
 }
@@ -88,25 +95,28 @@ impl Heat {
 
     /// Counts the rows of a table that have not been accessed since the round began.
     pub(super) fn count<H: CertifierStamps>(&mut self, table: &TableStore<H>, survey: &mut Survey) {
+        let counts = survey.0.entry(table.id).or_insert([0; 256]);
         for (row, heat) in (0..table.rows.count()).zip(self.of(table)) {
             if table.rows.slot(RowId(row)).is_idle() {
-                survey.0[usize::from(*heat)] += 1;
+                counts[usize::from(*heat)] += 1;
             }
         }
     }
 }
 
 impl Survey {
-    pub(super) fn new() -> Self {
-        Self([0; 256])
-    }
-
-    /// Returns the coldest rows, that many; `None`: there are not as many.
+    /// Returns the coldest rows, that many, and up to one more of each table; `None`: there are not as many. Each table
+    /// has its share of those at the bound: as long as no round has told rows apart, none leaves as a whole for the
+    /// others.
     pub(super) fn coldest(&self, rows: u64) -> Option<Coldest> {
-        let mut left = rows;
-        for (bound, count) in (0..=u8::MAX).zip(self.0) {
+        let mut left = rows.max(1);
+        for bound in 0..=u8::MAX {
+            let count_of = |counts: &[u64; 256]| counts[usize::from(bound)];
+            let count: u64 = self.0.values().map(count_of).sum();
             if count >= left {
-                return Some(Coldest { bound, at_bound: left });
+                let share = |counts| (count_of(counts) * left).div_ceil(count);
+                let at_bound = self.0.iter().map(|(table, counts)| (*table, share(counts))).collect();
+                return Some(Coldest { bound, at_bound });
             }
             left -= count;
         }
@@ -115,6 +125,13 @@ impl Survey {
 }
 
 impl Coldest {
+    /// Those of a table; a table that has come since they were counted has none at the bound.
+    pub(super) fn of(&self, table: TableId) -> ColdestOf {
+        ColdestOf { bound: self.bound, at_bound: self.at_bound.get(&table).copied().unwrap_or(0) }
+    }
+}
+
+impl ColdestOf {
     /// All rows.
     pub(super) const ALL: Self = Self { bound: u8::MAX, at_bound: u64::MAX };
 
@@ -144,11 +161,15 @@ mod tests {
 
     #[test]
     fn the_coldest_rows_are_taken() {
-        let mut survey = Survey::new();
-        (0..10u8).for_each(|heat| survey.0[usize::from(heat)] = 3);
-        let mut coldest = survey.coldest(8).unwrap();
+        let mut survey = Survey::default();
+        let (small, large) = (TableId(1), TableId(2));
+        for (table, rows) in [(small, 3), (large, 27)] {
+            (0..10).for_each(|heat| survey.0.entry(table).or_insert([0; 256])[heat] = rows);
+        }
+        assert_eq!(survey.coldest(80).unwrap().of(large).at_bound, 18);
+        let mut coldest = survey.coldest(80).unwrap().of(small);
         let taken: Vec<_> = (0..10).rev().flat_map(|heat| [heat; 3]).filter(|heat| coldest.takes(*heat)).collect();
         assert_eq!(taken, [2, 2, 1, 1, 1, 0, 0, 0]);
-        assert!(survey.coldest(30).is_some() && survey.coldest(31).is_none());
+        assert!(survey.coldest(300).is_some() && survey.coldest(301).is_none());
     }
 }
