@@ -271,9 +271,11 @@ fn write<'i>(
         Err(Error::KeyExists { .. }) => {
             let of = |write: RowWrite| move |row: &RowChange| RowChange { write: write.clone(), ..row.clone() };
             let given_up: Vec<_> = rows().filter(|row| !is_insert(row)).map(of(RowWrite::Delete)).collect();
-            let written = rows().filter_map(|row| {
-                let value = row.write.value()?.to_vec();
-                Some(RowChange { write: RowWrite::Insert(value), ..row.clone() })
+            let written = rows().filter_map(|row| match &row.write {
+                RowWrite::Insert(value) | RowWrite::Update(value) => {
+                    Some(RowChange { write: RowWrite::Insert(value.clone()), ..row.clone() })
+                }
+                RowWrite::Delete => None,
             });
             let written: Vec<_> = written.collect();
             write_rows(image, given_up.iter().chain(&written))

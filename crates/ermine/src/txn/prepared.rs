@@ -31,7 +31,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    ops::{Bound, DerefMut, RangeBounds as _},
+    ops::{Bound, DerefMut, RangeBounds},
     sync::Arc,
 };
 
@@ -79,7 +79,7 @@ impl ReadSet {
                 || reads.keys.contains(key)
                 || reads.ranges.iter().any(|(lower, upper)| {
                     let range = (lower.as_ref().map(|key| &**key), upper.as_ref().map(|key| &**key));
-                    range.contains(key)
+                    RangeBounds::<[u8]>::contains(&range, key)
                 })
         })
     }

@@ -195,9 +195,9 @@ impl Copy {
                 Change::Row(RowChange { table, key, write, .. }) => {
                     let rows = &mut self.0.get_mut(table).unwrap().1;
                     match write {
-                        RowWrite::Insert(value) => assert_eq!(rows.insert(key.clone(), value.clone()), None),
-                        RowWrite::Update(value) => assert!(rows.insert(key.clone(), value.clone()).is_some()),
-                        RowWrite::Delete => assert!(rows.remove(key).is_some()),
+                        RowWrite::Insert(value) => assert_eq!(rows.insert(key.to_vec(), value.to_vec()), None),
+                        RowWrite::Update(value) => assert!(rows.insert(key.to_vec(), value.to_vec()).is_some()),
+                        RowWrite::Delete => assert!(rows.remove(&key[..]).is_some()),
                     }
                 }
                 Change::TableCreated { table, name } => {

@@ -12,6 +12,8 @@
 
 use std::{collections::VecDeque, ops::ControlFlow, sync::Arc, time::Duration};
 
+use bytes::Bytes;
+
 use super::blocks::{DurableBlocks, LogFiles, Reach};
 use crate::{
     catalog::{CATALOG, TableEntry},
@@ -41,7 +43,7 @@ pub(crate) type NameOf<'db> = Box<dyn Fn(TableId) -> Option<Arc<str>> + Send + S
 pub struct ChangeReader<'db> {
     blocks: DurableBlocks<'db>,
     /// Commit blocks that were read, and whose transactions are returned next.
-    ahead: VecDeque<(Header, Vec<u8>)>,
+    ahead: VecDeque<(Header, Bytes)>,
     position: u64,
     name_of: NameOf<'db>,
 }
@@ -93,8 +95,8 @@ pub struct RowChange {
     pub table: TableId,
     /// The table's name at the time of reading; `None`: the table has been dropped.
     pub table_name: Option<Arc<str>>,
-    /// The encoded key.
-    pub key: Vec<u8>,
+    /// The encoded key: a part of what was read from the log, as are the values.
+    pub key: Bytes,
     /// What became of the row.
     pub write: RowWrite,
 }
@@ -103,9 +105,9 @@ pub struct RowChange {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowWrite {
     /// The row was not there before the transaction, and has this encoded value.
-    Insert(Vec<u8>),
+    Insert(Bytes),
     /// The row has this encoded value instead of another one.
-    Update(Vec<u8>),
+    Update(Bytes),
     /// The row was there before the transaction, and is not there any more.
     Delete,
 }
@@ -182,7 +184,7 @@ impl<'db> ChangeReader<'db> {
         let (ahead, mut taken) = (&mut self.ahead, 0);
         let read = self.blocks.read(&mut |header, block| {
             if header.kind == BlockKind::Commit {
-                ahead.push_back((*header, block.to_vec()));
+                ahead.push_back((*header, Bytes::copy_from_slice(block)));
             }
             taken += block.len();
             Ok(if taken >= AHEAD_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -191,7 +193,7 @@ impl<'db> ChangeReader<'db> {
     }
 
     /// Returns the changes of the transaction with this commit block.
-    fn changes(&self, header: &Header, block: &[u8]) -> Result<Vec<Change>> {
+    fn changes(&self, header: &Header, block: &Bytes) -> Result<Vec<Change>> {
         Ok(Rows::of_transaction(self.blocks.files(), header, block)?.changes(&self.name_of))
     }
 }
@@ -201,13 +203,13 @@ pub(super) struct Rows<'db> {
     files: LogFiles<'db>,
     stamp: Stamp,
     /// In the order in which the transaction wrote them first.
-    pub(super) written: Vec<(TableId, Vec<u8>, RowWrite)>,
+    pub(super) written: Vec<(TableId, Bytes, RowWrite)>,
     pub(super) catalog: CatalogRows,
 }
 
 impl<'db> Rows<'db> {
     /// Reads what the transaction with this commit block has changed.
-    pub(super) fn of_transaction(files: LogFiles<'db>, header: &Header, block: &[u8]) -> Result<Self> {
+    pub(super) fn of_transaction(files: LogFiles<'db>, header: &Header, block: &Bytes) -> Result<Self> {
         let mut overflow: Vec<(Header, Vec<u8>)> = Vec::new();
         let mut before = chained(block, header);
         while let Some(lsn) = before {
@@ -218,7 +220,7 @@ impl<'db> Rows<'db> {
         }
         let mut rows = Self { files, stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
         for (header, block) in overflow.into_iter().rev() {
-            rows.read(&header, &block)?;
+            rows.read(&header, &block.into())?;
         }
         rows.read(header, block)?;
         Ok(rows)
@@ -237,7 +239,7 @@ impl<'db> Rows<'db> {
     }
 
     /// Reads the records of a block.
-    fn read(&mut self, header: &Header, block: &[u8]) -> Result<()> {
+    fn read(&mut self, header: &Header, block: &Bytes) -> Result<()> {
         let files = self.files;
         let damaged = |what: &str| files.damaged(header.lsn, what);
         let payloads = &block[header.payload_at() as usize..];
@@ -248,8 +250,8 @@ impl<'db> Rows<'db> {
             let bytes = payloads.get(at..at + length).ok_or_else(|| damaged("a record is longer than its block"))?;
             at += length;
             let value = |owner| match diverted {
-                true => files.large_value(header, owner, bytes).map(|(_, value)| value),
-                false => Ok(bytes.to_vec()),
+                true => files.large_value(header, owner, bytes).map(|(_, value)| value.into()),
+                false => Ok(block.slice_ref(bytes)),
             };
             match record {
                 Record::Key { table, row, key: of_row } => key = Some((table, row, of_row)),
@@ -260,17 +262,17 @@ impl<'db> Rows<'db> {
                     self.catalog.updated.push(value((CATALOG, row))?);
                 }
                 Record::Insert { table, row, key, .. } => {
-                    self.written.push((table, key.to_vec(), RowWrite::Insert(value((table, row))?)));
+                    self.written.push((table, block.slice_ref(key), RowWrite::Insert(value((table, row))?)));
                 }
                 Record::Update { table, row, .. } => {
-                    let key = self.key_of(&mut key, table, row)?.to_vec();
+                    let key = block.slice_ref(self.key_of(&mut key, table, row)?);
                     self.written.push((table, key, RowWrite::Update(value((table, row))?)));
                 }
                 // The row was not there before the transaction.
                 Record::Delete { .. } if key.is_none() && header.has_keys => {}
                 Record::Delete { table, row } => match self.key_of(&mut key, table, row)? {
                     front if table == CATALOG => self.catalog.removed.extend(TableEntry::number_and_name(front)),
-                    key => self.written.push((table, key.to_vec(), RowWrite::Delete)),
+                    key => self.written.push((table, block.slice_ref(key), RowWrite::Delete)),
                 },
                 Record::Entry { .. } | Record::Chain { .. } | Record::Unlogged => {}
                 Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
@@ -296,8 +298,8 @@ impl<'db> Rows<'db> {
 #[derive(Default)]
 pub(super) struct CatalogRows {
     removed: Vec<(TableId, String)>,
-    inserted: Vec<Vec<u8>>,
-    updated: Vec<Vec<u8>>,
+    inserted: Vec<Bytes>,
+    updated: Vec<Bytes>,
 }
 
 impl CatalogRows {

@@ -6,6 +6,8 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::SystemTime};
 
+use bytes::Bytes;
+
 use super::{
     changes::{CommittedTransaction, Rows},
     receiver::LogReceiver,
@@ -69,7 +71,7 @@ impl ReceivedLog {
             let to = files.read_segment(&span, at, end.min(span.end), &mut |header, block| {
                 let mut show = || match header.kind {
                     BlockKind::Commit => {
-                        let rows = Rows::of_transaction(files, header, block)?;
+                        let rows = Rows::of_transaction(files, header, &Bytes::copy_from_slice(block))?;
                         each(Received::transaction(header.lsn.stamp(), rows, &name_of)?)
                     }
                     _ => Received::moment(header, block).map_or(Ok(()), &mut *each),
