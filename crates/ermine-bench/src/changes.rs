@@ -7,7 +7,7 @@
 //! Every write has the next number in its value, and the reader sees all numbers in their order.
 //!
 //! At last, a standby that began with the loaded rows receives the log of the updates, durably, piece by piece, and
-//! replays it: one thread for all of that. Its rows are compared with those of the original.
+//! another thread replays it meanwhile ([`HotStandby::receive_all`]). Its rows are compared with those of the original.
 
 use std::{
     fmt, fs,
@@ -189,9 +189,7 @@ fn read(options: &Options, db: &Database, from: u64) -> Result<Round> {
 fn replay(options: &Options, db: &Database, mut standby: HotStandby) -> Result<Round> {
     let begin = Instant::now();
     let mut reader = db.log_reader(Some(standby.position()))?;
-    while let Some(piece) = reader.next(PIECE_BYTES)? {
-        standby.receive(&piece)?;
-    }
+    standby.receive_all(std::iter::from_fn(|| reader.next(PIECE_BYTES).transpose()))?;
     let took = begin.elapsed();
     let rows_of = |db: &Database| {
         let rows: Rows = db.table("row")?;

@@ -8,7 +8,12 @@
 //! 3. A piece that takes several messages is handed out as a whole, or not at all.
 //! 4. No reader of the log is trusted to notice that it brings nothing any more: [`Follower::check_reader`].
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{
+    fmt,
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
 
 use bytes::{Bytes, BytesMut};
 
@@ -87,6 +92,14 @@ impl<L: ReplicatedLog> Follower<L> {
             }
             self.whole = self.end;
             return Ok(piece);
+        }
+    }
+
+    /// Returns the next piece, verified, if it has arrived. An error is left to the next call of [`Follower::next`].
+    pub fn next_arrived(&mut self) -> Option<Piece> {
+        match pin!(self.next()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(piece)) => Some(piece),
+            _ => None,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   piece -> LogReceiver: the files of the standby, durable        -> promotion opens them
-//!              | the committed transactions in them, in order
+//!              | the committed transactions in them, in order: perhaps while the next piece is received
 //!              v
 //!            image: a database in memory, opened from the files as they were then; nothing writes to it
 //!                   but the replay                                 -> read-only transactions
@@ -29,8 +29,10 @@
 //! transaction that asks for a safe snapshot ([`Database::snapshot`]) reads the newest of them.
 
 use std::{
+    panic::resume_unwind,
     path::Path,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::Ordering, mpsc},
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -83,6 +85,11 @@ use crate::{
 /// ```
 pub struct HotStandby {
     receiver: LogReceiver,
+    image: Image,
+}
+
+/// What is read: the state of the original at a position.
+struct Image {
     database: Arc<Database>,
     log: ReceivedLog,
     replayed: Arc<Replayed>,
@@ -130,12 +137,13 @@ impl HotStandby {
             Ok(database) => database,
             Err(error) => return Err(Box::new((receiver, error))),
         };
-        let log = ReceivedLog::new(receiver.position());
+        let log = ReceivedLog::new(receiver.files().clone(), receiver.position());
         let safe = ReceivedLog::safe_end(&receiver).map(|time| Safe { time, is_newest: true });
         if safe.is_some() {
             with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(receiver.position()));
         }
-        Ok(Self { receiver, database: Arc::new(database), log, replayed, safe, is_broken: false })
+        let image = Image { database: Arc::new(database), log, replayed, safe, is_broken: false };
+        Ok(Self { receiver, image })
     }
 
     /// Returns the image. All of its transactions are read-only, under snapshot isolation: a write, the creation of a
@@ -146,7 +154,7 @@ impl HotStandby {
     ///
     /// The image is a copy of its own in memory. Drop it before a promoted standby is opened.
     pub fn database(&self) -> &Arc<Database> {
-        &self.database
+        &self.image.database
     }
 
     /// Returns the identity of the original.
@@ -178,21 +186,75 @@ impl HotStandby {
         replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
     ) -> Result<()> {
         self.receiver.receive(piece)?;
-        if self.is_broken {
+        self.image.replay(self.receiver.position(), replay)
+    }
+
+    /// Appends pieces, durably, and replays them, as [`HotStandby::receive`] does one after the other; but while one is
+    /// written, those before are replayed by another thread. `pieces` are taken as long as there are any and nothing
+    /// fails; those that were taken when the replay fails have been received.
+    pub fn receive_all(&mut self, pieces: impl Iterator<Item = Result<LogPiece>> + Send) -> Result<()> {
+        self.receive_all_with(pieces, &mut |_, apply| apply())
+    }
+
+    /// Works as [`HotStandby::receive_all`], with `replay` as [`HotStandby::receive_with`] has it.
+    pub fn receive_all_with(
+        &mut self,
+        mut pieces: impl Iterator<Item = Result<LogPiece>> + Send,
+        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
+    ) -> Result<()> {
+        /// Pieces that are received and not replayed.
+        const AHEAD: usize = 4;
+        let Some(first) = pieces.next() else { return Ok(()) };
+        self.receiver.receive(&first?)?;
+        let mut pieces = pieces.peekable();
+        if pieces.peek().is_none() {
+            return self.image.replay(self.receiver.position(), replay);
+        }
+        let Self { receiver, image } = self;
+        thread::scope(|scope| {
+            let (positions, received) = mpsc::sync_channel(AHEAD);
+            let receiving = scope.spawn(move || {
+                let mut position = receiver.position();
+                // The replay ends with the channel when it fails.
+                while positions.send(position).is_ok()
+                    && let Some(piece) = pieces.next()
+                {
+                    receiver.receive(&piece?)?;
+                    position = receiver.position();
+                }
+                Ok(())
+            });
+            let replayed = received.into_iter().try_for_each(|position| image.replay(position, replay));
+            let received = receiving.join().unwrap_or_else(|panic| resume_unwind(panic));
+            received.and(replayed)
+        })
+    }
+
+    /// Makes the standby a database of its own ([`LogReceiver::promote`]). Drop the image before it is opened.
+    pub fn promote(self) -> Result<()> {
+        self.receiver.promote()
+    }
+
+    /// Returns the standby without its image.
+    pub fn into_receiver(self) -> LogReceiver {
+        self.receiver
+    }
+}
+
+impl Image {
+    /// Replays what was received up to this position and has not been replayed.
+    fn replay(
+        &mut self,
+        to: u64,
+        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Self { database, log, replayed, safe, is_broken } = self;
+        if *is_broken {
             let what = "the image of the standby has failed after a transaction was applied: open the standby again";
             return Err(Error::Storage(what.into()));
         }
-        self.replay_with(replay)
-    }
-
-    /// Replays what was received and has not been replayed.
-    fn replay_with(
-        &mut self,
-        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let Self { receiver, database, log, replayed, safe, is_broken } = self;
         let name_of = |table| with_engine!(&*database.engine, engine => engine.tables.name_of(table));
-        log.read(receiver, name_of, &mut |received| {
+        log.read(to, name_of, &mut |received| {
             let (committed, tables) = match received {
                 Received::Committed(committed, tables) => (committed, tables),
                 Received::SafeSnapshot(position, time) => {
@@ -237,16 +299,6 @@ impl HotStandby {
             with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(log.position()));
         }
         Ok(())
-    }
-
-    /// Makes the standby a database of its own ([`LogReceiver::promote`]). Drop the image before it is opened.
-    pub fn promote(self) -> Result<()> {
-        self.receiver.promote()
-    }
-
-    /// Returns the standby without its image.
-    pub fn into_receiver(self) -> LogReceiver {
-        self.receiver
     }
 }
 

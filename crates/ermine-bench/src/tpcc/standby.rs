@@ -2,9 +2,9 @@
 //! committed, and how fast each of them is read.
 //!
 //! The standby begins with a backup of the loaded warehouses. One thread of the primary runs the mix, and does not wait
-//! for the device. Then one thread reads its log and gives it to the standby, piece by piece, which stores it durably
-//! and replays it. In the end both must fulfil the conditions of the data, and Order-Status and Stock-Level are run on
-//! both in turn.
+//! for the device. Then one thread reads its log, piece by piece, and stores it durably on the standby's side, while
+//! another one replays it there ([`HotStandby::receive_all`]). In the end both must fulfil the conditions of the data,
+//! and Order-Status and Stock-Level are run on both in turn.
 
 use std::{
     fmt, fs,
@@ -148,9 +148,7 @@ pub fn drive_standby(options: &StandbyOptions, setting: Setting, progress: &Prog
 
     let begin = Instant::now();
     let mut reader = db.log_reader(Some(standby.position()))?;
-    while let Some(piece) = reader.next(PIECE_BYTES)? {
-        standby.receive(&piece)?;
-    }
+    standby.receive_all(std::iter::from_fn(|| reader.next(PIECE_BYTES).transpose()))?;
     let replayed_seconds = begin.elapsed().as_secs_f64();
 
     let judged = |db, tables| check(db, tables, options.warehouses, options.scale, Moment::AfterRun);

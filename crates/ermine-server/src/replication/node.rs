@@ -48,6 +48,8 @@ const OLD: u32 = 2;
 const LOOKS: u32 = 3;
 /// Bytes that a renewal leaves free, at least.
 const RESERVE: u64 = 256 << 20;
+/// Pieces that have arrived and are received one behind the other, before anything else is looked at.
+const PIECES_AT_ONCE: usize = 16;
 /// Time between two notes of how far a standby has come.
 const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -448,7 +450,10 @@ impl Node {
                             return self.put_aside(&state).map(|()| Followed::Aside);
                         }
                         Copy::Standby(copy) => {
-                            block_in_place(|| receive(copy, piece)).map_err(text)?;
+                            let mut pieces = vec![piece];
+                            let arrived = std::iter::from_fn(|| follower.next_arrived());
+                            pieces.extend(arrived.take(PIECES_AT_ONCE - 1));
+                            block_in_place(|| receive(copy, pieces)).map_err(text)?;
                         }
                     }
                     state.end = follower.whole();
@@ -630,12 +635,12 @@ fn is_worth_it(began: Position, newer: Position, after: u64) -> bool {
     newer.0.saturating_sub(began.0) >= after.saturating_mul(2)
 }
 
-fn receive(copy: &mut ReadableCopy, piece: Piece) -> ermine::Result<()> {
-    if piece.is_opening() {
-        log::info!("term {} began at position {}", piece.term, piece.from);
-        return Ok(());
+fn receive(copy: &mut ReadableCopy, mut pieces: Vec<Piece>) -> ermine::Result<()> {
+    for opening in pieces.extract_if(.., |piece| piece.is_opening()) {
+        log::info!("term {} began at position {}", opening.term, opening.from);
     }
-    copy.receive(&LogPiece { from: piece.from.0, to: piece.to.0, body: piece.body.into() })
+    let pieces = pieces.into_iter();
+    copy.receive(pieces.map(|piece| LogPiece { from: piece.from.0, to: piece.to.0, body: piece.body.into() }).collect())
 }
 
 /// Removes a directory, if there is one.

@@ -149,24 +149,27 @@ impl ReadableCopy {
         self.failed = failure.map(|_| Instant::now());
     }
 
-    /// Receives a piece, durably, and shows it to the readers.
-    pub fn receive(&mut self, piece: &LogPiece) -> ermine::Result<()> {
-        match self.state.as_mut().expect("it is there between changes") {
-            State::Receiving(receiver) => receiver.receive(piece),
-            State::Read(image) => {
-                let Image { standby, database, .. } = &mut **image;
-                let replayed =
-                    standby.receive_with(piece, &mut |transaction, apply| database.replay(transaction, apply));
-                match replayed {
-                    Err(error) if standby.position() >= piece.to => {
-                        self.end_readers();
-                        self.note(Some(error.to_string()));
-                        Ok(())
-                    }
-                    replayed => replayed,
+    /// Receives pieces, durably, and shows them to the readers.
+    pub fn receive(&mut self, pieces: Vec<LogPiece>) -> ermine::Result<()> {
+        let mut pieces = pieces.into_iter();
+        if let Some(State::Read(image)) = &mut self.state {
+            let Image { standby, database, .. } = &mut **image;
+            let mut taken = 0;
+            let each = pieces.by_ref().inspect(|piece| taken = piece.to).map(Ok);
+            let replayed =
+                standby.receive_all_with(each, &mut |transaction, apply| database.replay(transaction, apply));
+            match replayed {
+                Err(error) if standby.position() >= taken => {
+                    self.end_readers();
+                    self.note(Some(error.to_string()));
                 }
+                replayed => replayed?,
             }
         }
+        if let Some(State::Receiving(receiver)) = &mut self.state {
+            pieces.try_for_each(|piece| receiver.receive(&piece))?;
+        }
+        Ok(())
     }
 
     fn end_readers(&mut self) {

@@ -27,9 +27,7 @@ fn hot(directory: &FaultyDirectory) -> HotStandby {
 
 /// Ships everything that is durable.
 fn ship_all(reader: &mut LogReader<'_>, to: &mut HotStandby) {
-    while let Some(piece) = reader.next(3000).unwrap() {
-        to.receive(&piece).unwrap();
-    }
+    to.receive_all(std::iter::from_fn(|| reader.next(3000).transpose())).unwrap();
 }
 
 /// Marks a safe snapshot, durably, at the end of the log.
@@ -331,6 +329,54 @@ fn a_replay_that_failed_goes_on_where_it_was() {
     let to = hot(&copy);
     let there = to.database().table::<u64, u64>("numbers").unwrap();
     assert_eq!(to.database().run(|txn| txn.scan(&there, ..).count()).unwrap(), 12);
+}
+
+/// Pieces that are received while those before are replayed: all that were taken are durable, whatever the replay does.
+#[test]
+fn pieces_are_received_while_others_are_replayed() {
+    const ROWS: usize = 300;
+    let db = Database::open_in(Arc::new(FaultyDirectory::new()), options()).unwrap();
+    let table = db.table::<u64, u64>("numbers").unwrap();
+    let (copy, mut to, mut reader) = followed(&db);
+    (0..ROWS as u64).for_each(|n| db.run(|txn| txn.insert(&table, &n, &n)).unwrap());
+    let mut pieces = std::iter::from_fn(|| reader.next(300).transpose());
+    let image = to.database().clone();
+    let there = image.table::<u64, u64>("numbers").unwrap();
+    let count = || image.run(|txn| txn.scan(&there, ..).count()).unwrap();
+
+    to.receive_all(pieces.by_ref().take(0)).unwrap();
+    to.receive_all(pieces.by_ref().take(1)).unwrap();
+    to.receive_all(pieces.by_ref().take(9)).unwrap();
+    let after_ten = count();
+    assert!((10..ROWS / 2).contains(&after_ten), "{after_ten}");
+    assert_eq!(image.replayed(), Some(to.position()));
+
+    let (mut shown, mut taken) = (0, 0);
+    let counted = pieces.by_ref().inspect(|piece| taken = piece.as_ref().map_or(0, |piece| piece.to));
+    let failed = to.receive_all_with(counted, &mut |_, apply| {
+        shown += 1;
+        if shown <= 50 { apply() } else { Err(Error::Limit("fifty")) }
+    });
+    assert!(matches!(failed, Err(Error::Limit("fifty"))), "{failed:?}");
+    assert_eq!((count(), to.position()), (after_ten + 50, taken));
+
+    // An error among the pieces comes after all those before it.
+    let last = pieces.next().unwrap().unwrap();
+    let gap = [pieces.next().unwrap(), Err(Error::Limit("gap"))];
+    let missing = to.receive_all(gap.into_iter());
+    assert!(matches!(&missing, Err(Error::Storage(why)) if why.contains("the standby ends at")), "{missing:?}");
+    let end = last.to;
+    let failed = to.receive_all([Ok(last), Err(Error::Limit("gap"))].into_iter());
+    assert!(matches!(failed, Err(Error::Limit("gap"))), "{failed:?}");
+    assert_eq!((image.replayed(), to.position()), (Some(end), end));
+
+    let mut reader = db.log_reader(Some(to.position())).unwrap();
+    to.receive_all(std::iter::from_fn(|| reader.next(300).transpose())).unwrap();
+    assert_eq!((count(), image.replayed()), (ROWS, Some(to.position())));
+    drop((there, image, to));
+    let to = hot(&copy);
+    let there = to.database().table::<u64, u64>("numbers").unwrap();
+    assert_eq!(to.database().run(|txn| txn.scan(&there, ..).count()).unwrap(), ROWS);
 }
 
 /// The original covers dropped tables by its checkpoints, and a standby makes none.

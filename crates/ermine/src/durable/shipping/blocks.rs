@@ -29,7 +29,7 @@ use crate::{
         segment::{SegmentFiles, name_of, span_of},
         space::Span,
     },
-    platform::file::{Directory, File},
+    platform::file::File,
 };
 
 /// How far a log is read.
@@ -61,10 +61,7 @@ pub(super) type Each<'e> = dyn FnMut(&Header, &[u8]) -> Result<ControlFlow<()>> 
 
 /// The files that a reader of the log reads.
 #[derive(Clone, Copy)]
-pub(super) struct LogFiles<'db> {
-    pub(super) directory: &'db dyn Directory,
-    pub(super) segments: &'db SegmentFiles,
-}
+pub(super) struct LogFiles<'db>(pub(super) &'db SegmentFiles);
 
 /// Blocks that were read, all of one segment.
 pub(super) struct Stretch {
@@ -96,7 +93,7 @@ impl<'db> DurableBlocks<'db> {
                 log.durable()
             )));
         }
-        let files = LogFiles { directory: &*store.directory, segments: store.segment_files() };
+        let files = LogFiles(store.segment_files());
         let mut blocks = Self { log, reach, files, position, at: position, last: None, next: 0 };
         let segments = files.spans()?;
         // The segment with the position or, if the position is between two, the one behind it. One that begins there
@@ -232,7 +229,7 @@ impl<'db> DurableBlocks<'db> {
 impl LogFiles<'_> {
     /// Returns the segments that have files, oldest first: also those that are kept for readers.
     pub(super) fn spans(&self) -> Result<Vec<Span>> {
-        let names = self.directory.list().map_err(storage)?;
+        let names = self.0.directory().list().map_err(storage)?;
         let mut segments: Vec<_> = names.iter().filter_map(|name| span_of(name)).collect();
         segments.sort_unstable_by_key(|span| span.sequence);
         Ok(segments)
@@ -268,7 +265,7 @@ impl LogFiles<'_> {
 
     /// Returns the file of a segment that has to be read from `position` on.
     fn open(&self, span: &Span, position: u64) -> Result<Arc<dyn File>> {
-        match self.segments.get(span) {
+        match self.0.get(span) {
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::LogRemoved { position }),
             file => file.map_err(storage),
         }
@@ -292,7 +289,7 @@ impl LogFiles<'_> {
     pub(super) fn large_value(&self, header: &Header, owner: Owner, reference: &[u8]) -> Result<(u64, Vec<u8>)> {
         let of = BlobRef::from_bytes(reference)
             .ok_or_else(|| self.damaged(header.lsn, "a reference to a large value is damaged"))?;
-        match blobs::read(self.directory, owner, of) {
+        match blobs::read(&**self.0.directory(), owner, of) {
             Ok(Some(bytes)) => Ok((of.blob, bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(Error::LogRemoved { position: header.lsn.offset() })

@@ -12,7 +12,7 @@
 
 use std::{collections::VecDeque, ops::ControlFlow, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::blocks::{DurableBlocks, LogFiles, Reach};
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
         block::{BlockKind, Header},
         record::{Payload, Record, Records},
     },
-    types::{Key, Value},
+    types::{Key, PAYLOAD_ALIGN, Value},
 };
 
 /// Bytes of log that are read at a time.
@@ -43,7 +43,7 @@ pub(crate) type NameOf<'db> = Box<dyn Fn(TableId) -> Option<Arc<str>> + Send + S
 pub struct ChangeReader<'db> {
     blocks: DurableBlocks<'db>,
     /// Commit blocks that were read, and whose transactions are returned next.
-    ahead: VecDeque<(Header, Bytes)>,
+    ahead: VecDeque<(Header, Vec<u8>)>,
     position: u64,
     name_of: NameOf<'db>,
 }
@@ -95,7 +95,7 @@ pub struct RowChange {
     pub table: TableId,
     /// The table's name at the time of reading; `None`: the table has been dropped.
     pub table_name: Option<Arc<str>>,
-    /// The encoded key: a part of what was read from the log, as are the values.
+    /// The encoded key. It shares its memory with other keys and values of the transaction: copy what is kept for long.
     pub key: Bytes,
     /// What became of the row.
     pub write: RowWrite,
@@ -184,7 +184,7 @@ impl<'db> ChangeReader<'db> {
         let (ahead, mut taken) = (&mut self.ahead, 0);
         let read = self.blocks.read(&mut |header, block| {
             if header.kind == BlockKind::Commit {
-                ahead.push_back((*header, Bytes::copy_from_slice(block)));
+                ahead.push_back((*header, block.to_vec()));
             }
             taken += block.len();
             Ok(if taken >= AHEAD_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -193,7 +193,7 @@ impl<'db> ChangeReader<'db> {
     }
 
     /// Returns the changes of the transaction with this commit block.
-    fn changes(&self, header: &Header, block: &Bytes) -> Result<Vec<Change>> {
+    fn changes(&self, header: &Header, block: &[u8]) -> Result<Vec<Change>> {
         Ok(Rows::of_transaction(self.blocks.files(), header, block)?.changes(&self.name_of))
     }
 }
@@ -209,7 +209,7 @@ pub(super) struct Rows<'db> {
 
 impl<'db> Rows<'db> {
     /// Reads what the transaction with this commit block has changed.
-    pub(super) fn of_transaction(files: LogFiles<'db>, header: &Header, block: &Bytes) -> Result<Self> {
+    pub(super) fn of_transaction(files: LogFiles<'db>, header: &Header, block: &[u8]) -> Result<Self> {
         let mut overflow: Vec<(Header, Vec<u8>)> = Vec::new();
         let mut before = chained(block, header);
         while let Some(lsn) = before {
@@ -220,7 +220,7 @@ impl<'db> Rows<'db> {
         }
         let mut rows = Self { files, stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
         for (header, block) in overflow.into_iter().rev() {
-            rows.read(&header, &block.into())?;
+            rows.read(&header, &block)?;
         }
         rows.read(header, block)?;
         Ok(rows)
@@ -239,40 +239,46 @@ impl<'db> Rows<'db> {
     }
 
     /// Reads the records of a block.
-    fn read(&mut self, header: &Header, block: &Bytes) -> Result<()> {
+    fn read(&mut self, header: &Header, block: &[u8]) -> Result<()> {
         let files = self.files;
         let damaged = |what: &str| files.damaged(header.lsn, what);
         let payloads = &block[header.payload_at() as usize..];
         let (mut at, mut key) = (0, None);
-        for record in Records::new(descriptors(block, header)) {
+        let descriptors = descriptors(block, header);
+        // A record with a value takes four bytes here, at least.
+        let mut memory = BytesMut::with_capacity(block.len() + descriptors.len() / 4 * PAYLOAD_ALIGN);
+        for record in Records::new(descriptors) {
             let record = record.ok_or_else(|| damaged("a record of an unknown kind: written by a newer version?"))?;
             let Payload { length, diverted } = record.payload().unwrap_or(Payload::here(0));
             let bytes = payloads.get(at..at + length).ok_or_else(|| damaged("a record is longer than its block"))?;
             at += length;
-            let value = |owner| match diverted {
+            let value = |owner, memory: &mut BytesMut| match diverted {
                 true => files.large_value(header, owner, bytes).map(|(_, value)| value.into()),
-                false => Ok(block.slice_ref(bytes)),
+                false => Ok(aligned(bytes, memory)),
             };
             match record {
                 Record::Key { table, row, key: of_row } => key = Some((table, row, of_row)),
-                Record::Insert { table: CATALOG, row, .. } => self.catalog.inserted.push(value((CATALOG, row))?),
+                Record::Insert { table: CATALOG, row, .. } => {
+                    self.catalog.inserted.push(value((CATALOG, row), &mut memory)?)
+                }
                 // Another description of the table, or another dropped one.
                 Record::Update { table: CATALOG, row, .. } => {
                     key = None;
-                    self.catalog.updated.push(value((CATALOG, row))?);
+                    self.catalog.updated.push(value((CATALOG, row), &mut memory)?);
                 }
                 Record::Insert { table, row, key, .. } => {
-                    self.written.push((table, block.slice_ref(key), RowWrite::Insert(value((table, row))?)));
+                    let (key, value) = (copied(key, &mut memory), value((table, row), &mut memory)?);
+                    self.written.push((table, key, RowWrite::Insert(value)));
                 }
                 Record::Update { table, row, .. } => {
-                    let key = block.slice_ref(self.key_of(&mut key, table, row)?);
-                    self.written.push((table, key, RowWrite::Update(value((table, row))?)));
+                    let key = copied(self.key_of(&mut key, table, row)?, &mut memory);
+                    self.written.push((table, key, RowWrite::Update(value((table, row), &mut memory)?)));
                 }
                 // The row was not there before the transaction.
                 Record::Delete { .. } if key.is_none() && header.has_keys => {}
                 Record::Delete { table, row } => match self.key_of(&mut key, table, row)? {
                     front if table == CATALOG => self.catalog.removed.extend(TableEntry::number_and_name(front)),
-                    key => self.written.push((table, block.slice_ref(key), RowWrite::Delete)),
+                    key => self.written.push((table, copied(key, &mut memory), RowWrite::Delete)),
                 },
                 Record::Entry { .. } | Record::Chain { .. } | Record::Unlogged => {}
                 Record::Moved { .. } => return Err(damaged("a record of the cold store in the log")),
@@ -292,6 +298,21 @@ impl<'db> Rows<'db> {
             ))
         })
     }
+}
+
+/// Returns a copy of some bytes, in memory that it shares.
+fn copied(bytes: &[u8], memory: &mut BytesMut) -> Bytes {
+    memory.extend_from_slice(bytes);
+    memory.split().freeze()
+}
+
+/// Returns such a copy at an address at which a value may be.
+fn aligned(bytes: &[u8], memory: &mut BytesMut) -> Bytes {
+    memory.reserve(bytes.len() + PAYLOAD_ALIGN);
+    let before = memory.as_ptr().align_offset(PAYLOAD_ALIGN);
+    memory.resize(before, 0);
+    memory.advance(before);
+    copied(bytes, memory)
 }
 
 /// The tables whose rows a transaction took out of the catalog, and the rows that it put in, or gave another content.

@@ -6,9 +6,8 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::SystemTime};
 
-use bytes::Bytes;
-
 use super::{
+    blocks::LogFiles,
     changes::{CommittedTransaction, Rows},
     receiver::LogReceiver,
 };
@@ -19,12 +18,14 @@ use crate::{
     log::{
         block::{BlockKind, Header},
         moment::Moment,
+        segment::SegmentFiles,
         space::Span,
     },
 };
 
-/// A position in the log of a standby.
+/// A position in the log of a standby, whose receiver may run in another thread.
 pub(crate) struct ReceivedLog {
+    files: Arc<SegmentFiles>,
     at: u64,
     /// The segment that was read last.
     last: Option<Span>,
@@ -42,8 +43,8 @@ pub(crate) enum Received {
 
 impl ReceivedLog {
     /// Reads from `at` on, where a block ends or begins.
-    pub(crate) fn new(at: u64) -> Self {
-        Self { at, last: None }
+    pub(crate) fn new(files: Arc<SegmentFiles>, at: u64) -> Self {
+        Self { files, at, last: None }
     }
 
     /// Returns the end of what has been read.
@@ -51,16 +52,17 @@ impl ReceivedLog {
         self.at
     }
 
-    /// Shows everything up to the end of what was received. `name_of` returns the name that a table has now.
+    /// Shows everything up to `end`, a position of the receiver. `name_of` returns the name that a table has now.
     pub(crate) fn read(
         &mut self,
-        receiver: &LogReceiver,
+        end: u64,
         name_of: impl Fn(TableId) -> Option<Arc<str>>,
         each: &mut dyn FnMut(Received) -> Result<()>,
     ) -> Result<()> {
-        let (files, end) = (receiver.log_files(), receiver.position());
+        let segments = self.files.clone();
+        let files = LogFiles(&segments);
         while self.at < end {
-            let Some(span) = self.span(receiver)? else {
+            let Some(span) = self.span(files)? else {
                 // No block lies between two segments.
                 self.at = end;
                 break;
@@ -71,7 +73,7 @@ impl ReceivedLog {
             let to = files.read_segment(&span, at, end.min(span.end), &mut |header, block| {
                 let mut show = || match header.kind {
                     BlockKind::Commit => {
-                        let rows = Rows::of_transaction(files, header, &Bytes::copy_from_slice(block))?;
+                        let rows = Rows::of_transaction(files, header, block)?;
                         each(Received::transaction(header.lsn.stamp(), rows, &name_of)?)
                     }
                     _ => Received::moment(header, block).map_or(Ok(()), &mut *each),
@@ -94,7 +96,7 @@ impl ReceivedLog {
 
     /// Returns the time of a safe snapshot with which what was received ends: nothing has been committed behind it.
     pub(crate) fn safe_end(receiver: &LogReceiver) -> Option<SystemTime> {
-        let (files, end, mut safe) = (receiver.log_files(), receiver.position(), None);
+        let (files, end, mut safe) = (LogFiles(receiver.files()), receiver.position(), None);
         let span = files.spans().ok()?.into_iter().rfind(|span| span.start < end)?;
         let read = files.read_segment(&span, span.start, end.min(span.end), &mut |header, block| {
             safe = match Received::moment(header, block) {
@@ -108,14 +110,13 @@ impl ReceivedLog {
     }
 
     /// Returns the segment that has the next block.
-    fn span(&self, receiver: &LogReceiver) -> Result<Option<Span>> {
+    fn span(&self, files: LogFiles<'_>) -> Result<Option<Span>> {
         if let Some(last) = self.last
             && self.at < last.end
         {
             return Ok(Some(last));
         }
-        let spans = receiver.log_files().spans()?;
-        Ok(spans.into_iter().find(|span| span.end > self.at))
+        Ok(files.spans()?.into_iter().find(|span| span.end > self.at))
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use super::{Content, LogPiece, blocks::LogFiles};
+use super::{Content, LogPiece};
 use crate::{
     durable::{
         blobs,
@@ -71,7 +71,7 @@ pub(crate) const STANDBY: &str = "STANDBY";
 /// ```
 pub struct LogReceiver {
     directory: Arc<dyn Directory>,
-    files: SegmentFiles,
+    files: Arc<SegmentFiles>,
     identity: Identity,
     position: u64,
     /// The newest segment and its file; `None`: there is none.
@@ -111,7 +111,7 @@ impl LogReceiver {
         }
         // The process before may have made names that are not durable.
         directory.sync().map_err(storage)?;
-        let files = SegmentFiles::new(directory.clone());
+        let files = Arc::new(SegmentFiles::new(directory.clone()));
         let identity_file = Arc::new(open_identity(&*directory)?);
         files.label(identity_file.clone());
         let (begin, first) = (found.begin(), found.first_segment());
@@ -166,9 +166,9 @@ impl LogReceiver {
         &self.directory
     }
 
-    /// Returns the files of the log.
-    pub(super) fn log_files(&self) -> LogFiles<'_> {
-        LogFiles { directory: &*self.directory, segments: &self.files }
+    /// Returns the files of the log, which have it up to the position.
+    pub(crate) fn files(&self) -> &Arc<SegmentFiles> {
+        &self.files
     }
 
     /// Appends a piece, durably. A piece that was received before changes nothing.
