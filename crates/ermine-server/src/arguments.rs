@@ -412,7 +412,8 @@ impl Serve {
     /// Returns what is published as JSON, and where, if anything is.
     pub fn json_stream(&self) -> Option<json_stream::Options> {
         let (servers, publication) = (self.json_stream.clone()?, self.json_publication.clone()?);
-        Some(json_stream::Options { servers, publication, replicas: self.replicas.into() })
+        let (replicas, is_replicated) = (self.replicas.into(), self.replicate.is_some());
+        Some(json_stream::Options { servers, publication, replicas, is_replicated })
     }
 
     /// Reads the rules for which clients may connect, if there are any.

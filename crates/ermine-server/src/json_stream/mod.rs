@@ -15,8 +15,9 @@
 //!    before it ([`ermine_replication::feed`]). So the outcome of an error, a crash or a timeout makes no difference.
 //! 2. *The slot is behind the stream*: it is confirmed up to the ends of transactions whose messages are all
 //!    acknowledged.
-//! 3. *A gap is said*: where changes between the last message and the slot's position are missing, or that message is
-//!    gone and this process does not know its place, a message of the kind `gap` comes first.
+//! 3. *A gap is said*: where changes between the last message and the slot's position are missing, and the slot cannot
+//!    be moved back, or that message is gone and this process does not know its place, a message of the kind `gap` comes
+//!    first.
 
 mod message;
 mod slot;
@@ -77,6 +78,8 @@ pub struct Options {
     pub publication: String,
     /// The number of servers that store each message.
     pub replicas: usize,
+    /// The database is that of a cluster.
+    pub is_replicated: bool,
 }
 
 /// The threads that publish, which end when this is dropped.
@@ -257,10 +260,14 @@ impl Publisher {
         {
             last = Last::Message(Some(mark.clone()));
         }
-        let begin = slot.follow(&last, self.number, has_lost);
+        let begin = slot.follow(&last, self.number, has_lost, self.options.is_replicated);
         let begin = begin.map_err(|why| Failure(format!("{} of JetStream: {why}", self.feed.stream)))?;
+        let begin = match begin {
+            Begin::Behind(place) => self.rewind(&slot, place).await?,
+            begin => begin,
+        };
         let from = match begin {
-            Begin::At(place) => place,
+            Begin::At(place) | Begin::Behind(place) => place,
             Begin::Gap { from, to } => {
                 log::warn!(
                     "the JSON stream of publication \"{}\" lacks the changes from {} to {}: its readers are told",
@@ -348,6 +355,18 @@ impl Publisher {
         }
         slot.is_new = self.new_slot.as_ref() == Some(&slot.name);
         Ok(slot)
+    }
+
+    /// Moves the slot back to where the stream has come, if that is possible.
+    async fn rewind(&self, slot: &Slot, to: Place) -> Result<Begin, Failure> {
+        let (database, moved) = (self.database.clone(), slot.clone());
+        let is_there = spawn_blocking(move || moved.rewind(&database, to)).await;
+        if is_there.map_err(|error| Failure(error.to_string()))?? {
+            let (publication, at) = (&self.options.publication, lsn(to.commit));
+            log::info!("the JSON stream of publication \"{publication}\" goes on at {at}, and its slot with it");
+            return Ok(Begin::At(to));
+        }
+        Ok(Begin::Gap { from: to.commit, to: slot.confirmed })
     }
 
     async fn send(&self, feed: &mut Feed, slot: &Slot, message: Message) -> Result<OnItsWay, Failure> {

@@ -30,6 +30,9 @@ pub struct Slot {
 pub enum Begin {
     /// With the changes from a place on.
     At(Place),
+    /// With the changes from a place on, if the slot can be moved back to it ([`Slot::rewind`]); otherwise those up to
+    /// the slot's position are missing.
+    Behind(Place),
     /// The changes in between are missing.
     Gap { from: u64, to: u64 },
 }
@@ -74,6 +77,11 @@ impl Slot {
         Ok(())
     }
 
+    /// Moves the slot back; returns whether it is there.
+    pub fn rewind(&self, database: &SqlDatabase, to: Place) -> Result<bool, SqlError> {
+        session(database).rewind_slot(&self.name, to.commit)
+    }
+
     /// Begins to read the slot; transactions that commit below `from` are not shown.
     pub fn read(&self, database: &SqlDatabase, from: u64, publication: &str) -> Result<ChangeStream, SqlError> {
         session(database).stream(&self.name, from, vec![publication.to_owned()])
@@ -86,7 +94,10 @@ impl Slot {
     /// database that is the primary of its cluster again. A place behind the end of the log is of a history that this
     /// database does not have: it was restored to an earlier moment, if the message is its own, or the slot is new.
     /// Otherwise another server is ahead, whose messages this one does not repeat.
-    pub fn follow(&self, last: &Last, database: u64, has_lost: bool) -> Result<Begin, String> {
+    ///
+    /// A place that is below the slot's position is one of this log if the message is the slot's own, or `is_replicated`:
+    /// the database has one history on all nodes of its cluster. A database that is alone may have been restored.
+    pub fn follow(&self, last: &Last, database: u64, has_lost: bool, is_replicated: bool) -> Result<Begin, String> {
         let confirmed = Place::from(self.confirmed);
         let mark = match last {
             Last::None if !has_lost => return Ok(Begin::At(confirmed)),
@@ -106,10 +117,12 @@ impl Slot {
                 self.name
             ));
         }
-        match self.is_new || is_ahead || (is_other || has_lost) && next < confirmed {
-            true => Ok(Begin::Gap { from: next.commit, to: self.confirmed }),
-            false => Ok(Begin::At(next.max(confirmed))),
-        }
+        let lacks = (is_other || has_lost) && next < confirmed;
+        Ok(match self.is_new || is_ahead || lacks {
+            true if lacks && (is_replicated || !is_other) => Begin::Behind(next),
+            true => Begin::Gap { from: next.commit, to: self.confirmed },
+            false => Begin::At(next.max(confirmed)),
+        })
     }
 }
 
@@ -145,35 +158,40 @@ mod tests {
         };
         let at = |commit, index| Ok(Begin::At(Place { commit, index }));
         let gap = |from, to| Ok(Begin::Gap { from, to });
-        assert_eq!(slot.follow(&Last::None, 1, false), at(0x100, 0));
-        assert_eq!(new.follow(&Last::None, 1, false), at(0x100, 0));
+        let behind = Ok(Begin::Behind(Place { commit: 0x80, index: 3 }));
+        assert_eq!(slot.follow(&Last::None, 1, false, false), at(0x100, 0));
+        assert_eq!(new.follow(&Last::None, 1, false, false), at(0x100, 0));
         for slot in [&slot, &new] {
-            assert_eq!(slot.follow(&Last::None, 1, true), gap(0, 0x100));
+            assert_eq!(slot.follow(&Last::None, 1, true, false), gap(0, 0x100));
             // Also a slot that is not new any more may have been made after the message was removed.
-            assert_eq!(slot.follow(&Last::Removed, 1, false), gap(0, 0x100));
-            assert_eq!(slot.follow(&Last::Removed, 1, true), gap(0, 0x100));
+            assert_eq!(slot.follow(&Last::Removed, 1, false, false), gap(0, 0x100));
+            assert_eq!(slot.follow(&Last::Removed, 1, true, false), gap(0, 0x100));
         }
         // Its own messages.
-        assert_eq!(slot.follow(&last(1, "json_p_1", 0x200, 3), 1, false), at(0x200, 3));
-        assert_eq!(slot.follow(&last(1, "json_p_1", 0x80, 3), 1, false), at(0x100, 0));
-        assert_eq!(slot.follow(&last(1, "json_p_1", 0x80, 3), 1, true), gap(0x80, 0x100));
-        assert_eq!(slot.follow(&last(1, "json_p_1", 0x200, 3), 1, true), at(0x200, 3));
+        assert_eq!(slot.follow(&last(1, "json_p_1", 0x200, 3), 1, false, false), at(0x200, 3));
+        assert_eq!(slot.follow(&last(1, "json_p_1", 0x80, 3), 1, false, false), at(0x100, 0));
+        assert_eq!(slot.follow(&last(1, "json_p_1", 0x80, 3), 1, true, false), behind);
+        assert_eq!(slot.follow(&last(1, "json_p_1", 0x200, 3), 1, true, false), at(0x200, 3));
         // Those of another slot.
-        assert_eq!(slot.follow(&last(1, "json_p_2", 0x200, 3), 1, false), at(0x200, 3));
-        assert_eq!(slot.follow(&last(1, "json_p_2", 0x100, 0), 1, false), at(0x100, 0));
-        assert_eq!(slot.follow(&last(1, "json_p_2", 0x80, 3), 1, false), gap(0x80, 0x100));
-        assert_eq!(new.follow(&last(1, "json_p_2", 0x200, 3), 1, false), gap(0x200, 0x100));
+        assert_eq!(slot.follow(&last(1, "json_p_2", 0x200, 3), 1, false, false), at(0x200, 3));
+        assert_eq!(slot.follow(&last(1, "json_p_2", 0x100, 0), 1, false, false), at(0x100, 0));
+        assert_eq!(slot.follow(&last(1, "json_p_2", 0x80, 3), 1, false, false), gap(0x80, 0x100));
+        assert_eq!(new.follow(&last(1, "json_p_2", 0x200, 3), 1, false, false), gap(0x200, 0x100));
+        for slot in [&slot, &new] {
+            assert_eq!(slot.follow(&last(1, "json_p_2", 0x80, 3), 1, false, true), behind);
+        }
+        assert_eq!(slot.follow(&last(1, "json_p_2", 0x200, 3), 1, false, true), at(0x200, 3));
         // Of a history that is gone.
-        assert_eq!(slot.follow(&last(1, "json_p_1", 0x990, 1), 1, false), gap(0x990, 0x100));
-        assert_eq!(new.follow(&last(1, "json_p_2", 0x990, 1), 1, false), gap(0x990, 0x100));
+        assert_eq!(slot.follow(&last(1, "json_p_1", 0x990, 1), 1, false, false), gap(0x990, 0x100));
+        assert_eq!(new.follow(&last(1, "json_p_2", 0x990, 1), 1, false, false), gap(0x990, 0x100));
         // Of another server, which is ahead.
         for has_lost in [false, true] {
-            let refused = slot.follow(&last(1, "json_p_2", 0x990, 1), 1, has_lost).unwrap_err();
+            let refused = slot.follow(&last(1, "json_p_2", 0x990, 1), 1, has_lost, false).unwrap_err();
             assert!(refused.contains("is ahead") && refused.contains("\"json_p_1\""), "{refused}");
         }
         // Of another database, or another program.
         for last in [last(2, "json_p_1", 0x200, 3), Last::Message(None), Last::Message(Some("x".into()))] {
-            assert!(slot.follow(&last, 1, false).is_err());
+            assert!(slot.follow(&last, 1, false, false).is_err());
         }
     }
 }

@@ -5,6 +5,7 @@
 //! the end, each node in turn becomes the primary: it has every acknowledged row, no row that was not sent, the same
 //! sum, and the same rows as the others. All the time, readers ask the standbys: what they show is a prefix of the one
 //! history, with the same sum, later ones show more, and with `ermine.read_after` a client finds what it has written.
+//! The stream of JSON has every change once, in order, over all failovers.
 //!
 //! `scripts/cluster test` runs it. Where there is no server of NATS, it says so and ends.
 
@@ -30,6 +31,7 @@ use tokio::{
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 use crate::{
+    json_stream::{Model, apply, drained, messages, until},
     nats::{Logs, free_ports},
     process::Directory,
 };
@@ -37,6 +39,8 @@ use crate::{
 const CLIENTS: u64 = 8;
 const READERS: u64 = 2;
 const ACCOUNTS: i64 = 20;
+/// What is published, with the columns of the keys.
+const PUBLISHED: [(&str, &[&str]); 2] = [("sent", &["client", "number"]), ("accounts", &["id"])];
 /// The levels at which standbys are read.
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 /// Attempts of what has to succeed at last.
@@ -108,6 +112,8 @@ impl Node {
         command.args(["--listen", &format!("127.0.0.1:{}", self.port), "--drain-seconds", "1"]);
         command.args(["--http", &format!("127.0.0.1:{}", self.port + 1)]);
         command.args(["--base-after", "1", "--segment-bytes", "4194304"]);
+        command.args(["--wal-level", "logical", "--json-stream", &self.network.urls()]);
+        command.args(["--json-publication", "followed"]);
         // Fewer than clients: all of them may wait for commits to be replicated.
         command.args(["--threads", "2"]);
         if self.number == 0 {
@@ -204,7 +210,7 @@ async fn work(
         };
         while !done.load(Ordering::Relaxed) {
             next += 1;
-            let (from, to) = (random.i64(..ACCOUNTS), random.i64(..ACCOUNTS));
+            let (from, to) = (random.i64(0..ACCOUNTS), random.i64(0..ACCOUNTS));
             let text = format!(
                 "BEGIN; INSERT INTO sent (client, number) VALUES ({client}, {next});
                  UPDATE accounts SET amount = amount - 1 WHERE id = {from};
@@ -407,8 +413,10 @@ async fn acknowledged_commits_outlive_failovers() {
     let client = connect(ports[first]).await.unwrap();
     let text = "CREATE TABLE sent (client bigint, number bigint, line bigserial, PRIMARY KEY (client, number));
         CREATE TABLE accounts (id bigint PRIMARY KEY, amount bigint NOT NULL);
-        INSERT INTO accounts SELECT g, 100 FROM generate_series(0, 19) AS g";
+        CREATE PUBLICATION followed FOR TABLE sent, accounts";
     client.batch_execute(text).await.unwrap();
+    until(&client, "SELECT count(*) = 1 FROM pg_replication_slots WHERE active").await;
+    client.batch_execute("INSERT INTO accounts SELECT g, 100 FROM generate_series(0, 19) AS g").await.unwrap();
     // Before they have a base, the first node is the only copy.
     for _ in 0..ATTEMPTS {
         if nodes.iter().all(|node| node.number == first || node.log().contains("a standby at position")) {
@@ -525,6 +533,17 @@ async fn acknowledged_commits_outlive_failovers() {
     for node in &nodes {
         assert!(!node.log().contains("serves no readers"), "node {}", node.number);
     }
+    let last = primary(&mut nodes).await;
+    drained(&connect(ports[last]).await.expect("it is the primary")).await;
+    let (messages, mut model) = (messages(&format!("nats://127.0.0.1:{}", logs.ports[0])).await, Model::new());
+    println!("{} messages of changes", messages.len());
+    apply(&messages, &PUBLISHED, &mut model);
+    let published = |columns: [&str; 2]| {
+        let rows = model.values().filter_map(|row| Some((row[columns[0]].as_i64()?, row[columns[1]].as_i64()?)));
+        rows.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(&published(["client", "number"]), sent);
+    assert_eq!(published(["id", "amount"]), accounts.iter().copied().collect());
     let asked = asked.load(Ordering::Relaxed);
     println!("{asked} clients found what they had written");
     assert!(asked > 0);

@@ -52,17 +52,21 @@ impl Nats {
         Serving::start(&directory.0.join("db"), &[&["--wal-level", "logical"], &json[..]].concat())
     }
 
-    /// Returns all messages of the stream: subjects and objects.
     async fn messages(&self) -> Vec<(String, Value)> {
-        let client = async_nats::connect(self.url()).await.unwrap();
-        let stream = jetstream::new(client).get_stream("ermine-json-followed").await.unwrap();
-        let mut messages = Vec::new();
-        for sequence in 1..=stream.get_info().await.unwrap().state.last_sequence {
-            let message = stream.get_raw_message(sequence).await.unwrap();
-            messages.push((message.subject.to_string(), serde_json::from_slice(&message.payload).unwrap()));
-        }
-        messages
+        messages(&self.url()).await
     }
+}
+
+/// Returns all messages of the stream of the publication `followed`: subjects and objects.
+pub async fn messages(url: &str) -> Vec<(String, Value)> {
+    let client = async_nats::connect(url).await.unwrap();
+    let stream = jetstream::new(client).get_stream("ermine-json-followed").await.unwrap();
+    let mut messages = Vec::new();
+    for sequence in 1..=stream.get_info().await.unwrap().state.last_sequence {
+        let message = stream.get_raw_message(sequence).await.unwrap();
+        messages.push((message.subject.to_string(), serde_json::from_slice(&message.payload).unwrap()));
+    }
+    messages
 }
 
 async fn connect(serving: &Serving) -> Client {
@@ -84,7 +88,7 @@ async fn texts(client: &Client, sql: &str) -> Vec<String> {
 }
 
 /// Waits until a query returns `t`.
-async fn until(client: &Client, sql: &str) {
+pub async fn until(client: &Client, sql: &str) {
     for _ in 0..ATTEMPTS {
         if texts(client, sql).await == ["t"] {
             return;
@@ -95,7 +99,7 @@ async fn until(client: &Client, sql: &str) {
 }
 
 /// Waits until everything that has committed is in the stream.
-async fn drained(client: &Client) {
+pub async fn drained(client: &Client) {
     let end = &texts(client, "SELECT pg_current_wal_lsn()").await[0];
     let confirmed = "SELECT pg_wal_lsn_diff(confirmed_flush_lsn, ";
     until(client, &format!("{confirmed}'{end}') >= 0 FROM pg_replication_slots WHERE active")).await;
@@ -135,8 +139,11 @@ fn transaction(random: &mut fastrand::Rng, number: u32) -> String {
     format!("BEGIN; {statement}; {end}")
 }
 
-/// Applies messages to a model, and checks that they follow one another.
-fn apply(messages: &[(String, Value)], model: &mut BTreeMap<(String, String), Value>) {
+/// Rows, by their tables and keys.
+pub type Model = BTreeMap<(String, String), Value>;
+
+/// Applies messages to a model, and checks that they follow one another. `tables`: with the columns of their keys.
+pub fn apply(messages: &[(String, Value)], tables: &[(&str, &[&str])], model: &mut Model) {
     let mut before: Option<(u64, u64, bool)> = None;
     for (number, (subject, message)) in messages.iter().enumerate() {
         let last_one = messages.get(number.wrapping_sub(1));
@@ -154,7 +161,7 @@ fn apply(messages: &[(String, Value)], model: &mut BTreeMap<(String, String), Va
         before = Some((commit, index, last));
         let token = if table.starts_with("Odd") { "Odd%2E%20name%20%2A%25" } else { &table };
         assert_eq!(*subject, format!("ermine.json.followed.public.{token}"));
-        let (_, columns) = TABLES.iter().find(|(name, _)| *name == table).unwrap_or_else(|| panic!("{}", context()));
+        let (_, columns) = tables.iter().find(|(name, _)| *name == table).unwrap_or_else(|| panic!("{}", context()));
         let key_in = |values: &Value| {
             let key: Vec<_> = columns.iter().map(|column| values[*column].to_string()).collect();
             (table.clone(), key.join(","))
@@ -233,10 +240,10 @@ fn every_change_is_in_the_stream_once_whatever_is_killed() {
         }
         let client = connect(&serving).await;
         drained(&client).await;
-        let (messages, mut model) = (nats.messages().await, BTreeMap::new());
+        let (messages, mut model) = (nats.messages().await, Model::new());
         println!("{} messages", messages.len());
         client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
-        apply(&messages, &mut model);
+        apply(&messages, &TABLES, &mut model);
         for (table, _) in TABLES {
             // Generated columns are not published.
             let rows = format!("SELECT to_jsonb(whole) - 'twice' FROM \"{table}\" AS whole");
@@ -251,7 +258,7 @@ fn every_change_is_in_the_stream_once_whatever_is_killed() {
         }
         drop(client);
 
-        // Without its slot, as after a failover, the server says what is missing.
+        // Without its slot, the server says what is missing.
         serving.signal("TERM");
         assert!(serving.child.wait().unwrap().success());
         fs::remove_dir_all(directory.0.join("db/slots")).unwrap();

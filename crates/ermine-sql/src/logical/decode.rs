@@ -106,12 +106,7 @@ impl Decoder {
         changes: &[Change],
         each: &mut dyn FnMut(TableChange, &Arc<UserTypes>) -> Result<()>,
     ) -> Result<Vec<ImageChange>> {
-        let mut definitions = Vec::new();
-        for change in changes.iter().filter_map(|change| self.definition(change)) {
-            if change.is_needed()? {
-                definitions.push(change);
-            }
-        }
+        let definitions = self.definitions(changes)?;
         let emptied: Vec<_> = changes.iter().filter_map(|change| self.emptied(change)).collect();
         let (mut truncated, mut hidden) = (Vec::new(), Vec::new());
         for change in &definitions {
@@ -193,6 +188,17 @@ impl Decoder {
             }
             _ => None,
         }
+    }
+
+    /// Returns the changes of definitions that decoding needs.
+    pub(super) fn definitions(&self, changes: &[Change]) -> Result<Vec<ImageChange>> {
+        let mut definitions = Vec::new();
+        for change in changes.iter().filter_map(|change| self.definition(change)) {
+            if change.is_needed()? {
+                definitions.push(change);
+            }
+        }
+        Ok(definitions)
     }
 
     /// Returns a change of definitions.

@@ -6,6 +6,7 @@
 //! | `history` | the definitions of tables as of a position in the log |
 //! | `decode` | the rows of a transaction, with the definitions of its time |
 //! | `slots` | positions of readers, kept in files |
+//! | `rewind` | moves a slot back |
 //! | `stream` | a reader that follows the log from its slot on |
 //!
 //! Invariants
@@ -18,6 +19,7 @@
 
 mod decode;
 pub(crate) mod history;
+pub(crate) mod rewind;
 pub(crate) mod slots;
 pub(crate) mod stream;
 

@@ -244,8 +244,8 @@ impl Slots {
         Ok(Lease { slots: self.clone(), slot })
     }
 
-    /// Gives a new slot its position; the file is durable when it returns.
-    pub(crate) fn place(&self, slot: &Slot, position: u64, image: Image) -> Result<()> {
+    /// Gives a slot its position; the file is durable when it returns.
+    fn place(&self, slot: &Slot, position: u64, image: Image) -> Result<()> {
         let mut state = slot.state();
         (state.confirmed, state.saved, state.image) = (position, position, image);
         self.write(slot, &mut state)
@@ -400,6 +400,17 @@ impl Lease {
         }
         state.passed.clear();
         Ok((state.confirmed, state.image.clone()))
+    }
+
+    /// Keeps the log from an earlier position on, until the slot is placed there, or given back.
+    pub(crate) fn keep_from(&self, position: u64) {
+        self.slot.state().saved = position;
+        self.slots.keep(&self.slots.all());
+    }
+
+    /// Gives the slot another position; the file is durable when it returns.
+    pub(crate) fn place(&self, position: u64, image: Image) -> Result<()> {
+        self.slots.place(&self.slot, position, image)
     }
 
     /// Notes changes of definitions of a transaction that ends at `end`, before the reader is shown it.

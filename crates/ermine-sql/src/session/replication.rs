@@ -10,6 +10,7 @@ use crate::{
     level::Level,
     logical::{
         history::{History, Image, ImageChange},
+        rewind::rewind,
         slots::{Lease, Slots},
         stream::ChangeStream,
     },
@@ -113,7 +114,7 @@ impl Session {
         // What the snapshot shows, and the position, have to be durable.
         self.shared.database.sync().sql()?;
         self.shared.database.changes(Some(position)).sql()?;
-        self.slots()?.place(&lease.slot, position, image)?;
+        lease.place(position, image)?;
         Ok(position)
     }
 
@@ -150,6 +151,17 @@ impl Session {
             }
         });
         dropped.inspect_err(|_| self.fail())
+    }
+
+    /// Moves a slot that has no reader back to an earlier position, and returns whether it is there. It stays where it
+    /// is if the log from there on has been removed, or if definitions have changed in between.
+    ///
+    /// # Errors
+    /// Without the right to replicate, and for a slot that does not exist or has a reader.
+    pub fn rewind_slot(&mut self, name: &str, position: u64) -> Result<bool> {
+        self.check_replicates()?;
+        let lease = self.slots()?.acquire(name, self.environment.process)?;
+        rewind(&self.shared.database, &lease, self.shared.catalog.table_id().as_u32(), position)
     }
 
     /// Begins to read a slot.

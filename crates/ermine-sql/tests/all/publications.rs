@@ -487,6 +487,68 @@ fn a_slot_that_is_left_behind_is_lost() {
     one.drop_slot("a", false).unwrap();
 }
 
+/// A slot goes back where the log is there, with the definitions that the slot has, and stays otherwise.
+#[test]
+fn a_slot_is_moved_back() {
+    let scratch = Scratch::new("rewind");
+    let database = open(&scratch.0);
+    let mut one = session(&database);
+    ask(&mut one, "CREATE TABLE t (id integer PRIMARY KEY, v text); CREATE PUBLICATION \"all\" FOR ALL TABLES");
+    let begin = one.create_slot("copy", "pgoutput", false).unwrap();
+    let read = |session: &mut Session| {
+        let mut shown = Vec::new();
+        let (end, transactions) = follow(session, 0, true, &mut |change, types| shown.push(in_words(change, types)));
+        (shown, end, transactions)
+    };
+    ask(&mut one, "INSERT INTO t VALUES (1)");
+    let first = read(&mut one).1;
+    ask(&mut one, "INSERT INTO t VALUES (2)");
+    ask(&mut one, "INSERT INTO t VALUES (3)");
+    let (shown, _, transactions) = read(&mut one);
+    assert_eq!(shown, ["t + id=2 v=NULL", "t + id=3 v=NULL"]);
+    assert!(one.rewind_slot("copy", first).unwrap());
+    assert_eq!(read(&mut one).0, shown);
+    assert!(one.rewind_slot("copy", transactions[1].commit).unwrap());
+    assert_eq!(read(&mut one).0, shown[1..]);
+    // Of a slot that was made anew, in its file as well.
+    one.drop_slot("copy", false).unwrap();
+    one.create_slot("copy", "pgoutput", false).unwrap();
+    assert!(one.rewind_slot("copy", begin).unwrap());
+    drop((one, database));
+    let database = open(&scratch.0);
+    let mut one = session(&database);
+    assert_eq!(read(&mut one).0.len(), 3);
+
+    let confirmed = "SELECT confirmed_flush_lsn, wal_status FROM pg_replication_slots";
+    let stays = |session: &mut Session, position: u64| {
+        let before = ask(session, confirmed);
+        assert!(!session.rewind_slot("copy", position).unwrap());
+        assert_eq!(ask(session, confirmed), before);
+        assert_eq!(read(session).0, [""; 0]);
+    };
+    ask(&mut one, "ALTER TABLE t ADD COLUMN later integer; INSERT INTO t VALUES (4)");
+    let second = read(&mut one).1;
+    stays(&mut one, first);
+    ask(&mut one, "INSERT INTO t VALUES (5)");
+    read(&mut one);
+    stays(&mut one, u64::MAX >> 1);
+    assert!(one.rewind_slot("copy", second).unwrap());
+    assert_eq!(read(&mut one).0, ["t + id=5 v=NULL later=NULL"]);
+    let stream = one.stream("copy", 0, vec!["all".into()]).unwrap();
+    assert_eq!(one.rewind_slot("copy", second).unwrap_err().state(), SqlState::OBJECT_IN_USE);
+    drop(stream);
+    // Checkpoints remove what no slot keeps.
+    for _ in 0..4 {
+        ask(&mut one, "INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(10, 500) n");
+        ask(&mut one, "DELETE FROM t WHERE id >= 10");
+        read(&mut one);
+        one.drop_slot("copy", false).unwrap();
+        ask(&mut one, "CHECKPOINT");
+        one.create_slot("copy", "pgoutput", false).unwrap();
+    }
+    stays(&mut one, second);
+}
+
 /// Returns a change in words.
 fn in_words(change: &TableChange, types: &Arc<UserTypes>) -> String {
     let (table, change) = match change {

@@ -470,7 +470,7 @@ fn a_token_that_moves_between_keys_is_always_in_exactly_one_place() {
         run_threads(THREADS, seed, |number, mut rng| {
             while Instant::now() < end {
                 if number < THREADS / 2 {
-                    let (to, color) = (rng.u64(..40), rng.i64(..5));
+                    let (to, color) = (rng.u64(..40), rng.i64(0..5));
                     let moved = database.run(|txn| {
                         let token = txn.scan(&places, ..).collect()?;
                         let [(from, _)] = token[..] else { panic!("the mover sees {token:?}") };
