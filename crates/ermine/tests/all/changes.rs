@@ -7,8 +7,8 @@
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use ermine::{
-    Change, ChangeReader, CommittedTransaction, Database, Error, Options, RowChange, RowWrite, Scheme, Table, TableId,
-    TableOptions, Transaction, TxnOptions, Uniqueness, files::Directory, verify_in,
+    Change, ChangeReader, CommittedTransaction, Database, Error, Options, PAYLOAD_ALIGN, RowChange, RowWrite, Scheme,
+    Table, TableId, TableOptions, Transaction, TxnOptions, Uniqueness, files::Directory, verify_in,
 };
 use ermine_testing::faulty::{FaultyDirectory, Keep};
 use fastrand::Rng;
@@ -194,6 +194,9 @@ impl Copy {
             match change {
                 Change::Row(RowChange { table, key, write, .. }) => {
                     let rows = &mut self.0.get_mut(table).unwrap().1;
+                    // References to fixed structs need it.
+                    let is_aligned = |value: &[u8]| value.as_ptr().addr().is_multiple_of(PAYLOAD_ALIGN);
+                    assert!(write.value().is_none_or(is_aligned), "{write:?}");
                     match write {
                         RowWrite::Insert(value) => assert_eq!(rows.insert(key.to_vec(), value.to_vec()), None),
                         RowWrite::Update(value) => assert!(rows.insert(key.to_vec(), value.to_vec()).is_some()),
