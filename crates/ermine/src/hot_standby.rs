@@ -189,9 +189,9 @@ impl HotStandby {
         self.image.replay(self.receiver.position(), replay)
     }
 
-    /// Appends pieces, durably, and replays them, as [`HotStandby::receive`] does one after the other; but while one is
-    /// written, those before are replayed by another thread. `pieces` are taken as long as there are any and nothing
-    /// fails; those that were taken when the replay fails have been received.
+    /// Appends pieces, durably, and replays them, as [`HotStandby::receive`] does one after the other; but another
+    /// thread takes and writes the next ones, some at most, while this thread replays those before. `pieces` are taken
+    /// as long as there are any and nothing fails; those that were taken when the replay fails have been received.
     pub fn receive_all(&mut self, pieces: impl Iterator<Item = Result<LogPiece>> + Send) -> Result<()> {
         self.receive_all_with(pieces, &mut |_, apply| apply())
     }
@@ -204,8 +204,9 @@ impl HotStandby {
     ) -> Result<()> {
         /// Pieces that are received and not replayed.
         const AHEAD: usize = 4;
-        let Some(first) = pieces.next() else { return Ok(()) };
-        self.receiver.receive(&first?)?;
+        if let Some(first) = pieces.next() {
+            self.receiver.receive(&first?)?;
+        }
         let mut pieces = pieces.peekable();
         if pieces.peek().is_none() {
             return self.image.replay(self.receiver.position(), replay);
@@ -213,7 +214,7 @@ impl HotStandby {
         let Self { receiver, image } = self;
         thread::scope(|scope| {
             let (positions, received) = mpsc::sync_channel(AHEAD);
-            let receiving = scope.spawn(move || {
+            let receiving = thread::Builder::new().name("ermine-receiver".into()).spawn_scoped(scope, move || {
                 let mut position = receiver.position();
                 // The replay ends with the channel when it fails.
                 while positions.send(position).is_ok()
@@ -224,6 +225,7 @@ impl HotStandby {
                 }
                 Ok(())
             });
+            let receiving = receiving.map_err(|_| Error::Limit("threads: a receiver could not start"))?;
             let replayed = received.into_iter().try_for_each(|position| image.replay(position, replay));
             let received = receiving.join().unwrap_or_else(|panic| resume_unwind(panic));
             received.and(replayed)

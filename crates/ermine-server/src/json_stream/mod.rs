@@ -16,8 +16,8 @@
 //! 2. *The slot is behind the stream*: it is confirmed up to the ends of transactions whose messages are all
 //!    acknowledged.
 //! 3. *A gap is said*: where changes between the last message and the slot's position are missing, and the slot cannot
-//!    be moved back, or that message is gone and this process does not know its place, a message of the kind `gap` comes
-//!    first.
+//!    be moved back, or that message is gone and this process does not know its place, a message of the kind `gap`
+//!    comes first.
 
 mod message;
 mod slot;
@@ -262,13 +262,11 @@ impl Publisher {
         }
         let begin = slot.follow(&last, self.number, has_lost, self.options.is_replicated);
         let begin = begin.map_err(|why| Failure(format!("{} of JetStream: {why}", self.feed.stream)))?;
-        let begin = match begin {
-            Begin::Behind(place) => self.rewind(&slot, place).await?,
-            begin => begin,
-        };
         let from = match begin {
-            Begin::At(place) | Begin::Behind(place) => place,
-            Begin::Gap { from, to } => {
+            Begin::At(place) => place,
+            Begin::Behind(place) if self.rewind(&slot, place).await? => place,
+            Begin::Behind(Place { commit: from, .. }) | Begin::Gap { from } => {
+                let to = slot.confirmed;
                 log::warn!(
                     "the JSON stream of publication \"{}\" lacks the changes from {} to {}: its readers are told",
                     self.options.publication,
@@ -357,16 +355,16 @@ impl Publisher {
         Ok(slot)
     }
 
-    /// Moves the slot back to where the stream has come, if that is possible.
-    async fn rewind(&self, slot: &Slot, to: Place) -> Result<Begin, Failure> {
+    /// Moves the slot back to where the stream has come; returns whether it is there.
+    async fn rewind(&self, slot: &Slot, to: Place) -> Result<bool, Failure> {
         let (database, moved) = (self.database.clone(), slot.clone());
         let is_there = spawn_blocking(move || moved.rewind(&database, to)).await;
-        if is_there.map_err(|error| Failure(error.to_string()))?? {
+        let is_there = is_there.map_err(|error| Failure(error.to_string()))??;
+        if is_there {
             let (publication, at) = (&self.options.publication, lsn(to.commit));
             log::info!("the JSON stream of publication \"{publication}\" goes on at {at}, and its slot with it");
-            return Ok(Begin::At(to));
         }
-        Ok(Begin::Gap { from: to.commit, to: slot.confirmed })
+        Ok(is_there)
     }
 
     async fn send(&self, feed: &mut Feed, slot: &Slot, message: Message) -> Result<OnItsWay, Failure> {

@@ -33,8 +33,8 @@ pub enum Begin {
     /// With the changes from a place on, if the slot can be moved back to it ([`Slot::rewind`]); otherwise those up to
     /// the slot's position are missing.
     Behind(Place),
-    /// The changes in between are missing.
-    Gap { from: u64, to: u64 },
+    /// The changes from there up to the slot's position are missing.
+    Gap { from: u64 },
 }
 
 impl Slot {
@@ -95,13 +95,13 @@ impl Slot {
     /// database does not have: it was restored to an earlier moment, if the message is its own, or the slot is new.
     /// Otherwise another server is ahead, whose messages this one does not repeat.
     ///
-    /// A place that is below the slot's position is one of this log if the message is the slot's own, or `is_replicated`:
-    /// the database has one history on all nodes of its cluster. A database that is alone may have been restored.
+    /// A place below the slot's position is one of this log if the message is the slot's own, or `is_replicated`: all
+    /// nodes of a cluster have one history. A database that is alone may have been restored.
     pub fn follow(&self, last: &Last, database: u64, has_lost: bool, is_replicated: bool) -> Result<Begin, String> {
         let confirmed = Place::from(self.confirmed);
         let mark = match last {
             Last::None if !has_lost => return Ok(Begin::At(confirmed)),
-            Last::None | Last::Removed => return Ok(Begin::Gap { from: 0, to: self.confirmed }),
+            Last::None | Last::Removed => return Ok(Begin::Gap { from: 0 }),
             Last::Message(mark) => mark.as_deref().and_then(Mark::parse),
         };
         let Some(Mark { next, slot, .. }) = mark.filter(|mark| mark.database == database) else {
@@ -120,7 +120,7 @@ impl Slot {
         let lacks = (is_other || has_lost) && next < confirmed;
         Ok(match self.is_new || is_ahead || lacks {
             true if lacks && (is_replicated || !is_other) => Begin::Behind(next),
-            true => Begin::Gap { from: next.commit, to: self.confirmed },
+            true => Begin::Gap { from: next.commit },
             false => Begin::At(next.max(confirmed)),
         })
     }
@@ -157,15 +157,15 @@ mod tests {
             Last::Message(Some(Mark { database, slot: slot.into(), next: Place { commit, index } }.text()))
         };
         let at = |commit, index| Ok(Begin::At(Place { commit, index }));
-        let gap = |from, to| Ok(Begin::Gap { from, to });
+        let gap = |from| Ok(Begin::Gap { from });
         let behind = Ok(Begin::Behind(Place { commit: 0x80, index: 3 }));
         assert_eq!(slot.follow(&Last::None, 1, false, false), at(0x100, 0));
         assert_eq!(new.follow(&Last::None, 1, false, false), at(0x100, 0));
         for slot in [&slot, &new] {
-            assert_eq!(slot.follow(&Last::None, 1, true, false), gap(0, 0x100));
+            assert_eq!(slot.follow(&Last::None, 1, true, false), gap(0));
             // Also a slot that is not new any more may have been made after the message was removed.
-            assert_eq!(slot.follow(&Last::Removed, 1, false, false), gap(0, 0x100));
-            assert_eq!(slot.follow(&Last::Removed, 1, true, false), gap(0, 0x100));
+            assert_eq!(slot.follow(&Last::Removed, 1, false, false), gap(0));
+            assert_eq!(slot.follow(&Last::Removed, 1, true, false), gap(0));
         }
         // Its own messages.
         assert_eq!(slot.follow(&last(1, "json_p_1", 0x200, 3), 1, false, false), at(0x200, 3));
@@ -175,15 +175,15 @@ mod tests {
         // Those of another slot.
         assert_eq!(slot.follow(&last(1, "json_p_2", 0x200, 3), 1, false, false), at(0x200, 3));
         assert_eq!(slot.follow(&last(1, "json_p_2", 0x100, 0), 1, false, false), at(0x100, 0));
-        assert_eq!(slot.follow(&last(1, "json_p_2", 0x80, 3), 1, false, false), gap(0x80, 0x100));
-        assert_eq!(new.follow(&last(1, "json_p_2", 0x200, 3), 1, false, false), gap(0x200, 0x100));
+        assert_eq!(slot.follow(&last(1, "json_p_2", 0x80, 3), 1, false, false), gap(0x80));
+        assert_eq!(new.follow(&last(1, "json_p_2", 0x200, 3), 1, false, false), gap(0x200));
         for slot in [&slot, &new] {
             assert_eq!(slot.follow(&last(1, "json_p_2", 0x80, 3), 1, false, true), behind);
         }
         assert_eq!(slot.follow(&last(1, "json_p_2", 0x200, 3), 1, false, true), at(0x200, 3));
         // Of a history that is gone.
-        assert_eq!(slot.follow(&last(1, "json_p_1", 0x990, 1), 1, false, false), gap(0x990, 0x100));
-        assert_eq!(new.follow(&last(1, "json_p_2", 0x990, 1), 1, false, false), gap(0x990, 0x100));
+        assert_eq!(slot.follow(&last(1, "json_p_1", 0x990, 1), 1, false, false), gap(0x990));
+        assert_eq!(new.follow(&last(1, "json_p_2", 0x990, 1), 1, false, false), gap(0x990));
         // Of another server, which is ahead.
         for has_lost in [false, true] {
             let refused = slot.follow(&last(1, "json_p_2", 0x990, 1), 1, has_lost, false).unwrap_err();

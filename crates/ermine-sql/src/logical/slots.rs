@@ -185,13 +185,17 @@ impl Slots {
         self.database.changes(None).map_or(0, |reader| reader.position())
     }
 
-    /// Says from where on the log is kept (invariant 1); slots that are too far behind lose it.
-    fn keep(&self, all: &BTreeMap<String, Arc<Slot>>) {
-        let limit = self.keep_max.load(Ordering::Relaxed);
-        let oldest = match limit {
+    /// Returns the position from which on a slot may hold back the log.
+    fn oldest(&self) -> u64 {
+        match self.keep_max.load(Ordering::Relaxed) {
             u64::MAX => 0,
             limit => self.end().saturating_sub(limit),
-        };
+        }
+    }
+
+    /// Says from where on the log is kept (invariant 1); slots that are too far behind lose it.
+    fn keep(&self, all: &BTreeMap<String, Arc<Slot>>) {
+        let oldest = self.oldest();
         let mut kept = None;
         for slot in all.values() {
             let mut state = slot.state();
@@ -400,6 +404,11 @@ impl Lease {
         }
         state.passed.clear();
         Ok((state.confirmed, state.image.clone()))
+    }
+
+    /// Whether the slot may hold back the log from a position on.
+    pub(crate) fn may_keep(&self, position: u64) -> bool {
+        position >= self.slots.oldest()
     }
 
     /// Keeps the log from an earlier position on, until the slot is placed there, or given back.

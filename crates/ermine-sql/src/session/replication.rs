@@ -153,8 +153,9 @@ impl Session {
         dropped.inspect_err(|_| self.fail())
     }
 
-    /// Moves a slot that has no reader back to an earlier position, and returns whether it is there. It stays where it
-    /// is if the log from there on has been removed, or if definitions have changed in between.
+    /// Moves a slot that has no reader back to an earlier position, at which a transaction committed, and returns
+    /// whether it is there. It stays where it is if the log from there on has been removed, or would be more than a
+    /// slot may hold back, and if definitions have changed in between.
     ///
     /// # Errors
     /// Without the right to replicate, and for a slot that does not exist or has a reader.

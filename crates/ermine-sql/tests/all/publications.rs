@@ -494,49 +494,56 @@ fn a_slot_is_moved_back() {
     let database = open(&scratch.0);
     let mut one = session(&database);
     ask(&mut one, "CREATE TABLE t (id integer PRIMARY KEY, v text); CREATE PUBLICATION \"all\" FOR ALL TABLES");
-    let begin = one.create_slot("copy", "pgoutput", false).unwrap();
+    one.create_slot("copy", "pgoutput", false).unwrap();
     let read = |session: &mut Session| {
         let mut shown = Vec::new();
-        let (end, transactions) = follow(session, 0, true, &mut |change, types| shown.push(in_words(change, types)));
-        (shown, end, transactions)
+        let (_, all) = follow(session, 0, true, &mut |change, types| shown.push(in_words(change, types)));
+        (shown, all.iter().map(|transaction| transaction.commit).collect::<Vec<_>>())
     };
-    ask(&mut one, "INSERT INTO t VALUES (1)");
-    let first = read(&mut one).1;
-    ask(&mut one, "INSERT INTO t VALUES (2)");
-    ask(&mut one, "INSERT INTO t VALUES (3)");
-    let (shown, _, transactions) = read(&mut one);
-    assert_eq!(shown, ["t + id=2 v=NULL", "t + id=3 v=NULL"]);
-    assert!(one.rewind_slot("copy", first).unwrap());
-    assert_eq!(read(&mut one).0, shown);
-    assert!(one.rewind_slot("copy", transactions[1].commit).unwrap());
-    assert_eq!(read(&mut one).0, shown[1..]);
-    // Of a slot that was made anew, in its file as well.
+    (1..4).for_each(|n| drop(ask(&mut one, &format!("INSERT INTO t VALUES ({n})"))));
+    let (shown, commits) = read(&mut one);
+    assert_eq!(shown, ["t + id=1 v=NULL", "t + id=2 v=NULL", "t + id=3 v=NULL"]);
+    for n in [1, 0, 2] {
+        assert!(one.rewind_slot("copy", commits[n]).unwrap());
+        assert_eq!(read(&mut one).0, shown[n..]);
+    }
+    // A slot that was made anew, in its file as well.
     one.drop_slot("copy", false).unwrap();
     one.create_slot("copy", "pgoutput", false).unwrap();
-    assert!(one.rewind_slot("copy", begin).unwrap());
+    assert!(one.rewind_slot("copy", commits[0]).unwrap());
     drop((one, database));
     let database = open(&scratch.0);
     let mut one = session(&database);
-    assert_eq!(read(&mut one).0.len(), 3);
+    assert_eq!(read(&mut one).0, shown);
 
-    let confirmed = "SELECT confirmed_flush_lsn, wal_status FROM pg_replication_slots";
     let stays = |session: &mut Session, position: u64| {
+        let confirmed = "SELECT confirmed_flush_lsn, wal_status FROM pg_replication_slots";
         let before = ask(session, confirmed);
         assert!(!session.rewind_slot("copy", position).unwrap());
         assert_eq!(ask(session, confirmed), before);
         assert_eq!(read(session).0, [""; 0]);
     };
-    ask(&mut one, "ALTER TABLE t ADD COLUMN later integer; INSERT INTO t VALUES (4)");
-    let second = read(&mut one).1;
-    stays(&mut one, first);
-    ask(&mut one, "INSERT INTO t VALUES (5)");
-    read(&mut one);
+    // No transaction has committed there.
+    stays(&mut one, commits[1] + 32);
     stays(&mut one, u64::MAX >> 1);
-    assert!(one.rewind_slot("copy", second).unwrap());
-    assert_eq!(read(&mut one).0, ["t + id=5 v=NULL later=NULL"]);
+    ask(&mut one, "ALTER TABLE t ADD COLUMN later integer");
+    ask(&mut one, "INSERT INTO t VALUES (4)");
+    let (shown, later) = read(&mut one);
+    stays(&mut one, commits[2]);
+    assert!(one.rewind_slot("copy", later[0]).unwrap());
+    assert_eq!((read(&mut one).0, &*shown), (shown.clone(), &["t + id=4 v=NULL later=NULL".to_owned()][..]));
     let stream = one.stream("copy", 0, vec!["all".into()]).unwrap();
-    assert_eq!(one.rewind_slot("copy", second).unwrap_err().state(), SqlState::OBJECT_IN_USE);
+    assert_eq!(one.rewind_slot("copy", later[0]).unwrap_err().state(), SqlState::OBJECT_IN_USE);
     drop(stream);
+    // More than it may hold back.
+    ask(&mut one, "INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(10, 500) n");
+    read(&mut one);
+    database.limit_slots(Some(10_000));
+    stays(&mut one, later[0]);
+    database.limit_slots(None);
+    assert!(one.rewind_slot("copy", later[0]).unwrap());
+    read(&mut one);
+    ask(&mut one, "DELETE FROM t WHERE id >= 10");
     // Checkpoints remove what no slot keeps.
     for _ in 0..4 {
         ask(&mut one, "INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(10, 500) n");
@@ -546,7 +553,7 @@ fn a_slot_is_moved_back() {
         ask(&mut one, "CHECKPOINT");
         one.create_slot("copy", "pgoutput", false).unwrap();
     }
-    stays(&mut one, second);
+    stays(&mut one, later[0]);
 }
 
 /// Returns a change in words.

@@ -95,11 +95,14 @@ impl Heat {
 
     /// Counts the rows of a table that have not been accessed since the round began.
     pub(super) fn count<H: CertifierStamps>(&mut self, table: &TableStore<H>, survey: &mut Survey) {
-        let counts = survey.0.entry(table.id).or_insert([0; 256]);
+        let mut counts = [0; 256];
         for (row, heat) in (0..table.rows.count()).zip(self.of(table)) {
             if table.rows.slot(RowId(row)).is_idle() {
                 counts[usize::from(*heat)] += 1;
             }
+        }
+        if counts != [0; 256] {
+            survey.0.insert(table.id, counts);
         }
     }
 }
@@ -109,12 +112,13 @@ impl Survey {
     /// has its share of those at the bound: as long as no round has told rows apart, none leaves as a whole for the
     /// others.
     pub(super) fn coldest(&self, rows: u64) -> Option<Coldest> {
-        let mut left = rows.max(1);
-        for bound in 0..=u8::MAX {
-            let count_of = |counts: &[u64; 256]| counts[usize::from(bound)];
-            let count: u64 = self.0.values().map(count_of).sum();
+        let (mut left, mut all) = (rows.max(1), [0; 256]);
+        for counts in self.0.values() {
+            all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+        }
+        for (bound, count) in (0..=u8::MAX).zip(all) {
             if count >= left {
-                let share = |counts| (count_of(counts) * left).div_ceil(count);
+                let share = |counts: &[u64; 256]| (counts[usize::from(bound)] * left).div_ceil(count);
                 let at_bound = self.0.iter().map(|(table, counts)| (*table, share(counts))).collect();
                 return Some(Coldest { bound, at_bound });
             }
