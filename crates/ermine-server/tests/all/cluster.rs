@@ -32,7 +32,7 @@ use tokio::{
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 use crate::{
-    json_stream::{Model, apply, drained, messages, until},
+    json_stream::{Model, apply, drained, messages},
     nats::{Logs, free_ports},
     process::Directory,
 };
@@ -364,6 +364,35 @@ async fn standbys_are_renewed(nodes: &mut [Node]) {
     panic!("the standbys follow from their first base");
 }
 
+/// Publishes the tables, and waits until the stream has a first message. The node may lose its lease meanwhile.
+async fn publish(nodes: &mut [Node]) {
+    for _ in 0..ATTEMPTS / 50 {
+        let number = primary(nodes).await;
+        if let Some(primary) = connect(nodes[number].port).await {
+            // Fails where it was created before.
+            let _ = primary.batch_execute("CREATE PUBLICATION followed FOR TABLE sent, accounts").await;
+            let begun = "SELECT FROM pg_replication_slots WHERE active";
+            let sent = "SELECT FROM pg_replication_slots s, (SELECT pg_current_wal_lsn() AS at) w
+                WHERE s.active AND pg_wal_lsn_diff(s.confirmed_flush_lsn, w.at) >= 0";
+            if has_row(&primary, begun).await
+                && primary.batch_execute("UPDATE accounts SET amount = 100 WHERE id = 0").await.is_ok()
+            {
+                tokio::time::sleep(50 * PAUSE).await;
+                if has_row(&primary, sent).await {
+                    return;
+                }
+            }
+        }
+        tokio::time::sleep(25 * PAUSE).await;
+    }
+    panic!("the changes are not published");
+}
+
+async fn has_row(client: &Client, sql: &str) -> bool {
+    let rows = client.simple_query(sql).await.unwrap_or_default();
+    rows.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_)))
+}
+
 /// Makes the stream longer than the base: what is in a checkpoint is in the base once, and in the stream as often as it
 /// was written.
 async fn grow(primary: &Client) -> Result<(), Error> {
@@ -426,11 +455,7 @@ async fn acknowledged_commits_outlive_failovers() {
     standbys_are_seen(&client, &ports, first).await;
     drop(client);
     standbys_are_renewed(&mut nodes).await;
-    let first = primary(&mut nodes).await;
-    let client = connect(ports[first]).await.unwrap();
-    client.batch_execute("CREATE PUBLICATION followed FOR TABLE sent, accounts").await.unwrap();
-    until(&client, "SELECT count(*) = 1 FROM pg_replication_slots WHERE active").await;
-    drop(client);
+    publish(&mut nodes).await;
 
     let (done, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let asked = Arc::new(AtomicU64::new(0));

@@ -88,7 +88,7 @@ async fn texts(client: &Client, sql: &str) -> Vec<String> {
 }
 
 /// Waits until a query returns `t`.
-pub async fn until(client: &Client, sql: &str) {
+async fn until(client: &Client, sql: &str) {
     for _ in 0..ATTEMPTS {
         if texts(client, sql).await == ["t"] {
             return;
