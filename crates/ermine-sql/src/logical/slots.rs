@@ -248,13 +248,6 @@ impl Slots {
         Ok(Lease { slots: self.clone(), slot })
     }
 
-    /// Gives a slot its position; the file is durable when it returns.
-    fn place(&self, slot: &Slot, position: u64, image: Image) -> Result<()> {
-        let mut state = slot.state();
-        (state.confirmed, state.saved, state.image) = (position, position, image);
-        self.write(slot, &mut state)
-    }
-
     /// Returns a slot to a reader.
     pub(crate) fn acquire(self: &Arc<Self>, name: &str, reader: i32) -> Result<Lease> {
         let slot = self.find(name)?;
@@ -417,9 +410,11 @@ impl Lease {
         self.slots.keep(&self.slots.all());
     }
 
-    /// Gives the slot another position; the file is durable when it returns.
+    /// Gives the slot its position; the file is durable when it returns.
     pub(crate) fn place(&self, position: u64, image: Image) -> Result<()> {
-        self.slots.place(&self.slot, position, image)
+        let mut state = self.slot.state();
+        (state.confirmed, state.saved, state.image) = (position, position, image);
+        self.slots.write(&self.slot, &mut state)
     }
 
     /// Notes changes of definitions of a transaction that ends at `end`, before the reader is shown it.
