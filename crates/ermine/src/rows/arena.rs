@@ -18,7 +18,7 @@
 //!    memory may be taken, or its granule is swept. Every byte of a granule from which no arena cuts any more belongs to
 //!    exactly one block, and no block lies in two granules. So a granule is free as a whole when the free blocks
 //!    collected from it add up to its size.
-//! 2. A free block is in exactly one list; its first word is the list's link.
+//! 2. A free block is in exactly one list.
 //! 3. Larger blocks come from the global allocator and are listed in the pool, so that they are freed with it.
 //! 4. *Memory is requested before it is needed*: [`Arena::provide`] has a block ready, or fails before anything has
 //!    been changed. After it, [`Arena::allocate`] cannot fail. Without it, as in rollback and cleanup, `allocate` takes
@@ -26,11 +26,12 @@
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashSet, VecDeque},
     ptr::NonNull,
     sync::Arc,
 };
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
@@ -63,50 +64,20 @@ const REGION_BYTES_MAX: usize = match () {
 };
 const REGION_BYTES_MIN: usize = if cfg!(any(loom, miri, shuttle)) { REGION_BYTES_MAX } else { 2 << 20 };
 /// Blocks that move between a worker and the pool in one batch.
-const BATCH: u32 = 128;
+const BATCH: usize = 128;
 
 type Block = NonNull<u8>;
 
-/// A list of free blocks of one class.
-#[derive(Clone, Copy, Default)]
-struct FreeList {
-    first: Option<Block>,
-    length: u32,
-}
+/// Free blocks of one class. They lie beside the blocks and not in them, so that counting free memory does not load it.
+type FreeList = Vec<Block>;
 
-impl FreeList {
-    fn push(&mut self, block: Block) {
-        // SAFETY: the block is free (invariant 2), at least 8 bytes long and aligned to 8.
-        unsafe { block.cast::<Option<Block>>().write(self.first) };
-        *self = Self { first: Some(block), length: self.length + 1 };
-    }
-
-    /// Calls `visit` with every block; the blocks remain in the list.
-    fn for_each(&self, mut visit: impl FnMut(Block)) {
-        let mut next = self.first;
-        while let Some(block) = next {
-            visit(block);
-            // SAFETY: the first word of a block in a list is its link (invariant 2), and the list is the caller's.
-            next = unsafe { block.cast::<Option<Block>>().read() };
-        }
-    }
-
-    /// Starts loading the block that comes next: it will be written from its beginning to its end.
-    #[inline]
-    fn prefetch(&self, class: usize) {
-        /// The processor's own prefetcher continues in longer blocks.
-        const LINES: usize = 6;
-        if let Some(first) = self.first {
-            prefetch::lines(first.as_ptr(), (bytes_of(class) as usize).div_ceil(64).min(LINES));
-        }
-    }
-
-    fn pop(&mut self) -> Option<Block> {
-        let block = self.first?;
-        // SAFETY: the first word of a block in a list is its link (invariant 2).
-        let rest = unsafe { block.cast::<Option<Block>>().read() };
-        *self = Self { first: rest, length: self.length - 1 };
-        Some(block)
+/// Starts loading the block that comes next: it will be written from its beginning to its end.
+#[inline]
+fn prefetch_last(blocks: &[Block], class: usize) {
+    /// The processor's own prefetcher continues in longer blocks.
+    const LINES: usize = 6;
+    if let Some(last) = blocks.last() {
+        prefetch::lines(last.as_ptr(), (bytes_of(class) as usize).div_ceil(64).min(LINES));
     }
 }
 
@@ -116,7 +87,7 @@ pub(crate) struct Pool {
     /// Number of batches that wait, per class; read before the lock is taken.
     waiting: Box<[AtomicUsize]>,
     bytes: AtomicU64,
-    /// Bytes of all blocks in `batches`; written under the lock.
+    /// Bytes of all blocks in `batches`, and of these lists; written under the lock.
     free: AtomicU64,
     refused: AtomicU64,
     /// 1 where larger blocks serve smaller sizes when no more memory may be taken.
@@ -209,6 +180,11 @@ fn bytes_of(class: usize) -> u64 {
     ((class + 1) * STEP) as u64
 }
 
+/// Bytes of the list of a batch.
+fn list_bytes(batch: &FreeList) -> u64 {
+    size_of_val(&batch[..]) as u64
+}
+
 fn large_layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 16).expect("a version is far smaller than the address space")
 }
@@ -290,7 +266,7 @@ impl Pool {
     pub(crate) fn arena(self: &Arc<Self>) -> Arena {
         Arena {
             pool: self.clone(),
-            free: vec![FreeList::default(); CLASSES].into_boxed_slice(),
+            free: vec![FreeList::new(); CLASSES].into_boxed_slice(),
             refilled: vec![false; CLASSES].into_boxed_slice(),
             calls: 0,
             next: NonNull::dangling(),
@@ -323,11 +299,13 @@ impl Pool {
     }
 
     /// Free bytes in each granule that has some.
-    fn free_by_granule(&self) -> HashMap<usize, u64> {
-        let mut free: HashMap<usize, u64> = HashMap::new();
+    fn free_by_granule(&self) -> FxHashMap<usize, u64> {
+        let mut free: FxHashMap<usize, u64> = FxHashMap::default();
         for class in 0..CLASSES {
             self.rotate(class, |batch| {
-                batch.for_each(|block| *free.entry(granule_of(block.addr().get())).or_default() += bytes_of(class));
+                for block in &batch {
+                    *free.entry(granule_of(block.addr().get())).or_default() += bytes_of(class);
+                }
                 batch
             });
         }
@@ -340,24 +318,27 @@ impl Pool {
     pub(crate) fn sweep(&self) -> (u64, FreeBytes) {
         let free = self.free_by_granule();
         // Some blocks may have been counted twice, as other threads went on: only collected blocks count.
-        let (free, others): (HashMap<_, _>, _) =
+        let (free, others): (FxHashMap<_, _>, _) =
             free.into_iter().partition(|(_, bytes)| *bytes >= GRANULE_BYTES as u64);
-        let mut in_hand: HashMap<usize, Vec<(usize, Block)>> = HashMap::new();
+        if free.is_empty() {
+            return (0, FreeBytes(others));
+        }
+        let mut in_hand: FxHashMap<usize, Vec<(usize, Block)>> = FxHashMap::default();
         for class in 0..CLASSES {
             self.rotate(class, |mut batch| {
-                let mut kept = FreeList::default();
-                while let Some(block) = batch.pop() {
+                batch.retain(|&block| {
                     let granule = granule_of(block.addr().get());
-                    if free.contains_key(&granule) {
+                    let stays = !free.contains_key(&granule);
+                    if !stays {
                         in_hand.entry(granule).or_default().push((class, block));
-                    } else {
-                        kept.push(block);
                     }
-                }
-                kept
+                    stays
+                });
+                batch.shrink_to_fit();
+                batch
             });
         }
-        let (mut swept, mut left) = (0, vec![FreeList::default(); CLASSES]);
+        let (mut swept, mut left) = (0, vec![FreeList::new(); CLASSES]);
         for (granule, blocks) in in_hand {
             let bytes: u64 = blocks.iter().map(|(class, _)| bytes_of(*class)).sum();
             if bytes == GRANULE_BYTES as u64 {
@@ -368,12 +349,12 @@ impl Pool {
             }
             for (class, block) in blocks {
                 left[class].push(block);
-                if left[class].length == 2 * BATCH {
+                if left[class].len() == 2 * BATCH {
                     self.give(class, std::mem::take(&mut left[class]));
                 }
             }
         }
-        for (class, batch) in left.into_iter().enumerate().filter(|(_, batch)| batch.length > 0) {
+        for (class, batch) in left.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty()) {
             self.give(class, batch);
         }
         (swept, FreeBytes(others))
@@ -392,7 +373,7 @@ impl Pool {
                 while batches.len() < AT_ONCE.min(left)
                     && let Some(batch) = owned.batches[class].pop_front()
                 {
-                    self.count_free(class, batch.length, false);
+                    self.count_free(class, &batch, false);
                     batches.push(batch);
                 }
             }
@@ -403,24 +384,29 @@ impl Pool {
             self.waiting[class].fetch_sub(batches.len(), Ordering::Relaxed);
             for batch in batches {
                 let batch = change(batch);
-                if batch.length > 0 {
+                if !batch.is_empty() {
                     self.give(class, batch);
                 }
             }
         }
     }
 
-    /// Counts blocks that are added or taken away; the lock is held.
-    fn count_free(&self, class: usize, blocks: u32, added: bool) {
-        let bytes = u64::from(blocks) * bytes_of(class);
+    /// Counts a batch that is added or taken away; the lock is held.
+    fn count_free(&self, class: usize, batch: &FreeList, added: bool) {
+        let bytes = batch.len() as u64 * bytes_of(class) + list_bytes(batch);
         let free = self.free.load(Ordering::Relaxed);
         self.free.store(if added { free + bytes } else { free - bytes }, Ordering::Relaxed);
+        if added {
+            self.count(list_bytes(batch));
+        } else {
+            self.count_back(list_bytes(batch));
+        }
     }
 
     /// Takes a batch from a worker.
     fn give(&self, class: usize, batch: FreeList) {
         let mut owned = self.lock();
-        self.count_free(class, batch.length, true);
+        self.count_free(class, &batch, true);
         owned.batches[class].push_back(batch);
         self.waiting[class].fetch_add(1, Ordering::Relaxed);
     }
@@ -433,7 +419,7 @@ impl Pool {
         }
         let mut owned = self.lock();
         let batch = owned.batches[class].pop_back()?;
-        self.count_free(class, batch.length, false);
+        self.count_free(class, &batch, false);
         self.waiting[class].fetch_sub(1, Ordering::Relaxed);
         Some(batch)
     }
@@ -441,14 +427,10 @@ impl Pool {
     /// Cuts the blocks of a batch of a larger class into blocks of this one and what is left of them; returns the
     /// former. Blocks only get smaller, until their chunk is swept.
     fn split(&self, class: usize) -> Option<FreeList> {
-        let (larger, mut batch) = (class + 1..CLASSES).find_map(|larger| Some((larger, self.take(larger)?)))?;
-        let (mut blocks, mut rest) = (FreeList::default(), FreeList::default());
-        while let Some(block) = batch.pop() {
-            // SAFETY: the block is longer than one of this class; the rest of it is at least one step long.
-            rest.push(unsafe { block.add((class + 1) * STEP) });
-            blocks.push(block);
-        }
-        self.give(larger - class - 1, rest);
+        let (larger, blocks) = (class + 1..CLASSES).find_map(|larger| Some((larger, self.take(larger)?)))?;
+        // SAFETY: the block is longer than one of this class; the rest of it is at least one step long.
+        let rest = blocks.iter().map(|block| unsafe { block.add((class + 1) * STEP) });
+        self.give(larger - class - 1, rest.collect());
         Some(blocks)
     }
 
@@ -503,7 +485,7 @@ impl Arena {
     #[inline]
     pub(crate) fn provide(&mut self, bytes: usize, need: Need) -> Result<()> {
         let class = bytes.div_ceil(STEP) - 1;
-        if self.has_room(bytes) || class < CLASSES && self.free[class].length > 0 && !self.asks {
+        if self.has_room(bytes) || class < CLASSES && !self.free[class].is_empty() && !self.asks {
             return Ok(());
         }
         self.provide_anew(bytes, class, need)
@@ -526,7 +508,7 @@ impl Arena {
         if self.asks {
             self.pool.budget.check(bytes as u64, need)?;
         }
-        let is_empty = self.free[class].length == 0;
+        let is_empty = self.free[class].is_empty();
         self.refilled[class] |= is_empty;
         if is_empty && !self.take_batch(class) {
             if self.left < (class + 1) * STEP && !self.next_granule() {
@@ -572,7 +554,7 @@ impl Arena {
         }
         match self.free[class].pop() {
             Some(block) => {
-                self.free[class].prefetch(class);
+                prefetch_last(&self.free[class], class);
                 block
             }
             None => self.refill(class),
@@ -594,7 +576,7 @@ impl Arena {
             block.write_bytes(0xdd, (class + 1) * STEP)
         };
         self.free[class].push(block);
-        if self.free[class].length >= 4 * BATCH {
+        if self.free[class].len() >= 4 * BATCH {
             self.give(class);
         }
     }
@@ -698,7 +680,7 @@ impl Arena {
     }
 
     fn give_all(&mut self, class: usize) {
-        while self.free[class].length > 0 {
+        while !self.free[class].is_empty() {
             self.give(class);
         }
     }
@@ -706,13 +688,9 @@ impl Arena {
     /// Hands a batch to the pool, for workers that need it.
     #[cold]
     fn give(&mut self, class: usize) {
-        let mut batch = FreeList::default();
-        for _ in 0..2 * BATCH {
-            match self.free[class].pop() {
-                Some(block) => batch.push(block),
-                None => break,
-            }
-        }
+        // The oldest: the others are more likely in the processor's cache.
+        let free = &mut self.free[class];
+        let batch = free.drain(..free.len().min(2 * BATCH)).collect();
         self.pool.give(class, batch);
     }
 
@@ -819,11 +797,13 @@ mod tests {
             unsafe { arena.free(*block, 64) };
         }
         drop(arena);
-        let (before, spare) = (pool.bytes(), pool.lock().spare.len());
+        // Bytes without those of the lists.
+        let bytes = || pool.bytes() - pool.lock().batches.iter().flatten().map(list_bytes).sum::<u64>();
+        let (before, spare) = (bytes(), pool.lock().spare.len());
         let (swept, free) = pool.sweep();
         let emptiest = free.emptiest(3 * GRANULE_BYTES as u64);
         assert!(emptiest.contains(kept.addr().get()), "the one that has a block in use");
-        assert!(swept >= 12 * GRANULE_BYTES as u64 && pool.bytes() == before - swept, "{swept} of {before}");
+        assert!(swept >= 12 * GRANULE_BYTES as u64 && bytes() == before - swept, "{swept} of {before}");
         assert_eq!((pool.sweep().0, pool.lock().spare.len()), (0, spare + swept as usize / GRANULE_BYTES));
         // The granules serve another size, and are counted again.
         let mut arena = pool.arena();

@@ -1,6 +1,8 @@
 //! Granules of version memory: the unit in which it goes back to the system, and which of them are worth emptying.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
 
 /// A few pages, so that few rows have to leave a granule before it is free; aligned to its size.
 pub(super) const GRANULE_BYTES: usize = if cfg!(any(loom, shuttle)) { 4 << 10 } else { 16 << 10 };
@@ -11,7 +13,7 @@ pub(super) fn granule_of(address: usize) -> usize {
 }
 
 /// The free bytes of granules, by their numbers.
-pub(crate) struct FreeBytes(pub(super) HashMap<usize, u64>);
+pub(crate) struct FreeBytes(pub(super) FxHashMap<usize, u64>);
 
 impl FreeBytes {
     /// Returns granules of at least `bytes` in total, if there are as many that have free blocks: those of which most
@@ -22,7 +24,7 @@ impl FreeBytes {
 }
 
 /// Some granules, by their numbers, and what it costs to empty each of them: 0 for one without a row.
-pub(crate) struct Granules(HashMap<usize, u32>);
+pub(crate) struct Granules(FxHashMap<usize, u32>);
 
 impl Granules {
     /// Returns the granules that come first by `key`, of some with a value each, and their costs.
