@@ -29,6 +29,7 @@
 //! | [`conflicts`], [`abort_shapes`] | lost conflicts: how many, and of which shape |
 //! | [`storage`] | databases in directories; commits that wait for the device |
 //! | [`cold`] | rows for which there was no room in memory |
+//! | [`sharing`] | locked instructions and shared cache lines, in a build that counts them |
 //! | [`verdict`] | what must hold of the data, and which scheme promises it |
 //! | [`pause`] | time between reading and writing |
 //!
@@ -64,6 +65,7 @@ pub mod recovery;
 pub mod report;
 pub mod rounds;
 pub mod series;
+pub mod sharing;
 pub mod sibench;
 pub mod smallbank;
 pub mod stock;

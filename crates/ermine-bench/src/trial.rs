@@ -30,6 +30,7 @@ use crate::{
     machine::processor_seconds,
     report::seconds,
     series::Series,
+    sharing::Sharing,
     storage::{self, LogUse, Outstanding, Storage},
     threads::{self, Event, Pace, Progress, Tick, Worker},
     tuning::Tuning,
@@ -391,6 +392,8 @@ pub struct Counts {
     pub log: Option<LogUse>,
     /// What happened to rows for which there was no room.
     pub cold: Option<ColdUse>,
+    /// Shared cache lines, in a build that counts them; of the last period.
+    pub sharing: Option<Sharing>,
     /// Counts by kind of transaction.
     pub tallies: Vec<Tally>,
     /// Aborted attempts as the engine counts them, in the order of [`ermine::AbortKind::ALL`].
@@ -415,6 +418,7 @@ impl Counts {
         self.tallies.iter_mut().zip(&later.tallies).for_each(|(own, later)| own.merge(later));
         self.engine_aborts.add(&later.engine_aborts);
         self.shapes.merge(&later.shapes);
+        self.sharing = later.sharing;
         self.series.extend(&later.series);
     }
 
@@ -462,6 +466,7 @@ pub fn run<C: Client>(
         Event::Measuring => {
             (processor, before) = (processor_seconds(), db.statistics());
             last = before.clone();
+            Sharing::start();
         }
     })?;
     counts.processor_seconds = processor_seconds() - processor;
@@ -477,6 +482,7 @@ pub fn run<C: Client>(
         context.shapes.iter().for_each(|shapes| counts.shapes.merge(shapes));
         clients.push(client);
     }
+    counts.sharing = Sharing::of(counts.total().completed());
     Ok((clients, counts))
 }
 

@@ -51,6 +51,9 @@ mod scan;
 mod schema;
 mod scheme;
 mod sync;
+#[cfg(ermine_counts)]
+#[doc(hidden)]
+pub use sync::counted;
 mod table_name;
 mod txn;
 mod units;

@@ -9,26 +9,31 @@
 //! | nothing | everything | |
 //! | `RUSTFLAGS="--cfg loom"` | the lock-free pieces in their models | every interleaving and every permitted value |
 //! | `RUSTFLAGS="--cfg shuttle"` | the whole engine (`schedules.rs`) | random interleavings, all orderings as SeqCst |
+//! | `scripts/scaling counts` | the benchmarks | what threads would wait for on many cores ([`counted`]) |
 //! | `scripts/sanitize thread` | everything | data races, as threads happen to run; fences are [`fenced`] |
 
+#[cfg(any(ermine_counts, all(test, not(any(loom, shuttle)))))]
+#[cfg_attr(not(ermine_counts), expect(dead_code, reason = "only counted here"))]
+pub mod counted;
 #[cfg_attr(not(any(test, loom)), expect(dead_code, reason = "some of it is for tests and models only"))]
 pub(crate) mod elided;
+#[cfg(any(shuttle, ermine_counts))]
+mod hooked;
 pub(crate) mod mcs;
 pub(crate) mod queue;
 #[cfg(shuttle)]
 mod scheduled;
 pub(crate) mod transactional;
 
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Instant,
+#[cfg(not(any(loom, shuttle, ermine_counts)))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
+#[cfg(not(shuttle))]
+pub(crate) use std::time::Instant;
 
-#[cfg(not(any(loom, shuttle, ermine_tsan)))]
+#[cfg(not(any(loom, shuttle, ermine_tsan, ermine_counts)))]
 pub(crate) use std::sync::atomic::fence;
 
 #[cfg(ermine_tsan)]
@@ -49,16 +54,24 @@ mod fenced {
     }
 }
 
+#[cfg(any(shuttle, ermine_counts))]
+pub(crate) use hooked::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
 #[cfg(shuttle)]
-pub(crate) use scheduled::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Instant, Mutex, Ordering, fence};
+use scheduled as hooks;
+#[cfg(shuttle)]
+pub(crate) use scheduled::{Instant, Mutex, fence};
+
+#[cfg(ermine_counts)]
+use counted as hooks;
+#[cfg(ermine_counts)]
+pub(crate) use counted::{Mutex, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
-#[cfg(loom)]
-pub(crate) use std::time::Instant;
 
 /// Returns the one of several equal places that the calling thread tries first. Threads have stacks far apart, so an
 /// address on the stack distinguishes them well enough, without thread-local state. Only speed depends on it.

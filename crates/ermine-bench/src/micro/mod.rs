@@ -32,6 +32,7 @@ use crate::{
     random::Random,
     report::{Setting, grouped, scheme_name},
     series::Series,
+    sharing::Sharing,
     storage::{self, LogSummary, LogUse},
     threads::Tick,
     trial::{self, Client, ClientContext, Counts, MEASURED, RunOptions},
@@ -211,6 +212,9 @@ pub struct Measured {
     /// What happened to rows for which there was no room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cold: Option<ColdUse>,
+    /// Shared cache lines, in a build that counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
     /// Resident memory of the process afterwards.
     pub resident_bytes: u64,
 }
@@ -265,6 +269,7 @@ impl Measured {
             series: counts.series,
             log: counts.log.map(LogUse::summary),
             cold: counts.cold,
+            sharing: counts.sharing,
             resident_bytes: resident_bytes(),
         }
     }

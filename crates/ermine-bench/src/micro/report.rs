@@ -61,9 +61,17 @@ impl Summary {
     }
 }
 
+impl Measured {
+    /// A line, in a build that counts shared cache lines.
+    fn sharing(&self) -> String {
+        self.sharing.map(|sharing| format!("\nsharing of {}: {sharing}", self.operation.name())).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n\n{}{}{}", self.facts(), self.grid(), self.logs(), self.cold())?;
+        self.results.iter().try_for_each(|measured| f.write_str(&measured.sharing()))?;
         for measured in self.results.iter().filter(|measured| !measured.abort_shapes.is_empty()) {
             write!(f, "\n\n{}", ShapeTable(&measured.abort_shapes))?;
         }

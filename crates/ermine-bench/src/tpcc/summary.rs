@@ -20,6 +20,7 @@ use crate::{
     page::{Page, Report},
     report::{Facts, Grid, Memory, Setting, grouped},
     series::Series,
+    sharing::Sharing,
     storage::{LogSummary, LogUse},
     trial::{Counts, Tally},
     verdict::{Verdict, all_hold},
@@ -55,6 +56,9 @@ pub struct Summary {
     pub processor_seconds: f64,
     /// Use of the log, if the database had a directory.
     pub log: Option<LogSummary>,
+    /// Shared cache lines, in a build that counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
     /// All transactions.
     pub total: KindSummary,
     /// Each kind of transaction in the mix.
@@ -153,6 +157,7 @@ impl Summary {
             seconds: counts.seconds,
             processor_seconds: counts.processor_seconds,
             log: counts.log.map(LogUse::summary),
+            sharing: counts.sharing,
             total: summary("total", &counts.total()),
             kinds: options.mix.kinds().map(|kind| summary(kind.name(), &counts.tallies[kind as usize])).collect(),
             aborts: counts.engine_aborts.iter().map(|(kind, count)| (kind.name(), count)).collect(),
@@ -249,7 +254,8 @@ impl Summary {
         let facts = self.setting.facts().with("options", &self.options);
         let facts = facts.with("load", format!("{:.1} s, {}", self.load_seconds, self.memory_after_load));
         let facts = facts.with("after run", self.memory_after_run).with("processor", processor);
-        self.log.iter().fold(facts, |facts, log| facts.with("log", log))
+        let facts = self.log.iter().fold(facts, |facts, log| facts.with("log", log));
+        self.sharing.iter().fold(facts, |facts, sharing| facts.with("sharing", sharing))
     }
 
     /// Transactions that were not what the rules intend.
