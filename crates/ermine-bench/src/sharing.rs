@@ -20,19 +20,31 @@ pub struct Sharing {
 
 impl Sharing {
     /// Begins to count.
-    pub(crate) fn start() {
-        #[cfg(ermine_counts)]
-        ermine::counted::start();
+    pub(crate) fn start() -> Start {
+        Start {
+            #[cfg(ermine_counts)]
+            before: ermine::counted::start(),
+        }
     }
+}
 
-    /// Returns the averages since the beginning; `None` in other builds.
-    pub(crate) fn of(transactions: u64) -> Option<Self> {
+/// The moment at which counting began.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    #[cfg(ermine_counts)]
+    before: ermine::counted::Counted,
+}
+
+impl Start {
+    /// Returns the averages of what was counted since then; `None` in builds that do not count.
+    pub(crate) fn per_transaction(self, transactions: u64) -> Option<Sharing> {
         #[cfg(ermine_counts)]
         {
-            let ermine::counted::Counted { locked, invalidations, fetches, hottest } = ermine::counted::read();
+            let counted = ermine::counted::read().since(&self.before);
+            let ermine::counted::Counted { locked, invalidations, fetches, hottest } = counted;
             let each = |count: u64| count as f64 / transactions.max(1) as f64;
             let (locked, invalidations) = (each(locked), each(invalidations));
-            Some(Self { locked, invalidations, fetches: each(fetches), hottest: each(hottest) })
+            Some(Sharing { locked, invalidations, fetches: each(fetches), hottest: each(hottest) })
         }
         #[cfg(not(ermine_counts))]
         {
@@ -47,7 +59,7 @@ impl fmt::Display for Sharing {
         let Self { locked, invalidations, fetches, hottest } = self;
         write!(
             f,
-            "{locked:.1} locked instructions a transaction, {invalidations:.2} writes and {fetches:.2} reads of cache \\
+            "{locked:.1} locked instructions a transaction, {invalidations:.2} writes and {fetches:.2} reads of cache \
              lines that other threads changed or held, {hottest:.2} of them on one line"
         )
     }

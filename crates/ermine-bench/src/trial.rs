@@ -452,7 +452,7 @@ pub fn run<C: Client>(
     let pace = Pace { warmup: run_options.warmup, measured: run_options.measured, least: run_options.least };
     let mut counts = Counts::new(kinds);
     let (mut processor, mut before) = (0.0, db.statistics());
-    let mut last = before.clone();
+    let (mut last, mut sharing) = (before.clone(), Sharing::start());
     let done = threads::run(workers, pace, &mut |event| match event {
         Event::Second(tick) => {
             if !tick.warmup {
@@ -466,7 +466,7 @@ pub fn run<C: Client>(
         Event::Measuring => {
             (processor, before) = (processor_seconds(), db.statistics());
             last = before.clone();
-            Sharing::start();
+            sharing = Sharing::start();
         }
     })?;
     counts.processor_seconds = processor_seconds() - processor;
@@ -482,7 +482,7 @@ pub fn run<C: Client>(
         context.shapes.iter().for_each(|shapes| counts.shapes.merge(shapes));
         clients.push(client);
     }
-    counts.sharing = Sharing::of(counts.total().completed());
+    counts.sharing = sharing.per_transaction(counts.total().completed());
     Ok((clients, counts))
 }
 

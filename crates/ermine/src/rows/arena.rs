@@ -18,7 +18,8 @@
 //!    memory may be taken, or its granule is swept. Every byte of a granule from which no arena cuts any more belongs to
 //!    exactly one block, and no block lies in two granules. So a granule is free as a whole when the free blocks
 //!    collected from it add up to its size.
-//! 2. A free block is in exactly one list.
+//! 2. A free block is in exactly one list. Lists are memory of the global allocator: those in the pool count in the
+//!    budget, and a worker has at most 4 KiB of them for each size that it uses.
 //! 3. Larger blocks come from the global allocator and are listed in the pool, so that they are freed with it.
 //! 4. *Memory is requested before it is needed*: [`Arena::provide`] has a block ready, or fails before anything has
 //!    been changed. After it, [`Arena::allocate`] cannot fail. Without it, as in rollback and cleanup, `allocate` takes
@@ -683,6 +684,8 @@ impl Arena {
         while !self.free[class].is_empty() {
             self.give(class);
         }
+        // Its memory, too, which is not counted.
+        self.free[class] = FreeList::new();
     }
 
     /// Hands a batch to the pool, for workers that need it.

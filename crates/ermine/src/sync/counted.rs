@@ -8,10 +8,11 @@
 //! | fetches: reads of a line that another thread has written since this one held it | one core's wait for another |
 //! | both, of the line that has most of them | they follow one another: a bound for all cores together |
 //!
-//! Only atomics and locks of the engine count: what a version holds is written before it is shared, and read by others
-//! in lines that count as soon as an atomic lies in them. Caches are taken to be without limits, so a line that leaves
-//! a real one comes back uncounted. Threads beyond [`THREADS`] share a number, and what they do to each other is not
-//! seen. Two lines may have the same place in the directory; then each makes the other look new.
+//! Only atomics and locks that come from `sync` count, and a lock counts two even where it is only tried. What a
+//! version holds is written before it is shared, and read by others in lines that count as soon as an atomic lies in
+//! them. Caches are taken to be without limits, so a line that leaves a real one comes back uncounted. Threads beyond
+//! [`THREADS`] share a number, and what they do to each other is not seen. Two lines may have the same place in the
+//! directory; then each makes the other look new.
 
 use std::sync::{
     LockResult, MutexGuard, TryLockResult,
@@ -24,7 +25,7 @@ const THREADS: usize = 16;
 const LINES: usize = 1 << 24;
 const LINE_BYTES: usize = 64;
 
-/// What has been counted since the last [`start`], of all threads.
+/// What has been counted, of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Locked instructions.
@@ -33,8 +34,20 @@ pub struct Counted {
     pub invalidations: u64,
     /// Reads of lines that another thread had written since the reader held them.
     pub fetches: u64,
-    /// Invalidations and fetches of the line that had most of them.
+    /// Invalidations and fetches of the line that had most of them since the last [`start`].
     pub hottest: u64,
+}
+
+impl Counted {
+    /// What was counted since [`start`] returned `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            locked: self.locked - before.locked,
+            invalidations: self.invalidations - before.invalidations,
+            fetches: self.fetches - before.fetches,
+            hottest: self.hottest,
+        }
+    }
 }
 
 #[repr(align(128))]
@@ -58,14 +71,10 @@ const HOLDERS: u64 = (1 << THREADS) - 1;
 /// What tells lines of a place apart; the lowest bit of it is set in every entry.
 const TAG: u64 = !((1 << (2 * THREADS)) - 1);
 
-/// Begins to count anew.
-pub fn start() {
-    for tally in &TALLIES {
-        for count in [&tally.locked, &tally.invalidations, &tally.fetches] {
-            count.store(0, Ordering::Relaxed);
-        }
-    }
+/// Forgets which line had most events, and returns what has been counted up to now.
+pub fn start() -> Counted {
     EVENTS.iter().filter(|events| events.load(Ordering::Relaxed) > 0).for_each(|of| of.store(0, Ordering::Relaxed));
+    read()
 }
 
 /// Returns what has been counted.
@@ -205,12 +214,13 @@ mod tests {
         let lines = Box::new(Lines([[0; LINE_BYTES]; 2]));
         let [one, another] = [0, 1].map(|line| (&raw const lines.0[line]).addr() + 8);
         let (first, second) = (Other::new(), Other::new());
-        start();
+        let before = start();
+        let counted = || read().since(&before);
         // The first accesses of each thread are misses wherever caches begin empty.
         first.does(move || before_store(one, Ordering::Relaxed));
         second.does(move || before_load(one));
         second.does(move || before_load(another));
-        assert_eq!(read(), Counted::default());
+        assert_eq!(counted(), Counted::default());
         // The other holds it, and reads it again.
         for _ in 0..3 {
             first.does(move || before_update(one + 8));
@@ -218,11 +228,11 @@ mod tests {
             second.does(move || before_load(one));
             second.does(move || before_load(one));
         }
-        assert_eq!(read(), Counted { locked: 3, invalidations: 3, fetches: 3, hottest: 6 });
+        assert_eq!(counted(), Counted { locked: 3, invalidations: 3, fetches: 3, hottest: 6 });
         first.does(move || before_store(another, Ordering::SeqCst));
-        assert_eq!(read(), Counted { locked: 4, invalidations: 4, fetches: 3, hottest: 6 });
-        start();
+        assert_eq!(counted(), Counted { locked: 4, invalidations: 4, fetches: 3, hottest: 6 });
+        let before = start();
         second.does(move || before_load(another));
-        assert_eq!(read(), Counted { locked: 0, invalidations: 0, fetches: 1, hottest: 1 });
+        assert_eq!(read().since(&before), Counted { locked: 0, invalidations: 0, fetches: 1, hottest: 1 });
     }
 }
