@@ -168,8 +168,9 @@ def compare(world, run, histories):
                     position = conn.execute("SELECT pg_current_wal_lsn()").fetchone()[0]
                     state = found
                 check_same(world.primary, clients.state_of(conn), state)
-        except psycopg.OperationalError as error:
-            # Beside much other work, a primary may lose its lease without a failure that was injected.
+        except psycopg.errors.AdminShutdown as error:
+            # Beside much other work, a primary may lose its lease without a failure that was injected: it ends its
+            # connections. Any other error is a fault.
             note(f"{world.primary.name} is read again: {error}".splitlines()[0])
             continue
         have_led.add(world.primary)

@@ -50,6 +50,7 @@ impl Counted {
     }
 }
 
+// All accesses below are relaxed: they publish nothing, and are no more than counts and guesses.
 #[repr(align(128))]
 struct Tally {
     locked: AtomicU64,
