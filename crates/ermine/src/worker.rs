@@ -25,7 +25,7 @@ use crate::{
     index::Batch,
     log::Position,
     observer::Trace,
-    platform::budget::Kept,
+    platform::budget::{Budget, Kept},
     reclaim::{self, Outcome, Queue, Superseded, Unlinked},
     rows::{
         arena::Arena,
@@ -377,6 +377,13 @@ impl<S: Scheme> State<S> {
     pub(crate) fn kept_bytes(&self) -> u64 {
         let reads = self.certifier.tracked_reads() * 2 * size_of::<ConflictSite>();
         (self.sets.bytes() + self.absences.bytes() + reads + self.blocks.bytes()) as u64
+    }
+
+    /// Notes in the budget that the transaction has ended, and its sets are cleared.
+    pub(crate) fn end_kept(&mut self, is_tight: bool, budget: &Budget) {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.end(is_tight, || self.kept_bytes(), budget);
+        self.kept = kept;
     }
 
     /// Notes that the transaction reads a version made at `created`: it is acknowledged when that is durable.

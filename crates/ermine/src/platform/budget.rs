@@ -17,7 +17,8 @@
 //!    and queries may use the free part of its first half. Where rows can be evicted (`durable::eviction`), running
 //!    transactions may take it for rows as well, all of it for those that they read; transactions that begin then wait
 //!    until rows have left.
-//! 3. Memory is given back by its taker; `taken` may lag behind by a chunk for each worker, never more.
+//! 3. Memory is given back by its taker; for each worker, `taken` may lag behind by a chunk and by the buffers that it keeps
+//!    when it is idle, never more.
 
 use std::{fmt, fs, path::Path};
 
@@ -218,9 +219,14 @@ impl Budget {
 }
 
 /// The part of a worker's memory that has been reported to the budget.
+///
+/// The buffers that a worker keeps from transaction to transaction are not part of it: otherwise each transaction would
+/// write the shared count twice.
 #[derive(Default)]
 pub(crate) struct Kept {
     told: u64,
+    /// Bytes of the buffers from the transaction before.
+    idle: u64,
     reads: u32,
     writes: u32,
 }
@@ -244,6 +250,7 @@ impl Kept {
 
     /// Notes that the worker keeps `bytes`, and is about to keep more. Fails if there is not enough memory for that.
     pub(crate) fn grow(&mut self, bytes: u64, budget: &Budget, need: Need) -> Result<()> {
+        let bytes = bytes.saturating_sub(self.idle);
         if bytes >= self.told + CHUNK_BYTES {
             budget.take_for(bytes - self.told, need)?;
             self.told = bytes;
@@ -254,10 +261,23 @@ impl Kept {
     /// Notes that the worker keeps `bytes`, whatever the limit.
     #[inline]
     pub(crate) fn set(&mut self, bytes: u64, budget: &Budget) {
+        let bytes = bytes.saturating_sub(self.idle);
         if bytes.abs_diff(self.told) >= CHUNK_BYTES {
             budget.settle(bytes as i64 - self.told as i64);
             self.told = bytes;
         }
+    }
+
+    /// Gives back what was reported: the transaction has ended. `idle` returns the bytes of the buffers that the worker
+    /// keeps, which are smaller than before if memory `is_tight`.
+    #[inline]
+    pub(crate) fn end(&mut self, is_tight: bool, idle: impl FnOnce() -> u64, budget: &Budget) {
+        if self.told > 0 {
+            budget.settle(-(self.told as i64));
+        } else if !is_tight {
+            return;
+        }
+        (self.told, self.idle) = (0, idle());
     }
 }
 
@@ -335,6 +355,28 @@ mod tests {
         assert!(is_refused(5 << 20, Need::Shrink));
         budget.set_limit(128 << 20);
         budget.take(40 << 20).unwrap();
+    }
+
+    #[test]
+    fn buffers_from_the_transaction_before_are_not_reported_again() {
+        const IDLE: u64 = 5 * CHUNK_BYTES;
+        let (budget, mut kept) = (Budget::new(64 << 20), Kept::default());
+        kept.grow(2 * IDLE, &budget, Need::Work).unwrap();
+        assert_eq!(budget.taken(), 2 * IDLE);
+        kept.end(false, || IDLE, &budget);
+        assert_eq!(budget.taken(), 0);
+
+        kept.grow(IDLE + CHUNK_BYTES - 1, &budget, Need::Work).unwrap();
+        assert_eq!(budget.taken(), 0, "the count was written for buffers that were there");
+        kept.end(false, || panic!("they are as they were"), &budget);
+        kept.grow(IDLE + CHUNK_BYTES, &budget, Need::Work).unwrap();
+        kept.set(IDLE + 3 * CHUNK_BYTES, &budget);
+        assert_eq!(budget.taken(), 3 * CHUNK_BYTES);
+        kept.end(false, || IDLE, &budget);
+
+        kept.end(true, || 0, &budget);
+        kept.grow(CHUNK_BYTES, &budget, Need::Work).unwrap();
+        assert_eq!(budget.taken(), CHUNK_BYTES, "the buffers were freed, and memory was short");
     }
 
     use super::*;

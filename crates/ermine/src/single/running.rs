@@ -200,12 +200,13 @@ impl<'e, P: InPlace> Txn<'e, P> {
             self.engine.close_snapshot(snapshot, &mut worker);
         }
         let state = worker.state.get_mut();
-        state.sets.clear(self.engine.budget.is_tight(0));
+        let is_tight = self.engine.budget.is_tight(0);
+        state.sets.clear(is_tight);
         drop(state.savepoints.end());
         state.positions.clear();
         state.copies.clear();
         state.reserved = 0;
-        state.kept.set(0, &self.engine.budget);
+        state.end_kept(is_tight, &self.engine.budget);
         state.doomed = None;
         state.last_tid = CommitTid::default();
         state.met_gap = false;

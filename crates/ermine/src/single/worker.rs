@@ -18,7 +18,7 @@ use crate::{
     ids::{IndexOrdinal, RowId, Stamp, TableId},
     index::Batch,
     observer::Trace,
-    platform::budget::Kept,
+    platform::budget::{Budget, Kept},
     rows::{
         arena::Arena,
         array::{RowIds, WorkerRowIds},
@@ -167,6 +167,13 @@ impl<P: InPlace> State<P> {
     pub(crate) fn kept_bytes(&self) -> u64 {
         let stale = self.stale_entries.capacity() * size_of::<StaleEntry>();
         (self.sets.bytes() + self.copies.bytes() + stale + P::kept_bytes(&self.scheme)) as u64 + self.reserved
+    }
+
+    /// Notes in the budget that the transaction has ended, and its sets are cleared.
+    pub(crate) fn end_kept(&mut self, is_tight: bool, budget: &Budget) {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.end(is_tight, || self.kept_bytes(), budget);
+        self.kept = kept;
     }
 }
 

@@ -234,9 +234,10 @@ impl<'e, S: Scheme> Txn<'e, S> {
         }
         debug_assert!(state.absences.is_empty(), "an absent version has outlived its transaction");
         state.certifier.end(&state.reader);
-        state.sets.clear(self.engine.is_tight());
-        state.kept.set(0, &self.engine.budget);
+        let is_tight = self.engine.is_tight();
+        state.sets.clear(is_tight);
         state.blocks.clear();
+        state.end_kept(is_tight, &self.engine.budget);
         state.doomed = None;
         let Counts { rows_read, versions_walked } = std::mem::take(&mut state.counts);
         worker.slot.counters.read(rows_read, versions_walked);
