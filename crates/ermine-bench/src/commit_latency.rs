@@ -20,10 +20,11 @@ use ermine::{Database, Durability, Scheme, Table};
 use serde::Serialize;
 
 use crate::{
-    Error, Result, charts,
+    Error, Result,
+    arrivals::Arrivals,
+    charts,
     latency::{Latency, Quantiles},
     page::{self, Axis, Chart, Page, Report},
-    random::Random,
     report::{Facts, Grid, Setting, grouped, scheme_name, seconds},
     storage::{self, LogSummary, LogUse, Storage},
     tuning::Tuning,
@@ -180,16 +181,12 @@ impl Bench<'_> {
     }
 
     fn client(&self, number: u64, rate: Option<f64>, end: Instant) -> Result<Latency> {
-        let mut random = Random::new(self.options.seed, number);
         let mut latency = Latency::default();
         let mut value = vec![0; self.options.value_bytes];
-        let mut due = Instant::now();
+        let mut arrivals = rate.map(|rate| Arrivals::new(rate, self.options.seed, number));
         for turn in 0.. {
-            if let Some(rate) = rate {
-                // Without end where no commit was measured: the rate is a share of theirs.
-                let pause = Duration::try_from_secs_f64(-(1.0 - random.fraction()).ln() / rate);
-                due = pause.ok().and_then(|pause| due.checked_add(pause)).unwrap_or(end);
-                thread::sleep(due.min(end).saturating_duration_since(Instant::now()));
+            if let Some(arrivals) = &mut arrivals {
+                thread::sleep(arrivals.take().min(end).saturating_duration_since(Instant::now()));
             }
             let begin = Instant::now();
             if begin >= end {

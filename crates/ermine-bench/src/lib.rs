@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 pub mod abort_shapes;
+pub mod arrivals;
 pub mod batch;
 pub mod brokerage;
 pub mod calibrate;

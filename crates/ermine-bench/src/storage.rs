@@ -10,7 +10,10 @@ use std::{
     fmt,
     path::PathBuf,
     pin::Pin,
-    task::{Context, Waker},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::Instant,
 };
 
 use ermine::{Database, Durability, Receipt, Scheme, TxnOptions};
@@ -114,6 +117,17 @@ pub struct Outstanding<'db, T> {
     waiting: VecDeque<(Receipt<'db>, T)>,
     /// Whether the log has been told that a client waits for the oldest of them.
     awaited: bool,
+    /// Wakes the thread that waits for the oldest of them.
+    waker: Option<Waker>,
+}
+
+/// Ends the parking of a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 impl<'db, T> Outstanding<'db, T> {
@@ -121,7 +135,7 @@ impl<'db, T> Outstanding<'db, T> {
     pub fn new(storage: Option<&Storage>) -> Self {
         let durable = storage.filter(|storage| storage.durability == Durability::Durable);
         let limit = durable.map_or(0, |storage| storage.outstanding);
-        Self { limit, waiting: VecDeque::with_capacity(limit), awaited: false }
+        Self { limit, waiting: VecDeque::with_capacity(limit), awaited: false, waker: None }
     }
 
     /// Whether every commit is acknowledged at once.
@@ -147,28 +161,49 @@ impl<'db, T> Outstanding<'db, T> {
             self.awaited = false;
             acknowledge(what);
         }
+        self.acknowledge(acknowledge);
+        self.await_oldest(Waker::noop()).map(drop)
+    }
+
+    /// Acknowledges the commits that are durable, in order.
+    pub fn acknowledge(&mut self, mut acknowledge: impl FnMut(T)) {
         while self.waiting.front().is_some_and(|(receipt, _)| receipt.is_durable())
             && let Some((_, what)) = self.waiting.pop_front()
         {
             self.awaited = false;
             acknowledge(what);
         }
-        self.await_oldest()
     }
 
-    /// Tells the log that a client waits, as every client would: otherwise the log would let commits gather.
-    fn await_oldest(&mut self) -> Result<()> {
-        if let Some((receipt, _)) = self.waiting.front_mut()
-            && !self.awaited
-        {
-            self.awaited = true;
-            let mut context = Context::from_waker(Waker::noop());
-            // Ready: the commit has become durable, which the next poll notices.
-            if let std::task::Poll::Ready(done) = Future::poll(Pin::new(receipt), &mut context) {
-                done?;
+    /// Waits until the oldest commit is durable, or for a moment to come; returns whether it is durable. All calls are
+    /// of one thread.
+    pub fn wait_until(&mut self, moment: Instant) -> Result<bool> {
+        let waker = self.waker.get_or_insert_with(|| Arc::new(Unpark(thread::current())).into()).clone();
+        loop {
+            self.awaited = false;
+            if self.await_oldest(&waker)? {
+                return Ok(true);
+            }
+            match moment.saturating_duration_since(Instant::now()) {
+                left if left.is_zero() => return Ok(false),
+                left => thread::park_timeout(left),
             }
         }
-        Ok(())
+    }
+
+    /// Tells the log that a client waits, as every client would: otherwise the log would let commits gather. Returns
+    /// whether the oldest commit is durable.
+    fn await_oldest(&mut self, waker: &Waker) -> Result<bool> {
+        match self.waiting.front_mut() {
+            Some((receipt, _)) if !self.awaited => {
+                self.awaited = true;
+                match Future::poll(Pin::new(receipt), &mut Context::from_waker(waker)) {
+                    Poll::Ready(done) => Ok(done.map(|_| true)?),
+                    Poll::Pending => Ok(false),
+                }
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Waits for all commits.
@@ -266,7 +301,7 @@ impl fmt::Display for LogSummary {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, time::Duration};
 
     use super::*;
 
@@ -300,6 +335,25 @@ mod tests {
         assert!(acknowledged.into_iter().eq(0..1_000));
         let log = LogUse::now(&db);
         assert!(log.flushes > 1 && log.bytes_per_transaction() >= 48.0, "{log:?}");
+    }
+
+    #[test]
+    fn a_client_that_pauses_is_woken_by_the_acknowledgement() {
+        let (_scratch, storage) = storage("pause", Durability::Durable, 10);
+        let db = open(ermine::Options::default(), Some(&storage), &Tuning::default()).unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        let (mut outstanding, mut acknowledged) = (Outstanding::new(Some(&storage)), Vec::new());
+        for key in 0..5 {
+            let ((), receipt) = db.run_async(|txn| txn.put(&table, &key, &key)).unwrap();
+            outstanding.hand_in(receipt, key, |key| acknowledged.push(key)).unwrap();
+            // An hour: a client that is not woken stays here.
+            while acknowledged.last() != Some(&key) {
+                assert!(outstanding.wait_until(Instant::now() + Duration::from_secs(3_600)).unwrap());
+                outstanding.acknowledge(|key| acknowledged.push(key));
+            }
+        }
+        assert_eq!(acknowledged, [0, 1, 2, 3, 4]);
+        assert!(!outstanding.wait_until(Instant::now()).unwrap(), "there is none to wait for");
     }
 
     #[test]

@@ -24,6 +24,7 @@ use serde::Serialize;
 use crate::{
     Result,
     abort_shapes::AbortShapes,
+    arrivals::Arrivals,
     cold::ColdUse,
     conflicts::{Conflicts, Counted},
     latency::Latency,
@@ -35,6 +36,9 @@ use crate::{
     threads::{self, Event, Pace, Progress, Tick, Worker},
     tuning::Tuning,
 };
+
+/// How long a client waits for the time of its next transaction before it looks whether the run is over.
+const WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// The schemes whose rates are compared: the transactions of a workload that measures them are compiled for each of
 /// these separately, so that no operation dispatches on the scheme.
@@ -79,6 +83,10 @@ pub struct RunOptions {
     pub least: u64,
     /// Policy after a lost conflict.
     pub retry: Retry,
+    /// Transactions that all clients together begin a second, at random times, whether those before have ended or not;
+    /// latencies are measured from these times. `None`: each client begins one when the one before has ended.
+    #[serde(rename = "transactions_per_second")]
+    pub rate: Option<f64>,
     /// Seed of data and inputs.
     pub seed: u64,
     /// Age from which on a version counts as stale, in bytes of log: its readers are not tracked. `None`: each table
@@ -102,6 +110,7 @@ impl Default for RunOptions {
             measured: Duration::from_secs(5),
             least: 0,
             retry: Retry::Yes,
+            rate: None,
             seed: 1,
             stale_after: None,
             explain_aborts: false,
@@ -126,6 +135,9 @@ impl RunOptions {
         if self.measured.is_zero() {
             return Err(crate::Error::Usage("nothing can be measured in zero seconds".into()));
         }
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+            return Err(crate::Error::Usage("a rate is a positive number of transactions a second".into()));
+        }
         storage::check(schemes, self.storage.as_ref(), &self.tuning)
     }
 }
@@ -134,6 +146,9 @@ impl fmt::Display for RunOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (measured, warmup) = (self.measured.as_secs_f64(), self.warmup.as_secs_f64());
         write!(f, "{measured:.1} s after {warmup:.1} s of warm-up, retry {:?}, seed {}", self.retry, self.seed)?;
+        if let Some(rate) = self.rate {
+            write!(f, ", {rate} transactions a second begin at random times")?;
+        }
         match self.stale_after {
             None => Ok(()),
             Some(u64::MAX) => f.write_str(", every read tracked"),
@@ -216,8 +231,11 @@ pub struct ClientContext<'a> {
     retry: Retry,
     tallies: Vec<Tally>,
     outstanding: Outstanding<'a, Commit>,
-    /// The reading of the clock that ended the transaction before, if there was one.
+    /// The reading of the clock that ended the transaction before, if there was one; in an open loop, the time at which
+    /// the transaction should begin.
     clock: Option<Instant>,
+    /// In an open loop, the times at which transactions begin, and that of this one.
+    arrivals: Option<(Arrivals, Instant)>,
     /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
     /// Set if transactions are ordered within each session.
@@ -225,13 +243,21 @@ pub struct ClientContext<'a> {
 }
 
 impl<'a> ClientContext<'a> {
-    fn new(db: &'a Database, kinds: usize, run_options: &RunOptions) -> Self {
+    /// Creates the context of one of several clients.
+    fn new(db: &'a Database, kinds: usize, run_options: &RunOptions, number: usize, clients: usize) -> Self {
+        let arrivals = run_options.rate.map(|rate| {
+            // The streams of clients begin at 0, and at 2^63.
+            let arrivals = Arrivals::new(rate / clients as f64, run_options.seed, 1 << 62 | number as u64);
+            let next = arrivals.next();
+            (arrivals, next)
+        });
         Self {
             db,
             retry: run_options.retry,
             tallies: vec![Tally::default(); kinds],
             outstanding: Outstanding::new(run_options.storage.as_ref()),
             clock: None,
+            arrivals,
             shapes: AbortShapes::when(run_options.explain_aborts),
             session: run_options.tuning.session(),
         }
@@ -240,7 +266,30 @@ impl<'a> ClientContext<'a> {
     /// Runs a transaction of the kind with this number; returns `None` if it was dropped after a lost conflict. The
     /// transaction may not be durable yet when this returns.
     pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
-        self.run_since(kind, Some(Instant::now()), job)
+        let begin = self.arrivals.as_ref().map_or_else(Instant::now, |(_, this)| *this);
+        self.run_since(kind, Some(begin), job)
+    }
+
+    /// Whether transactions begin at times of their own, so that each has a latency.
+    pub fn is_open_loop(&self) -> bool {
+        self.arrivals.is_some()
+    }
+
+    /// Waits until the next transaction should begin, but not for long; returns whether that time has come.
+    fn is_due(&mut self) -> Result<bool> {
+        let Some((arrivals, _)) = &self.arrivals else { return Ok(true) };
+        let (due, now) = (arrivals.next(), Instant::now());
+        let until = due.min(now + WAIT_MAX);
+        while self.outstanding.wait_until(until)? {
+            self.settle(|outstanding, acknowledge| {
+                outstanding.acknowledge(acknowledge);
+                Ok(())
+            })?;
+        }
+        let Some((arrivals, this)) = self.arrivals.as_mut().filter(|_| until == due) else { return Ok(false) };
+        *this = arrivals.take();
+        self.clock = Some(*this);
+        Ok(true)
     }
 
     /// Like [`Self::run`]; the latency is measured from `begin`, or not at all.
@@ -291,10 +340,18 @@ impl<'a> ClientContext<'a> {
     /// Counts the commits that are acknowledged while this one begins to wait.
     #[inline(never)]
     fn let_wait(&mut self, receipt: Receipt<'a>, commit: Commit) -> Result<()> {
+        self.settle(|outstanding, acknowledge| outstanding.hand_in(receipt, commit, acknowledge))
+    }
+
+    /// Counts the commits that are acknowledged by `settle`.
+    fn settle(
+        &mut self,
+        settle: impl FnOnce(&mut Outstanding<'a, Commit>, &mut dyn FnMut(Commit)) -> Result<()>,
+    ) -> Result<()> {
         let Self { tallies, outstanding, clock, .. } = self;
         *clock = None;
         let mut done = Ok(());
-        outstanding.hand_in(receipt, commit, |mut commit| {
+        settle(outstanding, &mut |mut commit| {
             // What follows a failure is only counted.
             commit.then.take_if(|_| done.is_err());
             let acknowledged = commit.acknowledge(tallies, clock);
@@ -364,7 +421,10 @@ struct ClientWorker<'a, C> {
 
 impl<C: Client> Worker for ClientWorker<'_, C> {
     fn step(&mut self) -> Result<()> {
-        self.client.step(&mut self.context)
+        match self.context.is_due()? {
+            true => self.client.step(&mut self.context),
+            false => Ok(()),
+        }
     }
 
     fn start_measuring(&mut self) {
@@ -445,10 +505,10 @@ pub fn run<C: Client>(
     run_options: &RunOptions,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<(Vec<C>, Counts)> {
-    let workers = clients
-        .into_iter()
-        .map(|client| ClientWorker { client, context: ClientContext::new(db, kinds, run_options) })
-        .collect();
+    let number_of_clients = clients.len();
+    let context = |number| ClientContext::new(db, kinds, run_options, number, number_of_clients);
+    let clients = clients.into_iter().enumerate();
+    let workers = clients.map(|(number, client)| ClientWorker { client, context: context(number) }).collect();
     let pace = Pace { warmup: run_options.warmup, measured: run_options.measured, least: run_options.least };
     let mut counts = Counts::new(kinds);
     let (mut processor, mut before) = (0.0, db.statistics());
@@ -575,5 +635,53 @@ mod tests {
     #[test]
     fn a_failed_acknowledgement_ends_the_run() {
         assert!(matches!(run_probes(5), Err(crate::Error::Workload(what)) if what == "enough"));
+    }
+
+    /// Takes two milliseconds for each transaction.
+    struct Slow<'a>(&'a Table<u64, u64>);
+
+    impl Client for Slow<'_> {
+        fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
+            std::thread::sleep(Duration::from_millis(2));
+            context.run(0, PutOne { rows: self.0 }).map(drop)
+        }
+    }
+
+    struct PutOne<'a> {
+        rows: &'a Table<u64, u64>,
+    }
+
+    impl Job for PutOne<'_> {
+        type Output = ();
+        type Error = Error;
+
+        fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<()> {
+            txn.put(self.rows, &1, &1)
+        }
+    }
+
+    /// Runs two slow clients that complete 20 transactions each, or more.
+    fn run_slow(rate: f64) -> Counts {
+        let (warmup, measured) = (Duration::ZERO, Duration::from_millis(20));
+        let run_options = RunOptions { warmup, measured, least: 20, rate: Some(rate), ..RunOptions::default() };
+        let db = run_options.open(Scheme::SiSsn).unwrap();
+        let rows = db.table("rows").unwrap();
+        let clients = (0..2).map(|_| Slow(&rows)).collect();
+        run(&db, clients, 1, &run_options, &mut |_| {}).unwrap().1
+    }
+
+    #[test]
+    fn no_more_transactions_begin_than_arrive() {
+        let counts = run_slow(100.0);
+        let arrived = 100.0 * counts.seconds;
+        let completed = counts.total().completed() as f64;
+        assert!(completed >= 40.0 && completed < 2.0 * arrived + 20.0, "{completed} of some {arrived}");
+    }
+
+    #[test]
+    fn a_late_transaction_has_waited_since_its_time() {
+        // Of each client, 20 transactions of 2 ms arrive in 4 ms.
+        let longest = run_slow(10_000.0).total().latency.quantiles().max_us;
+        assert!(longest > 20_000.0, "{longest} us");
     }
 }

@@ -46,6 +46,10 @@ pub struct Run {
     /// Seed of data and inputs
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+    /// Transactions that all threads together begin a second, at random times, whether those before have ended or not;
+    /// a latency lasts from this time [default: each thread begins the next one when the one before has ended]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub rate: Option<f64>,
     /// Count aborts by shape (transaction, conflict, table) and print the most frequent ones, with example keys
     #[arg(long)]
     pub explain_aborts: bool,
@@ -111,6 +115,7 @@ impl Run {
         RunOptions {
             warmup,
             measured,
+            rate: self.rate,
             seed: self.seed,
             explain_aborts: self.explain_aborts,
             storage: self.place.storage(false),
@@ -266,6 +271,11 @@ impl From<Retry> for trial::Retry {
             Retry::No => Self::No,
         }
     }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "use a number of transactions a second, above 0".to_owned())
 }
 
 /// Parses milliseconds, with or without a fraction.
