@@ -1,7 +1,7 @@
 //! The times at which a client begins transactions in an open loop: whether the ones before have ended or not.
 //!
-//! Gaps are exponential, as of many users who do not know of each other. A client that is late begins at once, and the
-//! times behind it stay as they are: a latency that is measured from them contains what the transaction waited for.
+//! Gaps are exponential, as those of many users are. A client that is late begins at once, and the times behind it stay
+//! as they are: a latency that is measured from them contains the time that the transaction has waited for its client.
 
 use std::time::{Duration, Instant};
 

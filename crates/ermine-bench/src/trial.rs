@@ -83,9 +83,10 @@ pub struct RunOptions {
     pub least: u64,
     /// Policy after a lost conflict.
     pub retry: Retry,
-    /// Transactions that all clients together begin a second, at random times, whether those before have ended or not;
-    /// latencies are measured from these times. `None`: each client begins one when the one before has ended.
-    #[serde(rename = "transactions_per_second")]
+    /// Steps ([`Client::step`]) that all clients together begin a second, each client as many, at random times, whether
+    /// those before have ended or not; latencies are measured from these times. `None`: each client begins one when the
+    /// one before has ended.
+    #[serde(rename = "offered_per_second")]
     pub rate: Option<f64>,
     /// Seed of data and inputs.
     pub seed: u64,
@@ -234,8 +235,10 @@ pub struct ClientContext<'a> {
     /// The reading of the clock that ended the transaction before, if there was one; in an open loop, the time at which
     /// the transaction should begin.
     clock: Option<Instant>,
-    /// In an open loop, the times at which transactions begin, and that of this one.
-    arrivals: Option<(Arrivals, Instant)>,
+    /// In an open loop, the times at which steps begin.
+    arrivals: Option<Arrivals>,
+    /// In an open loop, the time at which the step should have begun, until its first transaction takes it.
+    due: Option<Instant>,
     /// Set if aborts are to be explained.
     shapes: Option<AbortShapes>,
     /// Set if transactions are ordered within each session.
@@ -247,9 +250,7 @@ impl<'a> ClientContext<'a> {
     fn new(db: &'a Database, kinds: usize, run_options: &RunOptions, number: usize, clients: usize) -> Self {
         let arrivals = run_options.rate.map(|rate| {
             // The streams of clients begin at 0, and at 2^63.
-            let arrivals = Arrivals::new(rate / clients as f64, run_options.seed, 1 << 62 | number as u64);
-            let next = arrivals.next();
-            (arrivals, next)
+            Arrivals::new(rate / clients as f64, run_options.seed, 1 << 62 | number as u64)
         });
         Self {
             db,
@@ -258,6 +259,7 @@ impl<'a> ClientContext<'a> {
             outstanding: Outstanding::new(run_options.storage.as_ref()),
             clock: None,
             arrivals,
+            due: None,
             shapes: AbortShapes::when(run_options.explain_aborts),
             session: run_options.tuning.session(),
         }
@@ -266,7 +268,7 @@ impl<'a> ClientContext<'a> {
     /// Runs a transaction of the kind with this number; returns `None` if it was dropped after a lost conflict. The
     /// transaction may not be durable yet when this returns.
     pub fn run<J: Job<Error = Error>>(&mut self, kind: usize, job: J) -> Result<Option<J::Output>> {
-        let begin = self.arrivals.as_ref().map_or_else(Instant::now, |(_, this)| *this);
+        let begin = self.begin();
         self.run_since(kind, Some(begin), job)
     }
 
@@ -277,7 +279,7 @@ impl<'a> ClientContext<'a> {
 
     /// Waits until the next transaction should begin, but not for long; returns whether that time has come.
     fn is_due(&mut self) -> Result<bool> {
-        let Some((arrivals, _)) = &self.arrivals else { return Ok(true) };
+        let Some(arrivals) = &self.arrivals else { return Ok(true) };
         let (due, now) = (arrivals.next(), Instant::now());
         let until = due.min(now + WAIT_MAX);
         while self.outstanding.wait_until(until)? {
@@ -286,10 +288,15 @@ impl<'a> ClientContext<'a> {
                 Ok(())
             })?;
         }
-        let Some((arrivals, this)) = self.arrivals.as_mut().filter(|_| until == due) else { return Ok(false) };
-        *this = arrivals.take();
-        self.clock = Some(*this);
+        let Some(arrivals) = self.arrivals.as_mut().filter(|_| until == due) else { return Ok(false) };
+        self.due = Some(arrivals.take());
+        self.clock = self.due;
         Ok(true)
+    }
+
+    /// The time from which the latency of a transaction is measured that begins now.
+    fn begin(&mut self) -> Instant {
+        self.due.take().unwrap_or_else(Instant::now)
     }
 
     /// Like [`Self::run`]; the latency is measured from `begin`, or not at all.
@@ -373,7 +380,8 @@ impl<'a> ClientContext<'a> {
         &mut self.tallies[kind]
     }
 
-    /// The reading of the clock at the end of the transaction before; a new reading if that transaction needed none.
+    /// The reading of the clock at the end of the transaction before; a new reading if that transaction needed none. In
+    /// an open loop, for the first transaction of a step, the time at which the step should have begun.
     #[inline]
     pub fn last_reading(&mut self) -> Instant {
         self.clock.take().unwrap_or_else(Instant::now)
@@ -385,7 +393,7 @@ impl<'a> ClientContext<'a> {
         kind: usize,
         read: impl FnOnce(&Transaction<'_>) -> ermine::Result<T>,
     ) -> Result<T> {
-        let begin = Some(Instant::now());
+        let begin = Some(self.begin());
         let mut options = ermine::TxnOptions::snapshot();
         options.session = self.session.clone();
         let snapshot = self.db.begin(options)?;

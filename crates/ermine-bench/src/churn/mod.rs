@@ -57,6 +57,9 @@ pub struct Options {
     pub duration: Duration,
     /// Seed of all draws.
     pub seed: u64,
+    /// Transactions that begin a second ([`RunOptions::rate`]).
+    #[serde(rename = "offered_per_second")]
+    pub rate: Option<f64>,
     /// Whether to count aborts by shape.
     pub explain_aborts: bool,
     /// Where the database is stored; in memory if not set.
@@ -97,6 +100,7 @@ impl Options {
         RunOptions {
             warmup: Duration::ZERO,
             measured: self.duration,
+            rate: self.rate,
             seed: self.seed,
             explain_aborts: self.explain_aborts,
             storage: self.storage.clone(),
@@ -514,6 +518,7 @@ mod tests {
             rows: 1_000,
             duration: Duration::from_secs(8),
             seed: 0,
+            rate: None,
             explain_aborts: false,
             storage: None,
             tuning: Tuning::default(),

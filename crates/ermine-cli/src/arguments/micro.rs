@@ -107,6 +107,7 @@ impl Churn {
             rows: self.rows,
             duration: self.seconds,
             seed: self.run.seed,
+            rate: self.run.rate,
             explain_aborts: self.run.explain_aborts,
             storage: self.run.place.storage(false),
             tuning: self.run.tuning(),

@@ -17,8 +17,8 @@
 //!    and queries may use the free part of its first half. Where rows can be evicted (`durable::eviction`), running
 //!    transactions may take it for rows as well, all of it for those that they read; transactions that begin then wait
 //!    until rows have left.
-//! 3. Memory is given back by its taker; for each worker, `taken` may lag behind by a chunk and by the buffers that it keeps
-//!    when it is idle, never more.
+//! 3. Memory is given back by its taker; for each worker, `taken` may lag behind by a chunk, and by buffers of up to 1 MiB
+//!    and a 256th of the limit ([`Kept`]), never more.
 
 use std::{fmt, fs, path::Path};
 
@@ -225,13 +225,16 @@ impl Budget {
 #[derive(Default)]
 pub(crate) struct Kept {
     told: u64,
-    /// Bytes of the buffers from the transaction before.
+    /// Bytes of the buffers from the transaction before, as far as they are not reported.
     idle: u64,
     reads: u32,
     writes: u32,
 }
 
 impl Kept {
+    /// The most bytes of buffers that are not reported.
+    const IDLE_BYTES_MAX: u64 = 1 << 20;
+
     /// Whether the worker counts its memory before these reads: once in 64.
     #[inline]
     pub(crate) fn is_due(&mut self, reads: u32) -> bool {
@@ -269,7 +272,8 @@ impl Kept {
     }
 
     /// Gives back what was reported: the transaction has ended. `idle` returns the bytes of the buffers that the worker
-    /// keeps, which are smaller than before if memory `is_tight`.
+    /// keeps, which are smaller than before if memory `is_tight`. What they have above the bounds of invariant 3 is
+    /// reported again by each transaction that grows so far.
     #[inline]
     pub(crate) fn end(&mut self, is_tight: bool, idle: impl FnOnce() -> u64, budget: &Budget) {
         if self.told > 0 {
@@ -277,7 +281,7 @@ impl Kept {
         } else if !is_tight {
             return;
         }
-        (self.told, self.idle) = (0, idle());
+        (self.told, self.idle) = (0, idle().min(Self::IDLE_BYTES_MAX).min(budget.limit() / 256));
     }
 }
 
@@ -360,7 +364,7 @@ mod tests {
     #[test]
     fn buffers_from_the_transaction_before_are_not_reported_again() {
         const IDLE: u64 = 5 * CHUNK_BYTES;
-        let (budget, mut kept) = (Budget::new(64 << 20), Kept::default());
+        let (budget, mut kept) = (Budget::new(256 << 20), Kept::default());
         kept.grow(2 * IDLE, &budget, Need::Work).unwrap();
         assert_eq!(budget.taken(), 2 * IDLE);
         kept.end(false, || IDLE, &budget);
@@ -377,6 +381,14 @@ mod tests {
         kept.end(true, || 0, &budget);
         kept.grow(CHUNK_BYTES, &budget, Need::Work).unwrap();
         assert_eq!(budget.taken(), CHUNK_BYTES, "the buffers were freed, and memory was short");
+
+        // Two MiB of them: one is reported. Of a small database, a 256th is not.
+        for (limit, unreported) in [(256 << 20, 1 << 20), (32 << 20, 2 * CHUNK_BYTES)] {
+            budget.set_limit(limit);
+            kept.end(true, || 2 << 20, &budget);
+            kept.grow(2 << 20, &budget, Need::Work).unwrap();
+            assert_eq!(budget.taken(), (2 << 20) - unreported);
+        }
     }
 
     use super::*;

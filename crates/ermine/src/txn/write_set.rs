@@ -131,8 +131,8 @@ impl<W, D> ReadWriteSets<W, D> {
             + self.discarded.capacity() * size_of::<D>()
     }
 
-    /// Clears the sets for a new transaction. The memory of a very large one is freed; so is any memory where
-    /// memory `is_tight`, as the next transaction would have to account for the memory that it finds here.
+    /// Clears the sets for a new transaction. The memory of a very large one is freed; so is any memory where memory
+    /// `is_tight`.
     pub(crate) fn clear(&mut self, is_tight: bool) {
         if self.bytes() > if is_tight { 0 } else { KEPT_BYTES } {
             *self = Self::default();
