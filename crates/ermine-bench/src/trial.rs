@@ -651,20 +651,7 @@ mod tests {
     impl Client for Slow<'_> {
         fn step(&mut self, context: &mut ClientContext<'_>) -> Result<()> {
             std::thread::sleep(Duration::from_millis(2));
-            context.run(0, PutOne { rows: self.0 }).map(drop)
-        }
-    }
-
-    struct PutOne<'a> {
-        rows: &'a Table<u64, u64>,
-    }
-
-    impl Job for PutOne<'_> {
-        type Output = ();
-        type Error = Error;
-
-        fn run<A: Access>(&mut self, txn: &Transaction<'_, A>) -> ermine::Result<()> {
-            txn.put(self.rows, &1, &1)
+            context.run(0, Put { rows: self.0, fails: false }).map(drop)
         }
     }
 

@@ -14,9 +14,11 @@ use crate::{
 
 impl Summary {
     fn facts(&self) -> Facts {
-        let Options { scheme, threads, rows, duration, seed, storage, tuning, .. } = &self.options;
+        let Options { scheme, threads, rows, duration, rate, seed, storage, tuning, .. } = &self.options;
+        let rate =
+            rate.map_or_else(String::new, |rate| format!(", {rate} transactions a second begin at random times"));
         let options = format!(
-            "scheme {scheme}, {threads} threads, {} rows, {:.0} s, seed {seed}{}",
+            "scheme {scheme}, {threads} threads, {} rows, {:.0} s{rate}, seed {seed}{}",
             grouped(u64::from(*rows)),
             duration.as_secs_f64(),
             storage::in_words(storage.as_ref(), tuning)

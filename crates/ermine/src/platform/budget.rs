@@ -17,8 +17,8 @@
 //!    and queries may use the free part of its first half. Where rows can be evicted (`durable::eviction`), running
 //!    transactions may take it for rows as well, all of it for those that they read; transactions that begin then wait
 //!    until rows have left.
-//! 3. Memory is given back by its taker; for each worker, `taken` may lag behind by a chunk, and by buffers of up to 1 MiB
-//!    and a 256th of the limit ([`Kept`]), never more.
+//! 3. Memory is given back by its taker; for each worker, `taken` may lag behind by a chunk, and by buffers of up to 1
+//!    MiB and a 256th of the limit ([`Kept`]), never more.
 
 use std::{fmt, fs, path::Path};
 
