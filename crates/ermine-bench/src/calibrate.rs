@@ -9,10 +9,15 @@ use serde::Serialize;
 
 use crate::random::Random;
 
+/// A build of development takes less time for measurements that mean less: the tests start many benchmarks.
+const SHORTER: u32 = if cfg!(debug_assertions) { 32 } else { 1 };
+/// The memory of the random loads, in MiB.
+const MEMORY_MIB: u32 = 64 / SHORTER;
+
 /// The measurements, in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Calibration {
-    /// One load that depends on the one before, at random within 64 MiB.
+    /// One load that depends on the one before, at random within 64 MiB (2 MiB in a build of development).
     pub random_load_ns: f64,
     /// One turn of a dependent integer loop on one thread.
     pub loop_one_thread_ns: f64,
@@ -21,7 +26,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Takes the measurements, in about a second.
+    /// Takes the measurements, in about a second; in a build of development, in a fraction of it.
     pub fn measure() -> Self {
         let pair = thread::scope(|scope| {
             let other = scope.spawn(integer_loop_ns);
@@ -29,7 +34,7 @@ impl Calibration {
             own.max(other.join().unwrap_or(f64::INFINITY))
         });
         Self {
-            random_load_ns: random_load_ns(64 << 20, 1 << 21),
+            random_load_ns: random_load_ns((MEMORY_MIB as usize) << 20, (1 << 21) / SHORTER),
             loop_one_thread_ns: integer_loop_ns(),
             loop_two_threads_ns: pair,
         }
@@ -41,7 +46,7 @@ impl fmt::Display for Calibration {
         let Self { random_load_ns, loop_one_thread_ns, loop_two_threads_ns } = self;
         write!(
             f,
-            "random load in 64 MiB {random_load_ns:.0} ns, integer loop {loop_one_thread_ns:.2} ns on 1 thread, \
+            "random load in {MEMORY_MIB} MiB {random_load_ns:.0} ns, integer loop {loop_one_thread_ns:.2} ns on 1 thread, \
              {loop_two_threads_ns:.2} ns on 2"
         )
     }
@@ -74,7 +79,7 @@ fn single_cycle(length: usize) -> Vec<u64> {
 }
 
 fn integer_loop_ns() -> f64 {
-    const ITERATIONS: u32 = 100_000_000;
+    const ITERATIONS: u32 = 100_000_000 / SHORTER;
     let start = Instant::now();
     let mut x = black_box(0x9e37_79b9_7f4a_7c15u64);
     for _ in 0..ITERATIONS {
