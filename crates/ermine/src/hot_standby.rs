@@ -29,6 +29,7 @@
 //! transaction that asks for a safe snapshot ([`Database::snapshot`]) reads the newest of them.
 
 use std::{
+    ops::ControlFlow,
     panic::resume_unwind,
     path::Path,
     sync::{Arc, atomic::Ordering, mpsc},
@@ -45,7 +46,7 @@ use crate::{
     database::Database,
     durable::shipping::{
         LogPiece,
-        changes::{Change, CommittedTransaction, RowChange, RowWrite},
+        changes::{Change, CommittedTransaction, RowChange, RowWrite, Rows},
         received::{Received, ReceivedLog},
         receiver::LogReceiver,
     },
@@ -98,6 +99,14 @@ struct Image {
     is_broken: bool,
 }
 
+/// What was read of the log, and is to be replayed.
+struct Part {
+    /// What blocks say, each with the position behind it.
+    received: Vec<(u64, Received)>,
+    /// The position behind the part.
+    end: u64,
+}
+
 /// The safe snapshot of the image.
 struct Safe {
     /// When it was marked, by the clock of the original.
@@ -119,6 +128,9 @@ impl Safe {
 
 /// Shows a transaction in the image; called once.
 pub type Apply<'a> = dyn FnMut() -> Result<()> + 'a;
+
+/// Gets each transaction, and the function that shows it.
+type Replay<'a> = dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()> + 'a;
 
 impl HotStandby {
     /// Opens a standby, or makes one of a backup ([`LogReceiver::open`]), and its image. The options of the original that
@@ -180,18 +192,15 @@ impl HotStandby {
 
     /// Works as [`HotStandby::receive`]. `replay` gets each transaction, and makes it visible in the image by calling the
     /// function that comes with it: its rows are written by then, so that this takes no longer for many.
-    pub fn receive_with(
-        &mut self,
-        piece: &LogPiece,
-        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
-    ) -> Result<()> {
+    pub fn receive_with(&mut self, piece: &LogPiece, replay: &mut Replay<'_>) -> Result<()> {
         self.receiver.receive(piece)?;
         self.image.replay(self.receiver.position(), replay)
     }
 
     /// Appends pieces, durably, and replays them, as [`HotStandby::receive`] does one after the other; but another
-    /// thread takes and writes the next ones, some at most, while this thread replays those before. `pieces` are taken
-    /// as long as there are any and nothing fails; those that were taken when the replay fails have been received.
+    /// thread takes, writes and reads the next ones, while this thread replays those before: some MiB of log at most are
+    /// in memory then. `pieces` are taken as long as there are any and nothing fails; those that were taken when the
+    /// replay fails have been received.
     pub fn receive_all(&mut self, pieces: impl Iterator<Item = Result<LogPiece>> + Send) -> Result<()> {
         self.receive_all_with(pieces, &mut |_, apply| apply())
     }
@@ -200,9 +209,9 @@ impl HotStandby {
     pub fn receive_all_with(
         &mut self,
         mut pieces: impl Iterator<Item = Result<LogPiece>> + Send,
-        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
+        replay: &mut Replay<'_>,
     ) -> Result<()> {
-        /// Pieces that are received and not replayed.
+        /// Parts that are read and not replayed.
         const AHEAD: usize = 4;
         if let Some(first) = pieces.next() {
             self.receiver.receive(&first?)?;
@@ -212,21 +221,26 @@ impl HotStandby {
             return self.image.replay(self.receiver.position(), replay);
         }
         let Self { receiver, image } = self;
+        let mut log = image.log.clone();
         thread::scope(|scope| {
-            let (positions, received) = mpsc::sync_channel(AHEAD);
+            let (parts, received) = mpsc::sync_channel(AHEAD);
             let receiving = thread::Builder::new().name("ermine-receiver".into()).spawn_scoped(scope, move || {
-                let mut position = receiver.position();
-                // The replay ends with the channel when it fails.
-                while positions.send(position).is_ok()
-                    && let Some(piece) = pieces.next()
-                {
+                loop {
+                    let (part, read) = Part::read(&mut log, receiver.position());
+                    // The replay ends with the channel when it fails.
+                    if parts.send(part).is_err() {
+                        return Ok(());
+                    }
+                    read?;
+                    if log.position() < receiver.position() {
+                        continue;
+                    }
+                    let Some(piece) = pieces.next() else { return Ok(()) };
                     receiver.receive(&piece?)?;
-                    position = receiver.position();
                 }
-                Ok(())
             });
             let receiving = receiving.map_err(|_| Error::Limit("threads: a receiver could not start"))?;
-            let replayed = received.into_iter().try_for_each(|position| image.replay(position, replay));
+            let replayed = received.into_iter().try_for_each(|part| image.replay_part(part, replay));
             let received = receiving.join().unwrap_or_else(|panic| resume_unwind(panic));
             received.and(replayed)
         })
@@ -243,64 +257,101 @@ impl HotStandby {
     }
 }
 
+impl Part {
+    /// Reads on up to `end`, or less; what precedes an error is in the part.
+    fn read(log: &mut ReceivedLog, end: u64) -> (Self, Result<()>) {
+        /// Bytes of the log from which on a part is long enough.
+        const ENOUGH: u64 = 1 << 20;
+        let (from, mut received) = (log.position(), Vec::new());
+        let read = log.read(end, &mut |behind, one| {
+            received.push((behind, one));
+            Ok(if behind - from >= ENOUGH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        (Self { received, end: log.position() }, read)
+    }
+}
+
 impl Image {
     /// Replays what was received up to this position and has not been replayed.
-    fn replay(
-        &mut self,
-        to: u64,
-        replay: &mut dyn FnMut(&CommittedTransaction, &mut Apply<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let Self { database, log, replayed, safe, is_broken } = self;
-        if *is_broken {
+    fn replay(&mut self, to: u64, replay: &mut Replay<'_>) -> Result<()> {
+        let mut log = self.log.clone();
+        log.read(to, &mut |behind, received| self.show(behind, received, replay).map(|()| ControlFlow::Continue(())))?;
+        self.log = log;
+        self.reached(to);
+        Ok(())
+    }
+
+    /// Replays a part of the log, the next one.
+    fn replay_part(&mut self, part: Part, replay: &mut Replay<'_>) -> Result<()> {
+        part.received.into_iter().try_for_each(|(behind, received)| self.show(behind, received, replay))?;
+        self.reached(part.end);
+        Ok(())
+    }
+
+    /// Replays what a block says, behind which is this position.
+    fn show(&mut self, behind: u64, received: Received, replay: &mut Replay<'_>) -> Result<()> {
+        let Self { database, safe, .. } = self;
+        if self.is_broken {
             let what = "the image of the standby has failed after a transaction was applied: open the standby again";
             return Err(Error::Storage(what.into()));
         }
-        let name_of = |table| with_engine!(&*database.engine, engine => engine.tables.name_of(table));
-        log.read(to, name_of, &mut |received| {
-            let (committed, tables) = match received {
-                Received::Committed(committed, tables) => (committed, tables),
-                Received::SafeSnapshot(position, time) => {
-                    *safe = Some(Safe { time, is_newest: true });
-                    with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(position));
-                    return Ok(());
-                }
-                Received::Moment(time) => {
-                    if safe.as_ref().is_some_and(|safe| safe.is_old(time)) {
-                        *safe = None;
-                        database.forget_safe_snapshot();
-                    }
-                    return Ok(());
-                }
-            };
-            let at = committed.stamp.as_u64();
-            let (mut written, mut is_applied) = (write(database, &tables, &committed)?, false);
-            let mut apply = || {
-                // Release: pairs with `Database::shown_below`, for a transaction that sees this one.
-                replayed.begun_to.store(at + 1, Ordering::Release);
-                if let Some(txn) = written.take() {
-                    drop(txn.commit_async()?);
-                }
-                is_applied = true;
-                drop_tables(database, &committed)?;
-                // Release: pairs with `Database::replayed`. The stamp is where the transaction's block begins: all that
-                // committed up to there has been applied.
-                replayed.to.store(at + 1, Ordering::Release);
-                Ok(())
-            };
-            let shown = replay(&committed, &mut apply);
-            if shown.is_ok() && !is_applied {
-                return Err(Error::Options("a transaction of the log was not applied: call the function".into()));
+        match received {
+            Received::Committed(rows) => self.apply(rows, replay)?,
+            Received::SafeSnapshot(position, time) => {
+                *safe = Some(Safe { time, is_newest: true });
+                with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(position));
             }
-            *is_broken |= shown.is_err() && is_applied;
-            safe.iter_mut().for_each(|safe| safe.is_newest &= !is_applied);
-            shown
-        })?;
-        replayed.to.store(log.position(), Ordering::Release);
+            Received::Moment(time) => {
+                if safe.as_ref().is_some_and(|safe| safe.is_old(time)) {
+                    *safe = None;
+                    database.forget_safe_snapshot();
+                }
+            }
+        }
+        self.log.pass(behind);
+        Ok(())
+    }
+
+    /// Applies a transaction, when `replay` says so.
+    fn apply(&mut self, rows: Rows, replay: &mut Replay<'_>) -> Result<()> {
+        let Self { database, replayed, safe, is_broken, .. } = self;
+        let tables = rows.tables()?;
+        let committed =
+            rows.transaction(|table| with_engine!(&*database.engine, engine => engine.tables.name_of(table)));
+        let at = committed.stamp.as_u64();
+        let (mut written, mut is_applied) = (write(database, &tables, &committed)?, false);
+        let mut apply = || {
+            // Release: pairs with `Database::shown_below`, for a transaction that sees this one.
+            replayed.begun_to.store(at + 1, Ordering::Release);
+            if let Some(txn) = written.take() {
+                drop(txn.commit_async()?);
+            }
+            is_applied = true;
+            drop_tables(database, &committed)?;
+            // Release: pairs with `Database::replayed`. The stamp is where the transaction's block begins: all that
+            // committed up to there has been applied.
+            replayed.to.store(at + 1, Ordering::Release);
+            Ok(())
+        };
+        let shown = replay(&committed, &mut apply);
+        if shown.is_ok() && !is_applied {
+            return Err(Error::Options("a transaction of the log was not applied: call the function".into()));
+        }
+        *is_broken |= shown.is_err() && is_applied;
+        safe.iter_mut().for_each(|safe| safe.is_newest &= !is_applied);
+        shown
+    }
+
+    /// Everything below this position has been replayed.
+    fn reached(&mut self, position: u64) {
+        let Self { database, log, replayed, safe, .. } = self;
+        log.pass(position);
+        // Release: pairs with `Database::replayed`.
+        replayed.to.store(position, Ordering::Release);
         if safe.as_ref().is_some_and(|safe| safe.is_newest) {
             // Nothing has been committed behind its mark.
-            with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(log.position()));
+            with_engine!(&*database.engine, engine => engine.adopt_safe_snapshot(position));
         }
-        Ok(())
     }
 }
 

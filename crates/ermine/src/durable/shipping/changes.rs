@@ -16,7 +16,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::blocks::{DurableBlocks, LogFiles, Reach};
 use crate::{
-    catalog::{CATALOG, TableEntry},
+    catalog::{CATALOG, CatalogRow, TableEntry},
     durable::{
         replay::{chained, descriptors},
         store::Store,
@@ -199,17 +199,16 @@ impl<'db> ChangeReader<'db> {
 }
 
 /// The rows that a transaction changed.
-pub(super) struct Rows<'db> {
-    files: LogFiles<'db>,
+pub(crate) struct Rows {
     stamp: Stamp,
     /// In the order in which the transaction wrote them first.
-    pub(super) written: Vec<(TableId, Bytes, RowWrite)>,
-    pub(super) catalog: CatalogRows,
+    written: Vec<(TableId, Bytes, RowWrite)>,
+    catalog: CatalogRows,
 }
 
-impl<'db> Rows<'db> {
+impl Rows {
     /// Reads what the transaction with this commit block has changed.
-    pub(super) fn of_transaction(files: LogFiles<'db>, header: &Header, block: &[u8]) -> Result<Self> {
+    pub(super) fn of_transaction(files: LogFiles<'_>, header: &Header, block: &[u8]) -> Result<Self> {
         let mut overflow: Vec<(Header, Vec<u8>)> = Vec::new();
         let mut before = chained(block, header);
         while let Some(lsn) = before {
@@ -218,16 +217,32 @@ impl<'db> Rows<'db> {
             before = chained(&part.1, &part.0);
             overflow.push(part);
         }
-        let mut rows = Self { files, stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
+        let mut rows = Self { stamp: header.lsn.stamp(), written: Vec::new(), catalog: CatalogRows::default() };
         for (header, block) in overflow.into_iter().rev() {
-            rows.read(&header, &block)?;
+            rows.read(files, &header, &block)?;
         }
-        rows.read(header, block)?;
+        rows.read(files, header, block)?;
         Ok(rows)
     }
 
+    /// Returns the descriptions of tables that the transaction wrote.
+    pub(crate) fn tables(&self) -> Result<Vec<TableEntry>> {
+        let mut tables = Vec::new();
+        for row in self.catalog.present() {
+            if let CatalogRow::Table(entry) = CatalogRow::decode(row)? {
+                tables.push(entry);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Returns the transaction; `name_of` returns the name that a table has now.
+    pub(crate) fn transaction(self, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> CommittedTransaction {
+        CommittedTransaction { stamp: self.stamp, changes: self.changes(name_of) }
+    }
+
     /// Returns the changes, with the names of their tables.
-    pub(super) fn changes(self, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Vec<Change> {
+    fn changes(self, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Vec<Change> {
         let mut changes = self.catalog.changes();
         let mut last: Option<(TableId, Option<Arc<str>>)> = None;
         for (table, key, write) in self.written {
@@ -239,8 +254,7 @@ impl<'db> Rows<'db> {
     }
 
     /// Reads the records of a block.
-    fn read(&mut self, header: &Header, block: &[u8]) -> Result<()> {
-        let files = self.files;
+    fn read(&mut self, files: LogFiles<'_>, header: &Header, block: &[u8]) -> Result<()> {
         let damaged = |what: &str| files.damaged(header.lsn, what);
         let payloads = &block[header.payload_at() as usize..];
         let (mut at, mut key) = (0, None);

@@ -1,20 +1,14 @@
 //! The committed transactions in the files of a standby, in the order of their commits, and the safe snapshots between
 //! them.
 //!
-//! Invariant: everything below the reader's position was shown to `each`, which succeeded; a transaction for which it
-//! failed is shown again.
+//! Invariant: everything below the reader's position was shown to `each`, which succeeded; a block for which it failed is
+//! shown again.
 
 use std::{ops::ControlFlow, sync::Arc, time::SystemTime};
 
-use super::{
-    blocks::LogFiles,
-    changes::{CommittedTransaction, Rows},
-    receiver::LogReceiver,
-};
+use super::{blocks::LogFiles, changes::Rows, receiver::LogReceiver};
 use crate::{
-    catalog::{CatalogRow, TableEntry},
     error::Result,
-    ids::{Stamp, TableId},
     log::{
         block::{BlockKind, Header},
         moment::Moment,
@@ -24,6 +18,7 @@ use crate::{
 };
 
 /// A position in the log of a standby, whose receiver may run in another thread.
+#[derive(Clone)]
 pub(crate) struct ReceivedLog {
     files: Arc<SegmentFiles>,
     at: u64,
@@ -33,8 +28,8 @@ pub(crate) struct ReceivedLog {
 
 /// What the log of the original says.
 pub(crate) enum Received {
-    /// A transaction has committed; with the descriptions of tables that it wrote.
-    Committed(CommittedTransaction, Vec<TableEntry>),
+    /// A transaction has committed.
+    Committed(Rows),
     /// What was committed up to this position is a safe snapshot, at this time.
     SafeSnapshot(u64, SystemTime),
     /// The log came to this time.
@@ -52,12 +47,17 @@ impl ReceivedLog {
         self.at
     }
 
-    /// Shows everything up to `end`, a position of the receiver. `name_of` returns the name that a table has now.
+    /// Goes on behind what another reader of this log has shown.
+    pub(crate) fn pass(&mut self, to: u64) {
+        self.at = to;
+    }
+
+    /// Shows everything up to `end`, a position of the receiver, with the position behind each; or less, when `each`
+    /// wants no more.
     pub(crate) fn read(
         &mut self,
         end: u64,
-        name_of: impl Fn(TableId) -> Option<Arc<str>>,
-        each: &mut dyn FnMut(Received) -> Result<()>,
+        each: &mut dyn FnMut(u64, Received) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let segments = self.files.clone();
         let files = LogFiles(&segments);
@@ -69,24 +69,26 @@ impl ReceivedLog {
             };
             self.last = Some(span);
             let at = self.at.max(span.start);
-            let mut failure = None;
+            let mut stopped = None;
             let to = files.read_segment(&span, at, end.min(span.end), &mut |header, block| {
-                let mut show = || match header.kind {
-                    BlockKind::Commit => {
-                        let rows = Rows::of_transaction(files, header, block)?;
-                        each(Received::transaction(header.lsn.stamp(), rows, &name_of)?)
-                    }
-                    _ => Received::moment(header, block).map_or(Ok(()), &mut *each),
+                let mut show = || {
+                    let received = match header.kind {
+                        BlockKind::Commit => Some(Received::Committed(Rows::of_transaction(files, header, block)?)),
+                        _ => Received::moment(header, block),
+                    };
+                    received.map_or(Ok(ControlFlow::Continue(())), |received| each(header.end(), received))
                 };
-                if let Err(error) = show() {
-                    failure = Some((header.lsn.offset(), error));
-                    return Ok(ControlFlow::Break(()));
-                }
-                Ok(ControlFlow::Continue(()))
+                let goes_on = show();
+                stopped = match &goes_on {
+                    Ok(ControlFlow::Continue(())) => return goes_on,
+                    Ok(ControlFlow::Break(())) => Some((header.end(), Ok(()))),
+                    Err(_) => Some((header.lsn.offset(), goes_on.map(drop))),
+                };
+                Ok(ControlFlow::Break(()))
             })?;
-            if let Some((at, error)) = failure {
+            if let Some((at, stopped)) = stopped {
                 self.at = at;
-                return Err(error);
+                return stopped;
             }
             // Of a segment without another block, the rest is shorter than a header.
             self.at = if to > at { to } else { span.end };
@@ -126,15 +128,5 @@ impl Received {
         let moment = Moment::read(header, block)?;
         let time = moment.time()?;
         Some(if moment.is_safe() { Self::SafeSnapshot(header.end(), time) } else { Self::Moment(time) })
-    }
-
-    fn transaction(stamp: Stamp, rows: Rows<'_>, name_of: impl Fn(TableId) -> Option<Arc<str>>) -> Result<Self> {
-        let mut tables = Vec::new();
-        for row in rows.catalog.present() {
-            if let CatalogRow::Table(entry) = CatalogRow::decode(row)? {
-                tables.push(entry);
-            }
-        }
-        Ok(Self::Committed(CommittedTransaction { stamp, changes: rows.changes(name_of) }, tables))
     }
 }
