@@ -216,8 +216,8 @@ impl HotStandby {
         if let Some(first) = pieces.next() {
             self.receiver.receive(&first?)?;
         }
-        let mut pieces = pieces.peekable();
-        if pieces.peek().is_none() {
+        let mut taken = pieces.next();
+        if taken.is_none() {
             return self.image.replay(self.receiver.position(), replay);
         }
         let Self { receiver, image } = self;
@@ -227,16 +227,14 @@ impl HotStandby {
             let receiving = thread::Builder::new().name("ermine-receiver".into()).spawn_scoped(scope, move || {
                 loop {
                     let (part, read) = Part::read(&mut log, receiver.position());
-                    // The replay ends with the channel when it fails.
-                    if parts.send(part).is_err() {
-                        return Ok(());
+                    // The channel ends with the replay when it fails.
+                    if parts.send(part).is_err() || read.is_err() {
+                        return taken.map_or(Ok(()), |piece| receiver.receive(&piece?)).and(read);
                     }
-                    read?;
-                    if log.position() < receiver.position() {
-                        continue;
+                    if log.position() == receiver.position() {
+                        let Some(piece) = taken.take().or_else(|| pieces.next()) else { return Ok(()) };
+                        receiver.receive(&piece?)?;
                     }
-                    let Some(piece) = pieces.next() else { return Ok(()) };
-                    receiver.receive(&piece?)?;
                 }
             });
             let receiving = receiving.map_err(|_| Error::Limit("threads: a receiver could not start"))?;
