@@ -1,19 +1,16 @@
 //! `ermine sim cores`: records TPC-C, and simulates it on machines with more and more cores.
 
-use std::fs;
+use std::fmt;
 
 use ermine_bench::{
-    Error, Result,
-    report::{self, Grid},
+    Result,
+    page::{self, Axis, Chart, Page, Point},
+    report::Grid,
 };
 use ermine_sim::{CoresOptions, CoresOutcome, Homes, Trace, simulate_cores};
 use serde::Serialize;
 
-use crate::{
-    arguments::SimCores,
-    progress, record,
-    sim_output::{is_stdout, usage},
-};
+use crate::{arguments::SimCores, output::show, progress, record, sim_output::usage, sim_page::setting};
 
 /// The report of `ermine sim cores`.
 #[derive(Serialize)]
@@ -39,14 +36,7 @@ pub fn cores(arguments: &SimCores) -> Result<bool> {
         seed: arguments.recorded.seed,
         outcomes: simulate(arguments, &trace)?,
     };
-    if !is_stdout(arguments.json.as_deref()) {
-        print(arguments, &report);
-    }
-    if let Some(path) = &arguments.csv {
-        let failed = |source| Error::File { path: path.clone(), source };
-        fs::write(path, ermine_sim::cores_csv(&report.outcomes)).map_err(failed)?;
-    }
-    arguments.json.as_deref().map_or(Ok(()), |path| report::write_json(&report, path))?;
+    show(&arguments.output, &report)?;
     let broken: Vec<_> = report.outcomes.iter().filter(|outcome| !outcome.holds()).collect();
     for CoresOutcome { scheme, cores, cycles, .. } in &broken {
         eprintln!("{} on {cores} cores is not serializable: {cycles:?}", scheme.title());
@@ -70,30 +60,91 @@ fn simulate(arguments: &SimCores, trace: &Trace) -> Result<Vec<CoresOutcome>> {
     Ok(outcomes)
 }
 
-/// A number of an outcome that is printed.
-type Measure = fn(&CoresOutcome) -> f64;
+/// A number of an outcome.
+#[derive(Clone, Copy)]
+struct Measure {
+    title: &'static str,
+    unit: &'static str,
+    of: fn(&CoresOutcome) -> f64,
+}
 
-fn print(arguments: &SimCores, report: &Report) {
-    let Report { warehouses, transactions, mean_accesses, crossing_percent, homes, seed, outcomes } = report;
-    println!("TPC-C, {warehouses} warehouses, {transactions} transactions recorded, seed {seed}");
-    let homes = match homes {
-        Homes::Fixed => "each core has transactions of its own warehouses",
-        Homes::Any => "each core has transactions of any warehouse",
-    };
-    println!("{mean_accesses:.1} accesses on average; {crossing_percent:.1} % of the transactions cross warehouses");
-    println!("{homes}");
-    let tables: [(&str, Measure); 3] = [
-        ("Throughput in multiples of serial execution, by cores", |outcome| outcome.speedup),
-        ("Attempts aborted (%)", CoresOutcome::abort_percent),
-        ("Transactions restarted more than twice (%)", |outcome| outcome.percent(outcome.restarted_often)),
-    ];
-    for (title, measure) in tables {
-        let headings: Vec<_> = arguments.cores.iter().map(u32::to_string).collect();
+const MEASURES: [Measure; 3] = [
+    Measure { title: "Throughput", unit: "multiples of serial execution", of: |outcome| outcome.speedup },
+    Measure { title: "Aborted attempts", unit: "%", of: CoresOutcome::abort_percent },
+    Measure {
+        title: "Transactions restarted more than twice",
+        unit: "%",
+        of: |outcome| outcome.percent(outcome.restarted_often),
+    },
+];
+
+impl Report {
+    /// The outcomes of each scheme.
+    fn of_schemes(&self) -> impl Iterator<Item = &[CoresOutcome]> {
+        self.outcomes.chunk_by(|one, next| one.scheme == next.scheme)
+    }
+
+    /// A measure, with a row for each scheme and a column for each number of cores.
+    fn table(&self, Measure { of, .. }: Measure) -> Grid {
+        let headings = self.of_schemes().next().into_iter().flatten().map(|outcome| outcome.cores.to_string());
+        let headings: Vec<_> = headings.collect();
         let mut grid = Grid::new(&[""].into_iter().chain(headings.iter().map(String::as_str)).collect::<Vec<_>>());
-        for outcomes in outcomes.chunks(arguments.cores.len()) {
-            let values = outcomes.iter().map(|outcome| format!("{:.2}", measure(outcome)));
+        for outcomes in self.of_schemes() {
+            let values = outcomes.iter().map(|outcome| format!("{:.2}", of(outcome)));
             grid.row([outcomes[0].scheme.title().to_owned()].into_iter().chain(values));
         }
-        println!("\n{title}\n{grid}");
+        grid
+    }
+
+    /// A measure, with a line for each scheme.
+    fn chart(&self, Measure { title, unit, of }: Measure, y: fn(&'static str) -> Axis) -> Chart {
+        let mut chart = Chart::new(title, Axis::logarithmic("cores"), y(unit));
+        for outcomes in self.of_schemes() {
+            let points = outcomes.iter().map(|outcome| Point::new(f64::from(outcome.cores), of(outcome)));
+            chart.line(outcomes[0].scheme.title(), points.collect());
+        }
+        chart
+    }
+
+    /// The transactions that were recorded, and how cores share them.
+    fn recorded(&self) -> [String; 3] {
+        let Self { warehouses, transactions, mean_accesses, crossing_percent, homes, seed, .. } = self;
+        let homes = match homes {
+            Homes::Fixed => "each core has transactions of its own warehouses",
+            Homes::Any => "each core has transactions of any warehouse",
+        };
+        [
+            format!("TPC-C, {warehouses} warehouses, {transactions} transactions recorded, seed {seed}"),
+            format!(
+                "{mean_accesses:.1} accesses on average; {crossing_percent:.1} % of the transactions cross warehouses"
+            ),
+            homes.to_owned(),
+        ]
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { title, unit, .. } = self;
+        write!(f, "{title} ({unit}), by cores")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.recorded().join("\n"))?;
+        MEASURES.into_iter().try_for_each(|measure| write!(f, "\n\n{measure}\n{}", self.table(measure)))
+    }
+}
+
+impl page::Report for Report {
+    fn page(&self) -> Page {
+        let [speedup, aborted, restarted] = MEASURES;
+        let mut page = Page::new("Simulated cores", setting().with("options", self.recorded().join("; ")));
+        page.chart(self.chart(speedup, Axis::logarithmic));
+        page.chart(self.chart(aborted, Axis::linear));
+        page.chart(self.chart(restarted, Axis::linear));
+        page.table(speedup.to_string(), self.table(speedup));
+        page
     }
 }

@@ -62,7 +62,7 @@ pub fn charts(drawing: &Drawing) -> Vec<Chart> {
 }
 
 /// The machine and the commit; the machine's speed changes no number of a simulation.
-fn setting() -> Facts {
+pub fn setting() -> Facts {
     Setting::uncalibrated().facts()
 }
 

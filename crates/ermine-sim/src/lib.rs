@@ -34,7 +34,7 @@ mod transaction;
 mod world;
 
 pub use self::{
-    cores::{CoresOptions, CoresOutcome, Homes, cores_csv, simulate_cores},
+    cores::{CoresOptions, CoresOutcome, Homes, simulate_cores},
     cycles::Cycles,
     figure::{Curve, Drawing, Figure, FigureOptions, Panel, Point, draw},
     htm::{Samples, draw_durations, draw_restarts, draw_sizes},

@@ -1,11 +1,9 @@
 //! The arguments of `ermine sim cores`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use ermine_sim::{Homes, Scheme};
 
-use super::{recorded::Recorded, tpcc::Home};
+use super::{output::Output, recorded::Recorded, tpcc::Home};
 
 #[derive(Debug, Args)]
 pub struct SimCores {
@@ -29,12 +27,8 @@ pub struct SimCores {
     /// Skip the search for cycles, and the memory that it takes
     #[arg(long)]
     pub no_cycle_test: bool,
-    /// Write speedups, aborts and restarts as comma-separated values
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write the outcomes as JSON; - is the standard output
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl SimCores {

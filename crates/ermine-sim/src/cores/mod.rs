@@ -21,8 +21,8 @@ mod tests;
 
 use serde::Serialize;
 
+pub use self::outcome::CoresOutcome;
 use self::outcome::Counts;
-pub use self::outcome::{CoresOutcome, cores_csv};
 use crate::{
     agenda::Agenda,
     control::{Control, Simulated, run_under},

@@ -1,7 +1,5 @@
 //! Results of a trace on a number of cores.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 
 use super::ATTEMPTS_TOGETHER;
@@ -79,18 +77,4 @@ impl CoresOutcome {
     pub fn percent(&self, transactions: u64) -> f64 {
         100.0 * transactions as f64 / self.committed as f64
     }
-}
-
-/// The outcomes as comma-separated values, a line each.
-pub fn cores_csv(outcomes: &[CoresOutcome]) -> String {
-    let mut text =
-        "scheme,cores,speedup,aborted_percent,restarted_percent,restarted_often_percent,alone_percent\n".to_owned();
-    for outcome in outcomes {
-        let CoresOutcome { scheme, cores, speedup, restarted, restarted_often, alone, .. } = outcome;
-        let [restarted, often, alone] = [*restarted, *restarted_often, *alone].map(|count| outcome.percent(count));
-        let aborted = outcome.abort_percent();
-        writeln!(text, "{scheme},{cores},{speedup:.4},{aborted:.4},{restarted:.4},{often:.4},{alone:.4}")
-            .expect("into a string");
-    }
-    text
 }
