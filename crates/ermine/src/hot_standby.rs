@@ -105,6 +105,8 @@ struct Part {
     received: Vec<(u64, Received)>,
     /// The position behind the part.
     end: u64,
+    /// Why no more can be read.
+    ended: Result<()>,
 }
 
 /// The safe snapshot of the image.
@@ -198,9 +200,9 @@ impl HotStandby {
     }
 
     /// Appends pieces, durably, and replays them, as [`HotStandby::receive`] does one after the other; but another
-    /// thread takes, writes and reads the next ones, while this thread replays those before: some MiB of log at most are
-    /// in memory then. `pieces` are taken as long as there are any and nothing fails; those that were taken when the
-    /// replay fails have been received.
+    /// thread takes, writes and reads the next ones, while this thread replays those before: 4 MiB of log are in memory
+    /// then, or four transactions, if these are longer. `pieces` are taken as long as there are any and nothing fails;
+    /// those that were taken when the replay fails have been received.
     pub fn receive_all(&mut self, pieces: impl Iterator<Item = Result<LogPiece>> + Send) -> Result<()> {
         self.receive_all_with(pieces, &mut |_, apply| apply())
     }
@@ -211,8 +213,8 @@ impl HotStandby {
         mut pieces: impl Iterator<Item = Result<LogPiece>> + Send,
         replay: &mut Replay<'_>,
     ) -> Result<()> {
-        /// Parts that are read and not replayed.
-        const AHEAD: usize = 4;
+        /// Parts that wait for the replay, beside the one that is read.
+        const AHEAD: usize = 2;
         if let Some(first) = pieces.next() {
             self.receiver.receive(&first?)?;
         }
@@ -226,12 +228,13 @@ impl HotStandby {
             let (parts, received) = mpsc::sync_channel(AHEAD);
             let receiving = thread::Builder::new().name("ermine-receiver".into()).spawn_scoped(scope, move || {
                 loop {
-                    let (part, read) = Part::read(&mut log, receiver.position());
+                    let part = Part::read(&mut log, receiver.position());
+                    let is_last = part.ended.is_err();
                     // The channel ends with the replay when it fails.
-                    if parts.send(part).is_err() || read.is_err() {
-                        return taken.map_or(Ok(()), |piece| receiver.receive(&piece?)).and(read);
+                    if parts.send(part).is_err() || is_last {
+                        return taken.map_or(Ok(()), |piece| receiver.receive(&piece?));
                     }
-                    if log.position() == receiver.position() {
+                    if log.position() >= receiver.position() {
                         let Some(piece) = taken.take().or_else(|| pieces.next()) else { return Ok(()) };
                         receiver.receive(&piece?)?;
                     }
@@ -256,16 +259,18 @@ impl HotStandby {
 }
 
 impl Part {
-    /// Reads on up to `end`, or less; what precedes an error is in the part.
-    fn read(log: &mut ReceivedLog, end: u64) -> (Self, Result<()>) {
-        /// Bytes of the log from which on a part is long enough.
+    /// Reads on up to `end`, or less.
+    fn read(log: &mut ReceivedLog, end: u64) -> Self {
+        /// Bytes of log, or of what was read of it, with which a part is long enough.
         const ENOUGH: u64 = 1 << 20;
-        let (from, mut received) = (log.position(), Vec::new());
-        let read = log.read(end, &mut |behind, one| {
+        let (from, mut received, mut bytes) = (log.position(), Vec::new(), 0);
+        let ended = log.read(end, &mut |behind, one| {
+            bytes += one.bytes();
             received.push((behind, one));
-            Ok(if behind - from >= ENOUGH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            let is_long = behind - from >= ENOUGH || bytes >= ENOUGH;
+            Ok(if is_long { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
-        (Self { received, end: log.position() }, read)
+        Self { received, end: log.position(), ended }
     }
 }
 
@@ -283,7 +288,7 @@ impl Image {
     fn replay_part(&mut self, part: Part, replay: &mut Replay<'_>) -> Result<()> {
         part.received.into_iter().try_for_each(|(behind, received)| self.show(behind, received, replay))?;
         self.reached(part.end);
-        Ok(())
+        part.ended
     }
 
     /// Replays what a block says, behind which is this position.

@@ -225,6 +225,12 @@ impl Rows {
         Ok(rows)
     }
 
+    /// Returns the bytes of keys and values.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = |(_, key, write): &(TableId, Bytes, RowWrite)| key.len() + write.value().map_or(0, <[u8]>::len);
+        self.written.iter().map(bytes).sum::<usize>() as u64
+    }
+
     /// Returns the descriptions of tables that the transaction wrote.
     pub(crate) fn tables(&self) -> Result<Vec<TableEntry>> {
         let mut tables = Vec::new();

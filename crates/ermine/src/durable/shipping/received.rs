@@ -123,6 +123,14 @@ impl ReceivedLog {
 }
 
 impl Received {
+    /// Bytes of keys and values, which are in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Committed(rows) => rows.bytes(),
+            Self::SafeSnapshot(..) | Self::Moment(_) => 0,
+        }
+    }
+
     /// Returns what a block says of the time.
     fn moment(header: &Header, block: &[u8]) -> Option<Self> {
         let moment = Moment::read(header, block)?;
