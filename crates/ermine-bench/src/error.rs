@@ -21,6 +21,8 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+    /// The standard output could not be written.
+    Output(io::Error),
 }
 
 impl From<ermine::Error> for Error {
@@ -35,6 +37,7 @@ impl fmt::Display for Error {
             Self::Engine(error) => error.fmt(f),
             Self::Usage(why) | Self::Workload(why) => why.fmt(f),
             Self::File { path, source } => write!(f, "cannot read or write {}: {source}", path.display()),
+            Self::Output(source) => write!(f, "cannot write to the standard output: {source}"),
         }
     }
 }
@@ -43,7 +46,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Engine(error) => Some(error),
-            Self::File { source, .. } => Some(source),
+            Self::File { source, .. } | Self::Output(source) => Some(source),
             Self::Usage(_) | Self::Workload(_) => None,
         }
     }

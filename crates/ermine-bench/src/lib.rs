@@ -23,6 +23,7 @@
 //! | [`calibrate`], [`machine`] | speed and description of the machine, printed beside every result |
 //! | [`report`] | numbers as text and JSON |
 //! | [`page`] | the same numbers as a page with charts, and as comma-separated values |
+//! | [`standard_output`] | the standard output, whose reader may close it |
 //! | [`series`] | throughput second by second |
 //! | [`trial`], [`rounds`] | the clients of a workload under one scheme; several schemes in turn |
 //! | [`summary`] | the report of a workload under one scheme |
@@ -36,6 +37,7 @@
 //! Under TPC-C snapshot isolation is serializable already. The workloads that stress a certifier are `tpcc` with credit
 //! checks, and the five in the middle. Start reading at [`tpcc`] or, for something small, at [`write_skew`].
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 pub mod abort_shapes;
 pub mod arrivals;
@@ -69,6 +71,7 @@ pub mod series;
 pub mod sharing;
 pub mod sibench;
 pub mod smallbank;
+pub mod standard_output;
 pub mod stock;
 pub mod storage;
 pub mod summary;

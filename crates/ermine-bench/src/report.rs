@@ -12,6 +12,7 @@ use crate::{
     calibrate::Calibration,
     error::{Error, Result},
     machine::Machine,
+    standard_output::ended,
 };
 
 /// The origin of a result; printed with each.
@@ -128,11 +129,10 @@ pub fn write_json(report: &impl Serialize, path: &Path) -> Result<()> {
 /// Writes a file; `-` is the standard output.
 pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let to = |out: &mut dyn Write| write(out).and_then(|()| out.flush());
-    let written = if path == Path::new("-") {
-        to(&mut io::stdout().lock())
-    } else {
-        fs::File::create(path).and_then(|file| to(&mut io::BufWriter::new(file)))
-    };
+    if path == Path::new("-") {
+        return ended(to(&mut io::stdout().lock()));
+    }
+    let written = fs::File::create(path).and_then(|file| to(&mut io::BufWriter::new(file)));
     written.map_err(|source| Error::File { path: path.to_owned(), source })
 }
 

@@ -27,6 +27,7 @@
 //! assert!(!report.holds(Level::Serializable)); // write skew
 //! ```
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 pub mod anomaly;
 mod cycles;

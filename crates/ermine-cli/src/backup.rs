@@ -1,7 +1,7 @@
 //! `ermine backup`: a copy of a database that is not open.
 
 use ermine::{Database, Error, Scheme, inspect::ParallelLog};
-use ermine_bench::{Error as Failure, Result, report};
+use ermine_bench::{Error as Failure, Result, report, standard_output::Stdout};
 
 use crate::{arguments::Backup, progress};
 
@@ -28,7 +28,8 @@ pub fn backup(arguments: &Backup) -> Result<bool> {
     });
     bar.finish_and_clear();
     let report = report?;
-    println!(
+    writeln!(
+        Stdout,
         "{}: {} in {} files in {:.1} s; can be restored to LSN {} and later, and has everything below {}",
         target.display(),
         report::mib(report.bytes),
@@ -36,7 +37,7 @@ pub fn backup(arguments: &Backup) -> Result<bool> {
         report.took.as_secs_f64(),
         report.from_lsn,
         report.to_lsn
-    );
+    )?;
     Ok(true)
 }
 

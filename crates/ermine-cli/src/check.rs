@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use ermine_bench::{Error, Result, report};
+use ermine_bench::{Error, Result, report, standard_output::Stdout};
 use ermine_check::{
     FileError, History, Report,
     elle::{self, ElleHistory, Model},
@@ -37,7 +37,7 @@ pub fn check(arguments: &Check) -> Result<bool> {
     let report = judge(&history, &bar);
     bar.finish_and_clear();
     if arguments.json.as_deref() != Some(Path::new("-")) {
-        println!("{report}");
+        writeln!(Stdout, "{report}")?;
     }
     arguments.json.as_deref().map_or(Ok(()), |path| report::write_json(&report, path))?;
     let level = arguments.expect.level();

@@ -2,16 +2,14 @@
 
 use std::io::{self, BufWriter, Write};
 
-use ermine_bench::{Error, Result};
+use ermine_bench::{Result, standard_output::ended};
 
 /// Runs `show`, which counts the damaged places; returns whether there are none.
 pub fn shown(show: impl FnOnce(&mut dyn Write, &mut u64) -> Result<(), Stop>) -> Result<bool> {
     let mut damage = 0;
     match show(&mut BufWriter::new(io::stdout().lock()), &mut damage) {
         Ok(()) => Ok(damage == 0),
-        // The reader of the output has closed it.
-        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(damage == 0),
-        Err(Stop::Output(source)) => Err(Error::File { path: "the standard output".into(), source }),
+        Err(Stop::Output(error)) => ended(Err(error)).map(|()| damage == 0),
         Err(Stop::Engine(error)) => Err(error.into()),
     }
 }

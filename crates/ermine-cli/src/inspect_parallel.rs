@@ -4,7 +4,11 @@
 use std::io::{self, Write};
 
 use ermine::inspect::{LogFile, LogRecord, ParallelCheckpoint, ParallelLog};
-use ermine_bench::report::{grouped, mib};
+use ermine_bench::{
+    Result,
+    report::{grouped, mib},
+    standard_output::Stdout,
+};
 use serde::Serialize;
 
 use crate::{arguments::InspectLog, inspect_output::Stop};
@@ -158,13 +162,13 @@ impl std::fmt::Display for Sum {
 }
 
 /// Shows a manifest.
-pub fn show_checkpoint(checkpoint: &ParallelCheckpoint) {
+pub fn show_checkpoint(checkpoint: &ParallelCheckpoint) -> Result<()> {
     let ParallelCheckpoint { file, epoch, last_epoch, generation, first, files, tables, .. } = checkpoint;
-    println!("{file}: begun in epoch {epoch}, complete when epoch {last_epoch} was persistent");
+    writeln!(Stdout, "{file}: begun in epoch {epoch}, complete when epoch {last_epoch} was persistent")?;
     let first: Vec<_> = (0..).zip(first).map(|(device, first)| format!("file {first} of directory {device}")).collect();
-    println!("log from generation {generation} on, there from {}", first.join(", "));
+    writeln!(Stdout, "log from generation {generation} on, there from {}", first.join(", "))?;
     for of in files {
-        println!("{} in directory {}: {} rows, {}", of.file, of.device, grouped(of.rows), mib(of.bytes));
+        writeln!(Stdout, "{} in directory {}: {} rows, {}", of.file, of.device, grouped(of.rows), mib(of.bytes))?;
     }
-    println!("tables: {}", tables.join(", "));
+    writeln!(Stdout, "tables: {}", tables.join(", "))
 }

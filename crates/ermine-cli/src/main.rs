@@ -1,6 +1,7 @@
 //! The `ermine` command: few verbs; each reports its result, and exits with 1 when a check failed, with 2 when the
 //! request cannot work.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 mod arguments;
 mod backup;

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-use ermine_bench::{Result, page::Report, report::write_json};
+use ermine_bench::{Result, page::Report, report::write_json, standard_output::Stdout};
 
 use crate::arguments::Output;
 
 /// Shows a report and writes its files.
 pub fn show(output: &Output, report: &(impl fmt::Display + Report)) -> Result<()> {
     if !output.is_stdout() {
-        println!("\n{report}");
+        writeln!(Stdout, "\n{report}")?;
     }
     output.json.as_deref().map_or(Ok(()), |path| write_json(report, path))?;
     output.html.as_deref().map_or(Ok(()), |path| report.page().write_html(path))?;

@@ -8,7 +8,7 @@ use std::{
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
-use ermine_bench::Error;
+use ermine_bench::{Error, standard_output::ended};
 
 use crate::arguments::Ermine;
 
@@ -17,9 +17,8 @@ pub fn completions(shell: Shell) -> Result<bool, Error> {
     // Collected first: the generator panics if its output fails, as that of a closed pipe does.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Ermine::command(), "ermine", &mut script);
-    let written = io::stdout().write_all(&script);
-    written.map_err(|source| Error::File { path: "/dev/stdout".into(), source })?;
-    Ok(true)
+    let mut out = io::stdout();
+    ended(out.write_all(&script).and_then(|()| out.flush())).map(|()| true)
 }
 
 /// Writes a man page for each verb to a directory, which is made if it does not exist.

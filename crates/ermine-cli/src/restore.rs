@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use ermine::{Error, Until};
-use ermine_bench::{Error as Failure, Result, report};
+use ermine_bench::{Error as Failure, Result, report, standard_output::Stdout};
 use jiff::Timestamp;
 
 use crate::{arguments::Restore, progress};
@@ -22,7 +22,8 @@ pub fn restore(arguments: &Restore) -> Result<bool> {
     });
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
-    println!(
+    writeln!(
+        Stdout,
         "{}: the log ends at LSN {}, its last note of the time is {}; {}, {} segments of the log ({} archived), in \
          {:.1} s",
         target.display(),
@@ -32,7 +33,7 @@ pub fn restore(arguments: &Restore) -> Result<bool> {
         report.segments,
         report.archived_segments,
         report.took.as_secs_f64()
-    );
+    )?;
     Ok(true)
 }
 

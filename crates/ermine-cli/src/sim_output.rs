@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use ermine_bench::{
     Error, Result,
     report::{self, Grid},
+    standard_output::Stdout,
 };
 use ermine_sim::{Curve, Drawing, Panel, Usage};
 
@@ -13,7 +14,7 @@ use crate::{arguments::FigureFiles, sim_page::figure_page};
 /// Prints a figure, and writes it to the files that were asked for.
 pub fn show(drawing: &Drawing, files: &FigureFiles) -> Result<()> {
     if !is_stdout(files.json.as_deref()) && !is_stdout(files.html.as_deref()) {
-        print_figure(drawing);
+        print_figure(drawing)?;
     }
     let write =
         |path: &Path, text: String| fs::write(path, text).map_err(|source| Error::File { path: path.into(), source });
@@ -34,10 +35,13 @@ pub fn is_stdout(path: Option<&Path>) -> bool {
 }
 
 /// Prints the means, and for each curve the greatest distance of a value from the mean.
-fn print_figure(drawing: &Drawing) {
+fn print_figure(drawing: &Drawing) -> Result<()> {
     let Drawing { paper, number, title, x_label, y_label, transactions, seeds, panels, .. } = drawing;
-    println!("{paper} figure {number}: {title}. {y_label} by {x_label}");
-    println!("means of {seeds} simulations of {transactions} transactions; spread: how far single ones are from them");
+    writeln!(Stdout, "{paper} figure {number}: {title}. {y_label} by {x_label}")?;
+    writeln!(
+        Stdout,
+        "means of {seeds} simulations of {transactions} transactions; spread: how far single ones are from them"
+    )?;
     for Panel { title, curves } in panels {
         let names = curves.iter().map(|curve| curve.name.as_str());
         let mut grid = Grid::new(&[""].into_iter().chain(names).collect::<Vec<_>>());
@@ -50,6 +54,7 @@ fn print_figure(drawing: &Drawing) {
             format!("{:.2}", of_points.fold(0.0, f64::max))
         };
         grid.row(["spread".to_owned()].into_iter().chain(curves.iter().map(spread)));
-        println!("\n{title}\n{grid}");
+        writeln!(Stdout, "\n{title}\n{grid}")?;
     }
+    Ok(())
 }

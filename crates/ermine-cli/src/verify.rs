@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ermine::{Finding, Verification};
-use ermine_bench::{Result, report};
+use ermine_bench::{Result, report, standard_output::Stdout};
 use serde::Serialize;
 
 use crate::{arguments::Verify, progress};
@@ -18,25 +18,26 @@ pub fn verify(arguments: &Verify) -> Result<bool> {
     let verification = verification?;
     match arguments.json {
         true => report::write_json(&Json::from(&verification), Path::new("-"))?,
-        false => print(&verification),
+        false => print(&verification)?,
     }
     Ok(verification.is_right())
 }
 
-fn print(verification: &Verification) {
-    verification.findings.iter().for_each(|finding| println!("{}", line(finding)));
+fn print(verification: &Verification) -> Result<()> {
+    verification.findings.iter().try_for_each(|finding| writeln!(Stdout, "{}", line(finding)))?;
     if verification.wrong > verification.findings.len() as u64 {
-        println!(".. and {} more", verification.wrong - verification.findings.len() as u64);
+        writeln!(Stdout, ".. and {} more", verification.wrong - verification.findings.len() as u64)?;
     }
-    verification.not_checked.iter().for_each(|what| println!("not checked: {what}"));
+    verification.not_checked.iter().try_for_each(|what| writeln!(Stdout, "not checked: {what}"))?;
     if let Some(torn) = &verification.torn {
-        println!("as after a crash: {}", line(torn));
+        writeln!(Stdout, "as after a crash: {}", line(torn))?;
     }
     let log = match verification.persistent_epoch {
         Some(epoch) => format!(", {} log records up to epoch {epoch}", verification.log_records),
         None => String::new(),
     };
-    println!(
+    writeln!(
+        Stdout,
         "{}: {} tables, {} rows, {} entries of indexes; {} files, {} blocks{log}, {} in {:.1} s",
         if verification.is_right() { "nothing is wrong" } else { "DAMAGED" },
         verification.tables,
@@ -46,7 +47,7 @@ fn print(verification: &Verification) {
         verification.blocks,
         report::mib(verification.bytes),
         verification.took.as_secs_f64()
-    );
+    )
 }
 
 fn line(finding: &Finding) -> String {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ermine::{Scheme, observer::Observer};
-use ermine_bench::{Error, Result, report};
+use ermine_bench::{Error, Result, report, standard_output::Stdout};
 use ermine_check::{Level, Recorder, file};
 
 use crate::{arguments::Run, progress};
@@ -44,7 +44,7 @@ impl<'a> Watch<'a> {
         // A file of the report that goes to the standard output is alone there.
         match self.run.output.is_stdout() {
             true => eprintln!("\n{found}"),
-            false => println!("\n{found}"),
+            false => writeln!(Stdout, "\n{found}")?,
         }
         let mut holds = true;
         for &level in Level::promised_by(scheme) {

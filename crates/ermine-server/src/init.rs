@@ -5,7 +5,7 @@ use std::{fs::OpenOptions, io::Write as _, sync::Arc};
 use ermine::{Database, Options};
 use ermine_sql::SqlDatabase;
 
-use crate::{Failure, arguments::Init, configuration, failed};
+use crate::{Failure, arguments::Init, configuration, failed, standard_output::Stdout};
 
 pub fn init(Init { dir, scheme, config }: &Init) -> Result<(), Failure> {
     if Database::exists(dir) {
@@ -18,6 +18,5 @@ pub fn init(Init { dir, scheme, config }: &Init) -> Result<(), Failure> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed)?;
         file.write_all(configuration::commands::template().as_bytes()).map_err(failed)?;
     }
-    println!("a new database is in {}", dir.display());
-    Ok(())
+    writeln!(Stdout, "a new database is in {}", dir.display())
 }

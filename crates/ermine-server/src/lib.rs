@@ -19,6 +19,7 @@
 //! errors, columns and values, and `scram` on its form of stored passwords.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 pub mod backend;
 mod certificate;

@@ -1,6 +1,7 @@
 //! The `ermined` command: serves a database, runs SQL on one, copies PostgreSQL's into one, watches, verifies and
 //! upgrades one, and manages its users. Exits with 1 when it failed, with 2 when the request cannot work.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 mod arguments;
 mod configuration;
@@ -15,6 +16,7 @@ mod promote;
 mod replication;
 mod serve;
 mod shell;
+mod standard_output;
 mod top;
 mod upgrade;
 mod user;
@@ -44,10 +46,7 @@ fn main() -> ExitCode {
         Command::Init(arguments) => init::init(&arguments),
         Command::Serve(serve) => serve::serve(*serve, effective, arguments),
         Command::Config(Config::Check { file }) => configuration::commands::check(&file),
-        Command::Config(Config::Show(_)) => {
-            configuration::commands::show(&effective);
-            Ok(())
-        }
+        Command::Config(Config::Show(_)) => configuration::commands::show(&effective),
         Command::Shell(arguments) => shell::shell(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Import(arguments) => import::import(&arguments),

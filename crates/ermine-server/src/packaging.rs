@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use crate::{Failure, arguments::Ermined, failed};
+use crate::{Failure, arguments::Ermined, standard_output::ended};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
@@ -15,7 +15,8 @@ pub fn completions(shell: Shell) -> Result<(), Failure> {
     // Collected first: the generator panics if its output fails, as that of a closed pipe does.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Ermined::command(), "ermined", &mut script);
-    io::stdout().write_all(&script).map_err(failed)
+    let mut out = io::stdout();
+    ended(out.write_all(&script).and_then(|()| out.flush()))
 }
 
 /// Writes a man page for each verb to a directory, which is made if it does not exist.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ermine::LogReceiver;
 
-use crate::{Failure, failed, replication};
+use crate::{Failure, failed, replication, standard_output::Stdout};
 
 /// Makes the standby in a directory a database of its own.
 pub fn promote(dir: &Path) -> Result<(), Failure> {
@@ -17,6 +17,5 @@ pub fn promote(dir: &Path) -> Result<(), Failure> {
     // In this order: after a crash in between, it can be promoted again.
     replication::forget(dir).map_err(failed)?;
     standby.promote().map_err(failed)?;
-    println!("{} is a database of its own now, with everything up to position {position}", dir.display());
-    Ok(())
+    writeln!(Stdout, "{} is a database of its own now, with everything up to position {position}", dir.display())
 }

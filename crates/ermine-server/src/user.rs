@@ -8,7 +8,7 @@ use std::{
 use ermine::Database;
 use ermine_sql::{RowSet, Session, SqlDatabase, SqlError, SqlState, verifier::Verifier};
 
-use crate::{Failure, arguments::Place, check_exists, failed, options_in};
+use crate::{Failure, arguments::Place, check_exists, failed, options_in, standard_output::Stdout};
 
 pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
     let mut session = open(place)?;
@@ -21,21 +21,18 @@ pub fn add(name: &str, place: &Place) -> Result<(), Failure> {
     let made = run(&mut session, &format!("CREATE {what} SUPERUSER"));
     let is_known = made.as_ref().is_err_and(|error| error.state() == SqlState::DUPLICATE_OBJECT);
     if is_known { run(&mut session, &format!("ALTER {what}")) } else { made }.map_err(failed)?;
-    println!("{name} {}", if is_known { "has another password" } else { "may log in" });
-    Ok(())
+    writeln!(Stdout, "{name} {}", if is_known { "has another password" } else { "may log in" })
 }
 
 pub fn drop(name: &str, place: &Place) -> Result<(), Failure> {
     run(&mut open(place)?, &format!("DROP USER {}", quoted(name))).map_err(failed)?;
-    println!("{name} is gone");
-    Ok(())
+    writeln!(Stdout, "{name} is gone")
 }
 
 pub fn list(place: &Place) -> Result<(), Failure> {
     let text = "SELECT rolname FROM pg_roles WHERE oid >= 16384 ORDER BY rolname";
     let names = run(&mut open(place)?, text).map_err(failed)?;
-    names.texts().concat().iter().for_each(|name| println!("{name}"));
-    Ok(())
+    names.texts().concat().iter().try_for_each(|name| writeln!(Stdout, "{name}"))
 }
 
 /// Opens a session without a user.

@@ -20,6 +20,7 @@
 //! on nothing that serves clients.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 mod buffer;
 mod building;

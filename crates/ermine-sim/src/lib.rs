@@ -13,6 +13,7 @@
 //!
 //! Start reading at `world/` (the base that all schemes share) and `control/` (a file for each kind of scheme).
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout)]
 
 mod agenda;
 mod control;

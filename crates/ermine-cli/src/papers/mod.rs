@@ -14,7 +14,7 @@ mod simulated;
 
 use std::time::Instant;
 
-use ermine_bench::{Error, Result, report::Setting};
+use ermine_bench::{Error, Result, report::Setting, standard_output::Stdout};
 
 use self::{document::Drawn, figure::Figure};
 use crate::arguments::Papers;
@@ -36,7 +36,7 @@ pub fn papers(arguments: &Papers) -> Result<bool> {
         let began = Instant::now();
         let made = Drawn { figure, charts: (figure.draw)(figure)? };
         for (claim, holds) in made.claims() {
-            println!("{:<9} {}  {claim}", figure.slug(), if holds { "yes" } else { "NO " });
+            writeln!(Stdout, "{:<9} {}  {claim}", figure.slug(), if holds { "yes" } else { "NO " })?;
         }
         eprintln!("    {:.1} s", began.elapsed().as_secs_f64());
         drawn.push(made);

@@ -6,7 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
-const SKEW: &str = r#"{"format":"ermine-history","version":1,"tables":[{"table":0,"name":"accounts"}]}
+/// A history that is not serializable.
+pub const SKEW: &str = r#"{"format":"ermine-history","version":1,"tables":[{"table":0,"name":"accounts"}]}
 {"begin":5,"commit":10,"ops":[{"op":"read","table":0,"key":"61","version":{"at":1},"value":"7"},{"op":"write","table":0,"key":"62","value":"8"}]}
 {"begin":5,"commit":11,"ops":[{"op":"read","table":0,"key":"62","version":{"at":1},"value":"7"},{"op":"write","table":0,"key":"61","value":"8"}]}
 "#;

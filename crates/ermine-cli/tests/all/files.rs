@@ -8,21 +8,33 @@ use std::{
 };
 
 /// A directory of its own for each test, removed at its end.
-struct Scratch(PathBuf);
+pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn ermine(&self, line: &str) -> (Option<i32>, String, String) {
+    pub fn ermine(&self, line: &str) -> (Option<i32>, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ermine"));
         let output = command.current_dir(&self.0).args(line.split_whitespace()).output().unwrap();
         let Output { status, stdout, stderr } = output;
         (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    /// Damages a record in the log of a single-version scheme, in the directory `db`; returns the place.
+    pub fn damage_a_record(&self) -> (String, u64) {
+        let (_, out, _) = self.ermine("inspect log db --json");
+        let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let line = lines.filter(|line| line["record"].is_object()).nth(100).unwrap();
+        let record = &line["record"];
+        let (file, position) = (record["file"].as_str().unwrap(), record["position"].as_u64().unwrap());
+        let log = fs::File::options().write(true).open(self.0.join("db").join(file)).unwrap();
+        log.write_all_at(b"\xff\xff", position + 5).unwrap();
+        (file.to_owned(), position)
     }
 }
 
@@ -32,7 +44,7 @@ impl Drop for Scratch {
     }
 }
 
-const TPCC: &str = "bench tpcc --scale small --threads 2 --warmup 0 --seconds 0.3 --dir db";
+pub const TPCC: &str = "bench tpcc --scale small --threads 2 --warmup 0 --seconds 0.3 --dir db";
 
 #[test]
 fn a_benchmark_on_a_directory_reports_its_log_and_is_gone_on_with() {
@@ -135,12 +147,7 @@ fn a_directory_of_a_single_version_scheme_is_verified_and_shown() {
     assert!(out.contains("generation 1, file 1") && out.contains("nothing is damaged"), "{out}");
     let (code, _, err) = scratch.ermine("inspect checkpoint db");
     assert_eq!(code, Some(0), "{err}");
-    let (_, out, _) = scratch.ermine("inspect log db --json");
-    let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let record = lines.filter(|line| line["record"].is_object()).nth(100).unwrap();
-    let (file, position) = (record["record"]["file"].as_str().unwrap(), record["record"]["position"].as_u64().unwrap());
-    let log = fs::File::options().write(true).open(scratch.0.join("db").join(file)).unwrap();
-    log.write_all_at(b"\xff\xff", position + 5).unwrap();
+    let (file, position) = scratch.damage_a_record();
     for line in [format!("inspect log db --summary --segment {file}"), "verify db".into()] {
         let (code, out, _) = scratch.ermine(&line);
         assert_eq!(code, Some(1), "{out}");
@@ -148,7 +155,7 @@ fn a_directory_of_a_single_version_scheme_is_verified_and_shown() {
     }
     let (code, _, err) = scratch.ermine("backup db copy");
     assert_eq!(code, Some(1));
-    assert!(err.contains(file), "{err}");
+    assert!(err.contains(&file), "{err}");
 }
 
 #[test]

@@ -6,3 +6,4 @@ mod files;
 mod kill;
 mod pages;
 mod sim;
+mod standard_output;

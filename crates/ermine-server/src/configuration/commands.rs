@@ -11,7 +11,7 @@ use super::{
     file::{self, Entry},
     first_line, is_flag, is_number, key_of, options,
 };
-use crate::{Failure, failed};
+use crate::{Failure, failed, standard_output::Stdout};
 
 /// Runs `ermined config check`.
 pub fn check(path: &Path) -> Result<(), Failure> {
@@ -33,18 +33,18 @@ pub fn check(path: &Path) -> Result<(), Failure> {
             checked.map_err(|error| failed(format!("{}, line {}: {error}", entry.place.0, entry.place.1)))?;
         }
     }
-    println!("{}: {} values, and no mistake", path.display(), entries.len());
-    Ok(())
+    writeln!(Stdout, "{}: {} values, and no mistake", path.display(), entries.len())
 }
 
 /// Runs `ermined config show`.
-pub fn show(effective: &Effective) {
+pub fn show(effective: &Effective) -> Result<(), Failure> {
     let options = effective.options.iter().map(|(key, (value, source))| (key.clone(), value.as_deref(), source));
     let settings = effective.settings.iter();
     let settings = settings.map(|(name, (value, source))| (format!("{SET}.{name}"), Some(&**value), source));
     for (name, value, source) in options.chain(settings) {
-        println!("{name:32} {:24} {}", value.unwrap_or("-"), place(source));
+        writeln!(Stdout, "{name:32} {:24} {}", value.unwrap_or("-"), place(source))?;
     }
+    Ok(())
 }
 
 fn place(source: &Source) -> String {

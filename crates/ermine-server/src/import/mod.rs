@@ -32,7 +32,7 @@ use self::{
     source::{Overview, Source},
     target::{Refused, Target, Tried, shortened},
 };
-use crate::{Failure, arguments::Import, check_exists, failed, options_in};
+use crate::{Failure, arguments::Import, check_exists, failed, options_in, standard_output::Stdout};
 
 /// Bytes of rows that are committed together.
 const PART: u64 = 4 << 20;
@@ -76,14 +76,14 @@ pub fn import(arguments: &Import) -> Result<(), Failure> {
         eprintln!("left out: {large_objects} large objects");
     }
     let rows: u64 = tables.iter().map(|(_, rows)| rows).sum();
-    println!(
+    writeln!(
+        Stdout,
         "{}: {} tables, {rows} rows, {:.1} MiB in {:.1?}",
         dir.display(),
         tables.len(),
         mebibytes(bytes),
         began.elapsed()
-    );
-    Ok(())
+    )
 }
 
 /// Tries the definitions of the source.

@@ -1,12 +1,14 @@
 //! The `ermined` command as a process.
 
 use std::{
+    fs::{self, File},
+    io,
     path::PathBuf,
     process::{Command, Stdio},
 };
 
 use super::{
-    process::{Directory, Serving, finish, output},
+    process::{Directory, Serving, ermined, finish, output},
     raw::{Raw, startup},
 };
 
@@ -138,5 +140,63 @@ fn a_database_of_any_scheme_is_verified() {
         assert!(serving.child.wait().unwrap().success(), "{scheme}");
         let (ended, text) = output(&["verify", directory.path()], "");
         assert!(ended.status.success() && text.contains("1 tables of SQL, 2 rows"), "{scheme}: {text}");
+    }
+}
+
+/// Runs a verb with this output; returns the exit status and the errors.
+fn run(arguments: &[&str], output: impl Into<Stdio>) -> (Option<i32>, String) {
+    let ended = finish(ermined(arguments).stdout(output), "pencil\n");
+    (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+}
+
+#[test]
+fn a_reader_that_has_closed_the_output_changes_no_exit_status() {
+    let directory = Directory::new("closed-output");
+    let path = directory.path();
+    let has_status = |expected: i32, arguments: &[&str]| {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let (code, err) = run(arguments, writer);
+        assert!(code == Some(expected) && err.is_empty(), "{arguments:?}: {code:?} {err}");
+    };
+    for arguments in [
+        &["init", path, "--config"][..],
+        &["user", "add", "eva", path],
+        &["user", "list", path],
+        &["config", "show", path],
+        &["verify", path],
+        &["upgrade", path],
+        &["completions", "bash"],
+    ] {
+        has_status(0, arguments);
+    }
+    assert_eq!(output(&["user", "list", path], "").1, "eva\n");
+    let files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let checkpoints = files.filter(|file| file.file_name().unwrap().to_string_lossy().starts_with("checkpoint-"));
+    for file in checkpoints {
+        let mut bytes = fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0xff;
+        fs::write(file, bytes).unwrap();
+    }
+    has_status(1, &["verify", path]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let directory = Directory::new("full-output");
+    let path = directory.path();
+    assert!(output(&["init", path, "--config"], "").0.status.success());
+    assert!(output(&["user", "add", "eva", path], "pencil\n").0.status.success());
+    for arguments in [
+        &["user", "list", path][..],
+        &["config", "show", path],
+        &["verify", path],
+        &["upgrade", path],
+        &["completions", "bash"],
+    ] {
+        let (code, err) = run(arguments, File::options().write(true).open("/dev/full").unwrap());
+        let is_told = err.starts_with("error: cannot write to the standard output: ") && err.lines().count() == 1;
+        assert!(code == Some(1) && is_told, "{arguments:?}: {code:?} {err}");
     }
 }
