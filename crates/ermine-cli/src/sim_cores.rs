@@ -22,6 +22,9 @@ struct Report {
     homes: Homes,
     seed: u64,
     outcomes: Vec<CoresOutcome>,
+    /// Outcomes of each scheme.
+    #[serde(skip)]
+    of_each: usize,
 }
 
 /// Simulates the schemes; returns whether all serializable schemes were serializable.
@@ -35,6 +38,7 @@ pub fn cores(arguments: &SimCores) -> Result<bool> {
         homes: arguments.homes(),
         seed: arguments.recorded.seed,
         outcomes: simulate(arguments, &trace)?,
+        of_each: arguments.cores.len(),
     };
     show(&arguments.output, &report)?;
     let broken: Vec<_> = report.outcomes.iter().filter(|outcome| !outcome.holds()).collect();
@@ -81,7 +85,7 @@ const MEASURES: [Measure; 3] = [
 impl Report {
     /// The outcomes of each scheme.
     fn of_schemes(&self) -> impl Iterator<Item = &[CoresOutcome]> {
-        self.outcomes.chunk_by(|one, next| one.scheme == next.scheme)
+        self.outcomes.chunks(self.of_each)
     }
 
     /// A measure, with a row for each scheme and a column for each number of cores.
